@@ -88,7 +88,7 @@ def schema() -> None:
 
     It knows the protocols that are installed, those of other packages too.
     """
-    from pipelines.scenario.schema import schema_text
+    from pipelines.scenario.pages import schema_text
 
     print(schema_text(), end="")
 

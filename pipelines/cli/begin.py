@@ -13,7 +13,7 @@ from pipelines.errors import DataFileError, ScenarioError
 from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
 from pipelines.scenario.load import read_scenario
-from pipelines.scenario.schema import SCHEMA_FILE
+from pipelines.scenario.pages import SCHEMA_FILE
 from pipelines.scenario.template import template
 
 

@@ -25,7 +25,7 @@ def _protocols() -> Lines:
 
 
 def _scenarios() -> Lines:
-    from pipelines.scenario.shipped import shipped
+    from pipelines.scenario.load import shipped
 
     return [(name, _summary(path)) for name, path in shipped().items()]
 

@@ -32,7 +32,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
     Its overlay, calls and faults are lists; it plays to the rows of the run.
     """
     from pipelines.experiment.listed import extracted
-    from pipelines.scenario.writing import scenario_text
+    from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
     run_id = _the_run(folder, run_id)
@@ -59,7 +59,7 @@ def shrink(
     (delta debugging). Without any one of the faults, calls and nodes that are left, the guarantee holds.
     """
     from pipelines.api import open_store
-    from pipelines.scenario.writing import scenario_text
+    from pipelines.scenario.yaml_text import scenario_text
     from pipelines.shrink import shrink as shrunk_run
 
     check_new(output)

@@ -13,23 +13,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.predicate import predicate_rows
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.calls import row_numbers, run_calls, with_numbers
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
-from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload, timestamped
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import predicate_rows
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
-from pipelines.spec.times import listed_timestamps, rounding_error_ms
+from pipelines.scenario.times import listed_timestamps, rounding_error_ms
 
 Built = tuple[Overlay, Workload, Faults]
 """The overlay, the workload and the faults of one run."""

@@ -9,10 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.predicate import topics_of
+from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.experiment.inputs import Inputs
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from pipelines.scenario.expand import RunConfig
 
 _CALL_BODY = {

@@ -23,12 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem, plural
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
-from pipelines.spec.overlay import SUBSCRIBER, SUPERVISOR
+from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 
 _GONE = -1
 _SHOWN = 5

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import Form
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
 from pipelines.experiment.build import (
@@ -29,11 +30,8 @@ from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
 from pipelines.experiment.seeds import equal_seeds
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
 from pipelines.inputs.workload.moves import move_notes
-from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error

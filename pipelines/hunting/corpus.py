@@ -11,7 +11,7 @@ from pathlib import Path
 from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import prepare
-from pipelines.scenario.writing import scenario_text
+from pipelines.scenario.yaml_text import scenario_text
 
 
 @dataclass(frozen=True)

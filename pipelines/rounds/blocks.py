@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
+from pipelines.contract.predicate import compiled
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
@@ -31,7 +32,6 @@ from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_w
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
-from pipelines.matching.predicate_table import compiled
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls

@@ -13,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 from support.overlays import overlay, tree
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError, ScenarioError
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import build, check, combinations
@@ -20,11 +21,9 @@ from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.build import build_faults, describe
 from pipelines.inputs.faults.renewal import renewal_times
 from pipelines.inputs.faults.timeline import Outage, Room, Timeline
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.faults import Exponential, Fault, LogNormal, Times, Weibull
 from pipelines.scenario.model import Scenario
-from pipelines.spec.faults import Fault
-from pipelines.spec.outages import Exponential, LogNormal, Times, Weibull
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 NEVER = 10**9

@@ -15,7 +15,7 @@ from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import prepare, prepare_given
 from pipelines.inputs.faults.renewal import renewal_times
-from pipelines.spec.outages import Pareto
+from pipelines.scenario.faults import Pareto
 
 Outages = list[tuple[str, int, int | None]]
 

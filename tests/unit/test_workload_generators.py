@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.contract.predicate import parse_predicates, predicate_rows
+from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Overlay, Workload
 from pipelines.errors import WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload
 from pipelines.inputs.workload.distributions import (
     RepetitionError,
@@ -21,10 +22,7 @@ from pipelines.inputs.workload.distributions import (
     zipf,
 )
 from pipelines.inputs.workload.quotes import symbol
-from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
-from pipelines.matching.predicate import parse_predicates
-from pipelines.matching.predicate_table import predicate_rows
-from pipelines.spec.workload import WorkloadSpec
+from pipelines.scenario.workload import WorkloadSpec
 
 KINDS = ("topics", "content", "quotes")
 

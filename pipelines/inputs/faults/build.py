@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Overlay, table_of
+from pipelines.contract.settings import MAX_ROUND
 from pipelines.errors import FaultError, InputError, Problem
 from pipelines.files import find_file
 from pipelines.inputs.faults.crashes import crash_times
@@ -14,15 +16,13 @@ from pipelines.inputs.faults.drawn_intervals import drawn_group, drawn_intervals
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
 from pipelines.inputs.faults.pauses import pause_times
-from pipelines.inputs.faults.tables import CRASH, PAUSE, REPLACEMENT, Faults, table_of
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.spec.base import MAX_ROUND
-from pipelines.spec.faults import (
+from pipelines.scenario.faults import (
     BreakGenerator,
     Crash,
     CrashGenerator,
+    CrashTrace,
     DrawnTimes,
     Fault,
     FaultGenerator,
@@ -31,9 +31,8 @@ from pipelines.spec.faults import (
     PauseGenerator,
     ReplaceGenerator,
 )
-from pipelines.spec.link_faults import Break, LinkFault, Partition, Replace
-from pipelines.spec.outages import CrashTrace
-from pipelines.spec.times import DEFAULT_CLOCK, Clock
+from pipelines.scenario.link_faults import Break, LinkFault, Partition, Replace
+from pipelines.scenario.times import DEFAULT_CLOCK, Clock
 
 
 def build_faults(

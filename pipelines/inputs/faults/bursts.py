@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.link_faults import Burst
+from pipelines.scenario.link_faults import Burst
 
 _CYCLES = 64
 

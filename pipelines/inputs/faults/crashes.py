@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
@@ -17,11 +18,9 @@ from pipelines.inputs.faults.placed_crashes import Chains, place_chains
 from pipelines.inputs.faults.renewal import TooManyError, alternating
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
-from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.spec.faults import Crash, CrashGenerator, Fault, FaultGenerator
-from pipelines.spec.outages import CrashRate, CrashTrace
-from pipelines.spec.times import Clock
+from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.scenario.times import Clock
 
 Place: TypeAlias = tuple[str | int, ...]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import FaultError, Problem
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.renewal import TooManyError, alternating
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Timeline
-from pipelines.inputs.overlay.graph import Ints, Overlay
-from pipelines.spec.faults import DrawnTimes
+from pipelines.scenario.faults import DrawnTimes
 
 _TRIES = 64
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
 from pipelines.errors import Problem, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.bursts import bad_times
 from pipelines.inputs.faults.link_changes import Replacement
-from pipelines.inputs.faults.tables import EVENT, LINK_FAULT, NTH_FAULT, SIDE, table_of
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import ids_by_name, unknown_node
-from pipelines.spec.link_faults import (
+from pipelines.scenario.link_faults import (
     Break,
     Burst,
     Delay,

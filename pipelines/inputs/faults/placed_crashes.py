@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline
-from pipelines.inputs.overlay.graph import Ints, Overlay
 
 _ATTEMPTS = 8
 _TRIES = 32

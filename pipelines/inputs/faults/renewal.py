@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.outages import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
+from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import networkx as nx
 import numpy as np
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError, Problem, nearest
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes
-from pipelines.spec.overlay import (
+from pipelines.scenario.overlay import (
     Attached,
     Client,
     ClientGenerator,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies
 from pipelines.inputs.overlay.attached import with_attached
 from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.generators import generate
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.hub import hub_names, load_hub
 from pipelines.inputs.overlay.rounding import rounding_note
 from pipelines.inputs.overlay.tree import first_cycle, minimum_tree, shortest_path_tree
@@ -26,12 +26,12 @@ from pipelines.inputs.overlay.weighted import (
     merge_parallel,
     split_message,
 )
-from pipelines.spec.latency import Latency
-from pipelines.spec.overlay import (
+from pipelines.scenario.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
     FileOverlay,
     GenerateOverlay,
+    Latency,
     Link,
     NodesOverlay,
     OverlaySpec,

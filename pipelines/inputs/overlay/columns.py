@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.inputs.overlay.geo import fibre_ms
 from pipelines.inputs.overlay.weighted import Floats
-from pipelines.spec.overlay import LatencyUnit
+from pipelines.scenario.overlay import LatencyUnit
 
 _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.routers import decode, delay
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel
 from pipelines.inputs.text_rows import TextRows, split, with_decimal_points
-from pipelines.spec.base import nfc
 
 _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")

@@ -19,7 +19,7 @@ from pipelines.inputs.overlay.formats import READERS
 from pipelines.inputs.overlay.routers import parse_pssim, parse_rocketfuel
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.inputs.text_rows import split
-from pipelines.spec.overlay import FileOverlay, OverlayFormat
+from pipelines.scenario.overlay import FileOverlay, OverlayFormat
 
 _FORMATS = (
     "GraphML, GML, GEXF, Pajek, DOT, node-link JSON, SNDlib, DIMACS, Rocketfuel (.graph, .cch; Repetita's too), pssim, "

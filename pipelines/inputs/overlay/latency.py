@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.errors import nearest, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.overlay.measured import read_matrix, read_pairs
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
-from pipelines.spec.latency import Latency
+from pipelines.scenario.overlay import Latency
 
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5

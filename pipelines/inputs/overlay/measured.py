@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.overlay.edgelist import DST, SRC, is_number
 from pipelines.inputs.overlay.files import read_bytes
-from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.overlay.routers import decode
 from pipelines.inputs.overlay.weighted import ContentError, Floats
 from pipelines.inputs.text_rows import TextTable, split, with_decimal_points

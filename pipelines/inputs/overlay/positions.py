@@ -10,7 +10,7 @@ import topohub
 from pipelines.files import find_file
 from pipelines.inputs.overlay.files import file_positions
 from pipelines.inputs.overlay.weighted import unique_names
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.scenario.overlay import OverlaySpec
 
 Place = tuple[float, float]
 

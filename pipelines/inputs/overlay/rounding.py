@@ -9,7 +9,7 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
-from pipelines.inputs.overlay.graph import Ints
+from pipelines.contract.run_inputs import Ints
 from pipelines.inputs.overlay.weighted import WeightedGraph
 
 MOST_CHANGE = 0.1

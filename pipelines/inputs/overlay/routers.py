@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipelines.contract.settings import nfc
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel, unique_names
-from pipelines.spec.base import nfc
 
 Lines = Iterator[tuple[int, str]]
 

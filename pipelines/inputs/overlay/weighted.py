@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Ints
+from pipelines.contract.settings import nfc
 from pipelines.errors import plural
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.base import nfc
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import Ints
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
-from pipelines.spec.workload import BankPublications
+from pipelines.scenario.workload import BankPublications
 
 OPERATIONS = ("getBalance", "deposit", "withdraw", "transfer", "applyInterest")
 _GUARANTEES = ("eventual", "causal", "total", "total", "total")

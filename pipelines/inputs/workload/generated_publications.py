@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
 from pipelines.inputs.workload import quotes
 from pipelines.inputs.workload.bank import bank_operations
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.distributions import Floats, decimals, publication_slots, topic_name, zipf
 from pipelines.inputs.workload.lists import PUBLICATIONS, after_horizon
-from pipelines.spec.workload import (
+from pipelines.scenario.workload import (
     BankPublications,
     ContentPublications,
     QuotePublications,

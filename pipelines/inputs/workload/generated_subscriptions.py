@@ -7,9 +7,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.predicate import Predicate, canonical
+from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
 from pipelines.inputs.workload import quotes
 from pipelines.inputs.workload.distributions import (
@@ -23,9 +24,7 @@ from pipelines.inputs.workload.distributions import (
     zipf,
 )
 from pipelines.inputs.workload.lists import SUBSCRIPTIONS, after_horizon, canonical_text
-from pipelines.inputs.workload.tables import SUBSCRIPTION
-from pipelines.matching.predicate import Predicate, canonical
-from pipelines.spec.workload import (
+from pipelines.scenario.workload import (
     AttributeRange,
     ContentSubscriptions,
     QuoteSubscriptions,

@@ -9,13 +9,12 @@ import networkx as nx
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.run_inputs import JOIN, Overlay
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.workload.lists import after_horizon
-from pipelines.inputs.workload.tables import JOIN
-from pipelines.spec.workload import GeneratedJoins, Join
+from pipelines.scenario.workload import GeneratedJoins, Join
 
 _PLACE: Place = ("workload", "joins")
 _PURPOSE = "workload.joins"

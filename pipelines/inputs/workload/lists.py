@@ -8,14 +8,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.predicate import canonical, parse_predicates, value_columns
+from pipelines.contract.run_inputs import ATTRIBUTE, SUBSCRIPTION, Overlay
 from pipelines.errors import PredicateError, Problem, WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
-from pipelines.inputs.workload.tables import ATTRIBUTE, SUBSCRIPTION
-from pipelines.matching.predicate import canonical, parse_predicates
-from pipelines.matching.predicate_table import value_columns
-from pipelines.spec.workload import Publication, Subscription
+from pipelines.scenario.workload import Publication, Subscription
 
 SUBSCRIPTIONS: Place = ("workload", "subscriptions")
 PUBLICATIONS: Place = ("workload", "publications")

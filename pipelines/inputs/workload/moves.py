@@ -11,12 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
 from pipelines.errors import Problem, WorkloadError, plural
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
 from pipelines.inputs.workload.lists import after_horizon
-from pipelines.inputs.workload.tables import SUBSCRIPTION
-from pipelines.spec.workload import Move
+from pipelines.scenario.workload import Move
 
 _PLACE: Place = ("workload", "moves")
 _SHOWN = 3

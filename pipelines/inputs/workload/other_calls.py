@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pipelines.contract.run_inputs import OTHER_CALL, Overlay
 from pipelines.errors import Problem, WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
 from pipelines.inputs.workload.lists import after_horizon
-from pipelines.inputs.workload.tables import OTHER_CALL
-from pipelines.spec.calls import OtherCall
+from pipelines.scenario.workload import OtherCall
 
 _PLACE: Place = ("workload", "calls")
 

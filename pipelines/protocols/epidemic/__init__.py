@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.settings import Flag, Share, Strict
 from pipelines.protocols.epidemic.audits import AUDITS
 from pipelines.protocols.epidemic.bound import BOUND
-from pipelines.spec.base import Flag, Share, Strict
 from udfs.epidemic.program import Epidemic
 
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]

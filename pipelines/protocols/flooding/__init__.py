@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.settings import Strict
 from pipelines.protocols.flooding.audits import AUDITS
 from pipelines.protocols.flooding.bound import beyond
 from pipelines.protocols.flooding.check import problems
-from pipelines.spec.base import Strict
 from udfs.flooding import Flooding
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.protocol import Protocol, Shown
+from pipelines.contract.settings import NodeName, Strict
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.bound import beyond
 from pipelines.protocols.ginger.check import problems
 from pipelines.protocols.ginger.waits import WAITED, WAITS
-from pipelines.spec.base import NodeName, Strict
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.contract.predicate import topics_of
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import Problem, nearest
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 
 _SUBSCRIPTIONS = ("workload", "subscriptions")
 _PUBLICATIONS = ("workload", "publications")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipelines.spec.base import Flag, Share, Strict
+from pipelines.contract.settings import Flag, Share, Strict
 
 _Degree = Annotated[int, Field(ge=0, le=1_000, strict=True)]
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipelines.contract.predicate import topics_of
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import Problem, nearest
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 
 Place = tuple[str | int, ...]
 _SUBSCRIPTIONS: Place = ("workload", "subscriptions")

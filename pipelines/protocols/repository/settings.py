@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.spec.base import Composed, NodeName, Strict
+from pipelines.contract.settings import Composed, NodeName, Strict
 
 Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]

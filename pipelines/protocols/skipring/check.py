@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.contract.predicate import topics_of
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import Problem
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from udfs.skipring.start import EMPTY
 
 _NEVER = 1 << 62

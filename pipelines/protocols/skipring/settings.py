@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipelines.spec.base import Count, Round, Strict
+from pipelines.contract.settings import Count, Round, Strict
 
 Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Tag
 
+from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
 from pipelines.errors import Problem
-from pipelines.spec.base import MAX_ROUND, Positive, Strict, by_form
 
 EPOCH_SECONDS = 9e8
 """A number of seconds from which on times count from 1970, not from the start of a run: July 1998."""

@@ -7,10 +7,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from pipelines.contract.settings import (
+    MAX_ROUND,
+    ORDERED,
+    Flag,
+    LatencyRounds,
+    NodeName,
+    Round,
+    Share,
+    Strict,
+    end_problems,
+    one_of,
+)
 from pipelines.errors import FaultError, Problem
-from pipelines.spec.base import MAX_ROUND, ORDERED, Flag, LatencyRounds, NodeName, Round, Share, Strict
-from pipelines.spec.rules import end_problems, one_of
-from pipelines.spec.times import Timed, TimedSpan
+from pipelines.scenario.times import Timed, TimedSpan
 
 LinkName = tuple[NodeName, NodeName]
 Links = Annotated[list[LinkName], Field(min_length=1)]

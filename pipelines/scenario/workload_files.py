@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
+from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, Strict, by_form, nodes_form
 from pipelines.errors import Problem, WorkloadError
-from pipelines.spec.base import Count, FilePath, Flag, Nodes, Round, Strict, by_form, nodes_form
 
 ColumnOrRound = Annotated[
     Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)

@@ -1,15 +1,14 @@
-"""The ``workload`` part of a scenario file."""
+"""The ``workload`` part of a scenario: subscriptions, publications, and other calls."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, Tag, field_validator, model_validator
 
-from pipelines.errors import Problem, WorkloadError
-from pipelines.matching.predicate import parse_predicates
-from pipelines.spec.base import (
+from pipelines.contract.predicate import parse_predicates
+from pipelines.contract.settings import (
     MAX_NODES,
     ORDERED,
     NodeName,
@@ -24,17 +23,79 @@ from pipelines.spec.base import (
     by_form,
     by_name,
     nodes_form,
+    repetition_problems,
 )
-from pipelines.spec.calls import OtherCall
-from pipelines.spec.rules import repetition_problems
-from pipelines.spec.times import Timed, TimedSpan
-from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
+from pipelines.errors import Problem, WorkloadError
+from pipelines.scenario.times import Timed, TimedSpan
+from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 MAX_TOPICS = 10_000_000
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
+
+
+class _Call(Timed):
+    at: NodeName = Field(description="the node that calls")
+    round: Round = Field(description="the round of the call")
+
+
+class JoinCall(_Call):
+    """A server takes part from then on."""
+
+    kind: Literal["join"] = Field(description="what is called")
+
+
+class LeaveCall(_Call):
+    """A server takes part no more, once others can do without it."""
+
+    kind: Literal["leave"] = Field(description="what is called")
+
+
+class RemoveCall(_Call):
+    """A server takes another one, which is dead, for one that has left."""
+
+    kind: Literal["remove"] = Field(description="what is called")
+    peer: NodeName = Field(description="the server that is dead")
+
+
+class _OnTopic(_Call):
+    topic: Topic | None = Field(None, description="the topic; without it the one that has no name")
+    peer: NodeName = Field(description="the other node that the call is about")
+
+
+class SteerCall(_OnTopic):
+    """A client turns to another server."""
+
+    kind: Literal["steer"] = Field(description="what is called")
+
+
+class RegisterCall(_OnTopic):
+    """The owner of a topic authorises a client."""
+
+    kind: Literal["register"] = Field(description="what is called")
+    role: Literal["publisher", "subscriber"] = Field(description="what the client may be")
+
+
+class DeregisterCall(_OnTopic):
+    """The owner of a topic takes an authorisation back."""
+
+    kind: Literal["deregister"] = Field(description="what is called")
+    role: Literal["publisher", "subscriber"] = Field(description="what the client was")
+
+
+OtherCall: TypeAlias = Annotated[
+    Annotated[JoinCall, Tag("<join>")]
+    | Annotated[LeaveCall, Tag("<leave>")]
+    | Annotated[RemoveCall, Tag("<remove>")]
+    | Annotated[SteerCall, Tag("<steer>")]
+    | Annotated[RegisterCall, Tag("<register>")]
+    | Annotated[DeregisterCall, Tag("<deregister>")],
+    by_name("kind"),
+]
+OTHER_CALLS = (JoinCall, LeaveCall, RemoveCall, SteerCall, RegisterCall, DeregisterCall)
+"""The models of `OtherCall`."""
 
 
 class Subscription(TimedSpan):

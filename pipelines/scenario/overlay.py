@@ -1,31 +1,37 @@
-"""The ``overlay`` part of a scenario file."""
+"""The ``overlay`` part of a scenario: its source, its nodes, and link latencies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
+import networkx as nx
 from pydantic import Field, Tag, model_validator
 
-from pipelines.errors import OverlayError, Problem, nearest
-from pipelines.spec.base import (
+from pipelines.contract.settings import (
     MAX_NODES,
+    ORDERED,
     Composed,
     FilePath,
     Flag,
     LatencyRounds,
     NodeName,
     Nodes,
+    Positive,
     Prefix,
     Share,
     Strict,
     by_form,
     nodes_form,
+    one_of,
+    repetition_problems,
 )
-from pipelines.spec.latency import Latency
-from pipelines.spec.links import link_problems
-from pipelines.spec.rules import one_of, repetition_problems
+from pipelines.errors import OverlayError, Problem, nearest
 
+LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix", "pairs")
+_MEASURED = ("unit", "round_trip", "per_direction", "zero_is_unknown", "missing")
+_PAIRS = ("source", "destination", "value")
+_SHOWN_PARTS = 5
 Tree = Literal["minimum", "shortest_path"]
 LatencyUnit = Literal["us", "ms", "s", "km"]
 OverlayFormat = Literal[
@@ -44,23 +50,6 @@ OverlayFormat = Literal[
     "parquet",
 ]
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
-
-
-def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
-    return (
-        ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
-        if isinstance(value, (list, tuple))
-        else None
-    )
-
-
-Link = Annotated[
-    Annotated[tuple[NodeName, NodeName], Tag("<pair>")]
-    | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")]
-    | Annotated[tuple[NodeName, NodeName, LatencyRounds, LatencyRounds], Tag("<latencies>")],
-    by_form(_link_tag),
-]
-
 SUPERVISOR = "supervisor"
 SUBSCRIBER = "subscriber"
 Kind = Literal[
@@ -82,6 +71,117 @@ _FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Kind → the settings of its own that it must have, and those that it may have."""
 _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
+
+
+class Latency(Strict):
+    """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
+
+    rounds: LatencyRounds | None = Field(None, description="the same for every link, in rounds")
+    ms: Positive | None = Field(None, description="the same for every link, in milliseconds")
+    uniform: Annotated[tuple[LatencyRounds, LatencyRounds], ORDERED] | None = Field(
+        None, description="drawn per link, in rounds, ends included"
+    )
+    lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
+    matrix: FilePath | None = Field(
+        None,
+        description="a file of latencies: CSV with the nodes' names, or numbers as of PlanetLab and King, also .gz",
+    )
+    pairs: FilePath | None = Field(
+        None, description="a file with a row for each pair of nodes: its ends and the latency, as of WonderNetwork"
+    )
+    draw_rows: Flag = Field(False, description="matrix: the seed draws the row of each node, instead of by its name")
+    source: Composed | None = Field(
+        None, description="pairs: the column of one end; default: source, src, from and the like, else the first"
+    )
+    destination: Composed | None = Field(
+        None,
+        description="pairs: the column of the other end; default: destination, dst, to and the like, else the second",
+    )
+    value: Composed | None = Field(
+        None,
+        description="pairs: the column of the latency; default: latency, ms, rtt, avg and the like, else the third",
+    )
+    unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: of the numbers")
+    round_trip: Flag | None = Field(
+        None,
+        description="matrix, pairs: a link takes half of a number; default: true for a matrix and for columns that are "
+        "called rtt, or avg, min, max as of ping",
+    )
+    per_direction: Flag = Field(
+        False, description="matrix, pairs: a link takes to either end what the file says; else the mean of both"
+    )
+    zero_is_unknown: Flag = Field(False, description="matrix, pairs: 0 stands for a latency that is not known")
+    missing: Literal["error", "mean", "draw"] = Field(
+        "error",
+        description="matrix, pairs: for links that the file does not know; mean: the mean of its latencies; draw: one "
+        "of them, drawn",
+    )
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Latency:
+        one_of(self, LATENCY_SOURCES, "latency")
+        problems = []
+        if self.draw_rows and self.matrix is None:
+            problems.append(Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out"))
+        for names, needed in ((_PAIRS, ("pairs",)), (_MEASURED, ("matrix", "pairs"))):
+            if all(getattr(self, name) is None for name in needed):
+                problems += [
+                    Problem((name,), f"{name} is given without {' or '.join(needed)}; add that, or leave it out")
+                    for name in names
+                    if name in self.model_fields_set
+                ]
+        if problems:
+            raise OverlayError(*problems)
+        return self
+
+
+def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
+    """Yields what is wrong with undirected links ``(a, b)`` or ``(a, b, latency)``; paths start at ``links``."""
+    first: dict[frozenset[str], int] = {}
+    for index, (a, b, *_) in enumerate(links):
+        if a == b:
+            yield Problem(
+                ("links", index), f"the link joins {a!r} to itself; allowed: links between two different nodes"
+            )
+            continue
+        before = first.setdefault(frozenset((a, b)), index)
+        if before != index:
+            yield Problem(
+                ("links", index),
+                f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list;"
+                " links are undirected: write each once, in either direction",
+            )
+    yield from _connection_problems(links)
+
+
+def _connection_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_edges_from((a, b) for a, b, *_ in links)
+    parts = [next(iter(part)) if len(part) == 1 else min(part) for part in nx.connected_components(graph)]
+    if len(parts) > 1:
+        shown = ", ".join(repr(name) for name in parts[:_SHOWN_PARTS])
+        more = f" and {len(parts) - _SHOWN_PARTS} more" if len(parts) > _SHOWN_PARTS else ""
+        yield Problem(
+            ("links",),
+            f"the links leave {len(parts)} parts that are not connected, with one node of each: {shown}{more};"
+            " add links between them",
+        )
+
+
+def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    return (
+        ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
+        if isinstance(value, (list, tuple))
+        else None
+    )
+
+
+Link = Annotated[
+    Annotated[tuple[NodeName, NodeName], Tag("<pair>")]
+    | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")]
+    | Annotated[tuple[NodeName, NodeName, LatencyRounds, LatencyRounds], Tag("<latencies>")],
+    by_form(_link_tag),
+]
 
 
 class _Rooted(Strict):

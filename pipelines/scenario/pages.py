@@ -1,9 +1,10 @@
-"""The page of all keys of scenario files, ``conf/KEYS.md``: ``python -m pipelines.scenario.key_page`` writes it."""
+"""The JSON Schema of scenario files and the page of all keys; ``python -m pipelines.scenario.pages`` writes both."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Any, get_args
 
@@ -12,18 +13,40 @@ from pydantic.fields import FieldInfo
 
 from pipelines.files import installed_data
 from pipelines.protocols import OWN_PACKAGE, PACKAGES, PROTOCOLS
-from pipelines.scenario.load import load_scenario
+from pipelines.scenario.load import load_scenario, shipped
 from pipelines.scenario.model import Scenario
+from pipelines.scenario.overlay import LATENCY_SOURCES
 from pipelines.scenario.shape import branches, describe, scenario_schema
-from pipelines.scenario.shipped import shipped
 
+SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
+_TIMES = (("round", "at_ms"), ("until", "until_ms"))
 PAGE = installed_data() / "conf" / "KEYS.md"
 _LONGEST = 60
 _HEAD = """# Keys of a scenario
-Made by `python -m pipelines.scenario.key_page` from the model that checks scenario files. `roundtable schema` prints
+Made by `python -m pipelines.scenario.pages` from the model that checks scenario files. `roundtable schema` prints
 the same for editors; a first line `# yaml-language-server: $schema=...` lets them complete and check keys. Unknown keys
 are errors. Examples are from the scenarios in `scenarios/`, or the default.
 """
+_OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
+
+
+def schema_text() -> str:
+    """Returns the schema file's text: the model's schema, and which keys exclude each other."""
+    schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
+    definitions = schema["$defs"]
+    definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
+    definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
+    definitions["Subscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
+    for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):
+        needed = [name for name in timed.get("required", ()) if name not in ("round", "until")]
+        both = [[{"required": [name]} for name in pair] for pair in _TIMES if pair[0] in timed.get("required", ())]
+        timed["required"] = needed
+        if both:
+            timed["allOf"] = [{"anyOf": one} for one in both]
+    for spec in PROTOCOLS.values():
+        definitions[spec.settings.__name__]["required"] = ["name"]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Roundtable scenario"}
+    return json.dumps({**schema, **head}, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def page_text() -> str:
@@ -120,7 +143,8 @@ def _nested(value: object) -> Iterator[tuple[tuple[str, str], object]]:
 
 
 def main() -> None:
-    """Writes the page."""
+    """Writes the schema file and the page."""
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
     PAGE.write_text(page_text(), encoding="utf-8")
 
 
