@@ -31,7 +31,7 @@ from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
 from pipelines.experiment.seeds import equal_seeds
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
-from pipelines.inputs.workload.moves import move_notes
+from pipelines.inputs.workload.calls import move_notes
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.errors import RoundtableError
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
-from pipelines.inputs.overlay.positions import Place, node_positions
+from pipelines.inputs.overlay.files import Position, node_positions
 from pipelines.inputs.overlay.weighted import ContentError
 from pipelines.report.choice import chosen_runs
 from pipelines.report.losses import losses, said
@@ -99,7 +99,7 @@ def _replayed(
     ]
 
 
-def places(manifest: Manifest, run_id: int) -> Mapping[str, Place]:
+def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
     """Returns longitude and latitude of a run's nodes; none where a file is gone, or says nothing of it."""
     prepared = manifest.prepared()
     spec = next(run.scenario.overlay for run in prepared.runs if run.run_id == run_id)

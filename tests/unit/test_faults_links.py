@@ -13,10 +13,10 @@ from support.overlays import tree
 
 from pipelines.contract.run_inputs import Faults, Overlay
 from pipelines.inputs.faults.build import build_faults
-from pipelines.inputs.faults.bursts import bad_times
-from pipelines.inputs.faults.overlaps import cut_times
+from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.rounds.faults.link_changes import Replacements
+from pipelines.rounds.faults.link_faults import cut_times
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.link_faults import Burst
 

@@ -12,8 +12,13 @@ import pytest
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.tree import minimum_tree, shortest_path_tree
-from pipelines.inputs.overlay.weighted import WeightedGraph, component_labels, merge_parallel
+from pipelines.inputs.overlay.weighted import (
+    WeightedGraph,
+    component_labels,
+    merge_parallel,
+    minimum_tree,
+    shortest_path_tree,
+)
 from pipelines.scenario.overlay import OverlaySpec
 
 

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
-from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, TooManyError
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of

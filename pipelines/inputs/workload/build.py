@@ -13,18 +13,23 @@ from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs.overlay.nodes import Place
+from pipelines.inputs.workload.calls import (
+    PUBLICATIONS,
+    SUBSCRIPTIONS,
+    generated_joins,
+    listed_calls,
+    listed_joins,
+    listed_publications,
+    listed_subscriptions,
+    moved_subscriptions,
+)
 from pipelines.inputs.workload.file_source import (
     file_notes,
     publications_of_file,
     subscriptions_of_file,
     timestamp_settings,
 )
-from pipelines.inputs.workload.generated_publications import generated_publications
-from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
-from pipelines.inputs.workload.joins import generated_joins, listed_joins
-from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, listed_publications, listed_subscriptions
-from pipelines.inputs.workload.moves import moved_subscriptions
-from pipelines.inputs.workload.other_calls import listed_calls
+from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
 from pipelines.scenario.times import DEFAULT_CLOCK, Clock
 from pipelines.scenario.workload import (
     JoinGenerator,
