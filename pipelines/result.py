@@ -25,8 +25,7 @@ from pipelines.report.document import Asked
 from pipelines.report.pictures import Picture
 from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
-from pipelines.report.show import Replay, diagram_of, plot_of, replay_of
-from pipelines.report.write import write_report
+from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import VERY_FEW_BYTES, reader_of

@@ -1,10 +1,12 @@
-"""The rows of a query as a table for people, as JSON or as CSV."""
+"""What commands print: lines of prose as a terminal shows them, and rows as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +21,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.cli.lines import columns, print_lines, unbroken
 from pipelines.errors import QueryError
 
+_USUAL = 80
+"""Columns of a terminal that does not say how many it has."""
+_UNBROKEN = "\x1f"
+"""What stands for a space at which a line is not broken."""
 MAX_SHOWN = 1000
 _WIDE = 10_000
 _NARROWEST = 24
@@ -29,6 +34,36 @@ _NARROWEST = 24
 _NARROWEST_KEY = 48
 _GAP = 3
 """Spaces between two columns."""
+
+
+def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None:
+    """Prints lines of prose; on a terminal a long one is broken between words.
+
+    Args:
+        lines: The lines.
+        indent: Spaces before what goes on in the next line, beside those at the begin of the line.
+        out: Where to; None for stdout.
+    """
+    stream = out if out is not None else sys.stdout
+    width = columns(stream)
+    for line in lines:
+        margin = " " * (len(line) - len(line.lstrip()) + indent)
+        broken = [line]
+        if width is not None:
+            broken = textwrap.wrap(
+                line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+            )
+        stream.write("\n".join(broken or [""]).replace(_UNBROKEN, " ") + "\n")
+
+
+def unbroken(command: str) -> str:
+    """Returns a command as `print_lines` prints it in one piece, so that it can be copied."""
+    return command.replace(" ", _UNBROKEN)
+
+
+def columns(stream: TextIO) -> int | None:
+    """Returns how many columns a terminal has; None where there is none."""
+    return os.get_terminal_size(stream.fileno()).columns or _USUAL if stream.isatty() else None
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
