@@ -212,6 +212,7 @@ def build_overlay(
     needs_tree: bool,
     beside: Path | None,
     notes_rounding: bool = False,
+    keeps_links: bool = False,
 ) -> Overlay:
     """Returns the overlay of one run.
 
@@ -229,6 +230,8 @@ def build_overlay(
         needs_tree: Whether the protocol runs on trees only.
         beside: The scenario file's folder, where relative paths are looked up first.
         notes_rounding: Whether the notes say which paths rounding makes longer.
+        keeps_links: Whether the overlay has all links of the graph, with servers and clients at their nodes of the
+            tree, where `needs_tree` alone asks for the tree.
 
     Raises:
         OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
@@ -240,17 +243,49 @@ def build_overlay(
     _check_name(whole, spec.join_root, ("overlay", "join_root"))
     whole = _with_latency(whole, spec.latency, seed, round_ms, beside)
     graph = _cut(whole, spec, needs_tree=needs_tree)
+    brokers = _in_rounds(graph, round_ms)
+    rounding = rounding_note(graph, brokers.latency_rounds, round_ms) if notes_rounding else ""
+    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
+    notes = tuple(note for note in told if note)
+    overlay = with_attached(replace(brokers, notes=notes), spec.servers, spec.clients, seed)
+    if keeps_links and graph is not whole and not _asked_tree(spec):
+        return _with_links(overlay, _in_rounds(whole, round_ms))
+    return overlay
+
+
+def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
+    """Returns a graph of brokers with latencies rounded up to whole rounds, without notes."""
     rounds, back = np.ones(len(graph.a), dtype=np.int64), None
     with _blamed_on(("time", "round_ms"), with_field=False):
         if graph.ms is not None:
             rounds = latencies.to_rounds(graph.ms, round_ms)
         if graph.back_ms is not None:
             back = latencies.to_rounds(graph.back_ms, round_ms)
-    rounding = rounding_note(graph, rounds, round_ms) if notes_rounding else ""
-    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
-    notes = tuple(note for note in told if note)
-    brokers = Overlay(graph.names, graph.a, graph.b, rounds, notes=notes, back_rounds=back)
-    return with_attached(brokers, spec.servers, spec.clients, seed)
+    return Overlay(graph.names, graph.a, graph.b, rounds, back_rounds=back)
+
+
+def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
+    """Returns an overlay with the links of `brokers` in the place of those between its brokers."""
+    is_access = overlay.b >= overlay.n_brokers
+    a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
+    order = np.lexsort((b, a))
+    n_links = len(brokers.a)
+    there, back = np.split(brokers.directed_rounds, [n_links])
+    access_there, access_back = (
+        rounds[is_access] for rounds in np.split(overlay.directed_rounds, [len(overlay.a)])
+    )  # fmt: skip
+    rounds, back_rounds = np.concatenate([there, access_there]), np.concatenate([back, access_back])
+    is_equal = brokers.back_rounds is None and overlay.back_rounds is None
+    return replace(
+        overlay, a=a[order], b=b[order], latency_rounds=rounds[order],
+        back_rounds=None if is_equal else back_rounds[order],
+    )  # fmt: skip
+
+
+def _asked_tree(spec: OverlaySpec) -> str | None:
+    """Returns the tree that the scenario asks for by name."""
+    wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
+    return wanted.tree if wanted else None
 
 
 def describe() -> list[tuple[str, str]]:
@@ -369,7 +404,7 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
     wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
     kind = "file" if spec.file else "topohub" if spec.topohub else "generate"
     root = _check_name(graph, wanted.root if wanted else None, ("overlay", kind, "root"))
-    tree = wanted.tree if wanted else None
+    tree = _asked_tree(spec)
     if len(graph.a) == len(graph.names) - 1 or not (tree or needs_tree):
         return graph
     if wanted is None:
