@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record
+from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
@@ -24,9 +25,7 @@ from pipelines.report.document import Asked
 from pipelines.report.pictures import Picture
 from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
-from pipelines.report.show import Replay, diagram_of, plot_of, replay_of
-from pipelines.report.write import write_report
-from pipelines.spec.base import nfc
+from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import VERY_FEW_BYTES, reader_of

@@ -11,7 +11,6 @@ import typer
 
 from pipelines.cli import asking, comparing, hunting, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
-from pipelines.cli.lines import print_lines
 from pipelines.cli.listing import GROUPS, print_groups
 from pipelines.cli.options import (
     AsJson,
@@ -34,6 +33,7 @@ from pipelines.cli.options import (
     opened_output,
     rounds_of_a_job,
 )
+from pipelines.cli.printing import print_lines
 from pipelines.engines.names import engine_for
 from pipelines.errors import ScenarioError
 from pipelines.rounds.progress import reporter
@@ -88,7 +88,7 @@ def schema() -> None:
 
     It knows the protocols that are installed, those of other packages too.
     """
-    from pipelines.scenario.schema import schema_text
+    from pipelines.scenario.pages import schema_text
 
     print(schema_text(), end="")
 
@@ -100,7 +100,7 @@ def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = 
     Python, Java, the engines, Spark's jars, memory and disk. What is marked with ! some runs lack, --engine local does
     without. Exit code 1: no run works here.
     """
-    from pipelines.cli.doctor import print_checks
+    from pipelines.cli.listing import print_checks
 
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)
@@ -119,7 +119,7 @@ def runs(
     is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: ask no question.")] = False,
 ) -> None:
     """List stores with their verdicts, or remove them."""
-    from pipelines.cli.rows import write_rows
+    from pipelines.cli.printing import write_rows
     from pipelines.cli.stores import remove_stores, store_rows
 
     if removes:
@@ -144,7 +144,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented scenario for your overlay and workload."""
-    from pipelines.cli.begin import write_scenario
+    from pipelines.cli.listing import write_scenario
 
     write_scenario(file, overlay, subscriptions, publications)
 
@@ -293,7 +293,7 @@ def _audit_and_exit(
     result: Result, fail_on: list[str] | None, *, quiet: bool, as_json: bool, has_report: bool = False
 ) -> NoReturn:
     from pipelines.cli import verdict
-    from pipelines.cli.failing import failures
+    from pipelines.cli.verdict import failures
 
     with result, result.suited():
         try:

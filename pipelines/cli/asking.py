@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, UNKNOWN, complain
-from pipelines.cli.lines import print_lines
 from pipelines.cli.options import (
     AsJson,
     Engine,
@@ -24,10 +23,41 @@ from pipelines.cli.options import (
     statement_of,
     the_run,
 )
+from pipelines.cli.printing import print_lines, print_table
 
 if TYPE_CHECKING:
     from pipelines.result import Result
     from pipelines.store.roots import Root
+
+_MAX_SHOWN = 20
+
+
+def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
+    """Prints deliveries that are missing, twice, late or excused, by cause, and tells the first."""
+    from pipelines.why.overview import MAX_ASKED, overview, why_command  # PySpark takes a second
+    from pipelines.why.story import print_story
+
+    found = overview(result.reader, run_id)
+    commands = [why_command(result.store, group.options) for group in found.groups]
+    if as_json:
+        for group, command in zip(found.groups, commands, strict=True):
+            row = {"what": group.what, "number": group.number, "cause": group.cause, "first": group.first.as_dict()}
+            print(json.dumps(row | {"command": command}, ensure_ascii=False))
+        return
+    if not found.groups:
+        print_lines("nothing to explain: each wanted delivery happened, once, and as early as the links allow")
+        return
+    rows = [(group.what, group.number, group.first.run_id, group.cause) for group in found.groups[:_MAX_SHOWN]]
+    print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))
+    if len(found.groups) > _MAX_SHOWN:
+        print(f"... and {len(found.groups) - _MAX_SHOWN:,} more causes: --json gives all")
+    for what, number in found.left_out.items():
+        print_lines(f"{number:,} more are {what} than the first {MAX_ASKED}: --run asks about one run, SQL about all")
+    print()
+    print_story(found.groups[0].first)
+    print("\nthe first of each:")
+    for command in commands[:_MAX_SHOWN]:
+        print(f"  {command}")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +74,7 @@ def audit(
 ) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
-    from pipelines.cli.failing import failures
+    from pipelines.cli.verdict import failures
     from pipelines.store.folder import resume_hint
 
     with _opened(folder, engine) as result:
@@ -93,7 +123,6 @@ def why(
     Each hop, crash and resend, and what ended it. Without --subscriber and --source: which deliveries are missing, came
     late or twice, or are missing but excused, by cause, and the story of the first.
     """
-    from pipelines.cli.stories import print_overview
     from pipelines.report.space_time import of_story
     from pipelines.why.story import json_line, print_story, story_name
 
@@ -127,7 +156,7 @@ def compare_node(
     How many rows each state table held for it. State is kept at commits; those nearest to these moments are compared,
     null is none. `run --commit-every 1` commits every round.
     """
-    from pipelines.cli.rows import write_rows
+    from pipelines.cli.printing import write_rows
 
     with _opened(folder, engine) as result:
         run_id = the_run(result, run_id)
@@ -165,7 +194,7 @@ def sql(
     remote: Remote = None,
 ) -> None:
     """Answer a SQL query over a store's tables and views."""
-    from pipelines.cli.rows import MAX_SHOWN, write_rows
+    from pipelines.cli.printing import MAX_SHOWN, write_rows
     from pipelines.sql.errors import readable_errors
 
     text = statement_of(statement, file)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
-from pipelines.cli.lines import print_lines
 from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of
-from pipelines.cli.rows import print_table
+from pipelines.cli.printing import print_lines, print_table
 from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:

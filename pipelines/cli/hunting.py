@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
-from pipelines.cli.lines import print_lines
 from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, begun, one_of
-from pipelines.cli.rows import print_table
+from pipelines.cli.printing import print_lines, print_table
 from pipelines.errors import QueryError, plural
 
 if TYPE_CHECKING:

@@ -1,20 +1,42 @@
-"""``roundtable list``: what there is, a line each."""
+"""``roundtable list``, ``init`` and ``doctor``: what is installed, a first scenario, and what this machine has."""
 
 from __future__ import annotations
 
+import os
+import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import TextIO
 
 import pyarrow as pa
 
-from pipelines.cli.lines import print_lines
+from pipelines.cli.ends import complain
+from pipelines.cli.printing import print_lines, unbroken, write_rows
+from pipelines.engines.names import check_java
+from pipelines.engines.settings import heap_megabytes
+from pipelines.errors import DataFileError, EngineError, RoundtableError, ScenarioError
+from pipelines.experiment.plan import built, check, notes
+from pipelines.experiment.prepared import expand_runs
+from pipelines.scenario.load import read_scenario
+from pipelines.scenario.pages import SCHEMA_FILE
+from pipelines.scenario.template import template
 
 _FARTHEST = 32
 """Spaces before what goes on in the next line, at most."""
 Lines = Sequence[tuple[str, str]]
+_GIB = 1024**3
+_LEAST_MEMORY_GIB = 4
+_LEAST_DISK_GIB = 2
+_TEST = "single_crash"
 
 
 def _protocols() -> Lines:
@@ -25,7 +47,7 @@ def _protocols() -> Lines:
 
 
 def _scenarios() -> Lines:
-    from pipelines.scenario.shipped import shipped
+    from pipelines.scenario.load import shipped
 
     return [(name, _summary(path)) for name, path in shipped().items()]
 
@@ -76,11 +98,11 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
     Args:
         names: The groups.
-        form: ``table``: a line each, below a heading where there are several groups; else as in `rows.write_rows`.
+        form: ``table``: a line each, below a heading where there are several groups; else as in `printing.write_rows`.
         out: Where to.
     """
     if form != "table":
-        from pipelines.cli.rows import write_rows
+        from pipelines.cli.printing import write_rows
 
         found = [{"group": group, "name": name, "what": what} for group in names for name, what in GROUPS[group]()]
         write_rows(pa.Table.from_pylist(found), form, out)
@@ -93,3 +115,158 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
         for key, summary in lines:
             margin = "  " if len(names) > 1 else ""
             print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _FARTHEST), out=out)
+
+
+def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
+    """Writes a scenario into a new file.
+
+    Raises:
+        DataFileError: The file is there already or cannot be written, or one that it is to name cannot be read.
+    """
+    if file.exists():
+        raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
+    beside = file.absolute().parent
+    given = [_beside(path, beside) for path in (overlay, subscriptions, publications)]
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
+    schema = os.path.relpath(SCHEMA_FILE, beside)
+    names = _names(file, template(name, schema, given[0]))
+    texts = [template(name, schema, *given, names=names, spread=spread) for spread in (False, True)]
+    problems = [_problems(file, text) for text in texts]
+    chosen = 1 if problems[0] and not problems[1] else 0
+    try:
+        file.write_text(texts[chosen], encoding="utf-8")
+    except OSError as error:
+        raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
+    commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
+    print_lines(f"{file}: written; next: {commands}")
+    if problems[chosen]:
+        complain("it has to be changed before it can be run:", *problems[chosen])
+    else:
+        for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
+            print_lines(f"{part}: {note}")
+
+
+def _names(file: Path, text: str) -> frozenset[str]:
+    """Returns the nodes of the overlay of a scenario; none where it cannot be built."""
+    try:
+        _, overlay, *_ = next(built(expand_runs(read_scenario(file, text))))
+    except ScenarioError:
+        return frozenset()
+    return frozenset(overlay.names)
+
+
+def _problems(file: Path, text: str) -> tuple[str, ...]:
+    """Returns what is wrong with a scenario."""
+    try:
+        check(expand_runs(read_scenario(file, text)))
+    except ScenarioError as error:
+        return error.problems
+    return ()
+
+
+def _beside(path: Path | None, folder: Path) -> Path | None:
+    """Returns a path as a scenario of a folder names it."""
+    return None if path is None else Path(os.path.relpath(path.absolute(), folder))
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at.
+
+    Attributes:
+        name: What.
+        is_well: Whether it is as it should be.
+        found: What was found, and what to do where it is not.
+        is_needed: Whether no run works without it; otherwise its lack is a warning.
+    """
+
+    name: str
+    is_well: bool
+    found: str
+    is_needed: bool = True
+
+    @property
+    def sign(self) -> str:
+        """What stands before it in a list."""
+        return "ok" if self.is_well else "--" if self.is_needed else "!"
+
+
+def checks() -> Iterator[Check]:
+    """Yields what is found, the self-test last."""
+    yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
+    yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
+    yield _spark()
+    yield _jars()
+    yield _memory()
+    yield _disk(Path.cwd())
+    yield _self_test()
+
+
+def _spark() -> Check:
+    try:
+        java = check_java()
+    except EngineError as error:
+        return Check("engine spark", False, str(error), is_needed=False)
+    heap = heap_megabytes()
+    return Check("engine spark", True, f"pyspark {version('pyspark')}, Java {java}, a heap of {heap or '?'} MB")
+
+
+def _jars() -> Check:
+    from pipelines.engines.jars import cached_jars
+
+    jars = cached_jars()
+    if not jars:
+        return Check("spark's jars", True, "not here yet: the first run on spark fetches about 50 MB")
+    size = sum(jar.stat().st_size for jar in jars) / 1024**2
+    return Check("spark's jars", True, f"{len(jars)} files of {size:.0f} MB in {jars[0].parent}")
+
+
+def _memory() -> Check:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    except (AttributeError, OSError, ValueError):
+        return Check("memory", True, "cannot be told here")
+    hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine local"
+    return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}", is_needed=False)
+
+
+def _disk(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free / _GIB
+    writable = os.access(folder, os.W_OK)
+    hint = "" if free >= _LEAST_DISK_GIB else "; make room: large stores take gigabytes"
+    hint += "" if writable else "; it cannot be written: go to another folder, or name one with --store"
+    return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}", is_needed=not writable)
+
+
+def _self_test() -> Check:
+    from pipelines.api import run
+
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine="local") as result:
+            verdict = result.verdict
+    except RoundtableError as error:
+        return Check("self-test", False, str(error))
+    seconds = time.monotonic() - started
+    return Check("self-test", verdict == "valid", f"{_TEST} on local: {verdict}, in {seconds:.1f} s")
+
+
+def print_checks(form: str, out: TextIO) -> bool:
+    """Prints what is found.
+
+    Args:
+        form: ``table``: a line a check, as it is made; else as in `printing.write_rows`.
+        out: Where to.
+
+    Returns:
+        Whether all that a run needs is well.
+    """
+    made = []
+    for one in checks():
+        made.append(one)
+        if form == "table":
+            print_lines(f"{one.sign:3} {one.name:13} {one.found}", indent=18, out=out)
+            out.flush()
+    if form != "table":
+        write_rows(pa.Table.from_pylist([asdict(one) for one in made]), form, out)
+    return all(one.is_well or not one.is_needed for one in made)

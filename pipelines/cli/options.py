@@ -62,7 +62,7 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def _begun_scenario(incomplete: str) -> list[str]:
     """Completes the name of an installed scenario; files the shell completes itself where there is none."""
-    from pipelines.scenario.shipped import shipped
+    from pipelines.scenario.load import shipped
 
     return begun(tuple(shipped()))(incomplete)
 

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cli.lines import print_lines
-from pipelines.cli.rows import print_table
+from pipelines.cli.printing import print_lines, print_table
 from pipelines.contract.forms import NTH, AskedForm, Form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings

@@ -12,7 +12,7 @@ import typer
 
 from pipelines.cli.ends import INTERRUPTION
 from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, the_run
-from pipelines.cli.rows import write_rows
+from pipelines.cli.printing import write_rows
 
 
 def add_to(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 from deltalake import DeltaTable
 
-from pipelines.cli.rows import shown
+from pipelines.cli.printing import shown
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.experiment.prepared import labelled

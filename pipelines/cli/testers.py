@@ -32,7 +32,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
     Its overlay, calls and faults are lists; it plays to the rows of the run.
     """
     from pipelines.experiment.listed import extracted
-    from pipelines.scenario.writing import scenario_text
+    from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
     run_id = _the_run(folder, run_id)
@@ -60,7 +60,7 @@ def shrink(
     """
     from pipelines.api import open_store
     from pipelines.hunting.shrink import shrink as shrunk_run
-    from pipelines.scenario.writing import scenario_text
+    from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
     run_id = _the_run(folder, run_id)

@@ -1,16 +1,15 @@
-"""What a run or an audit found, in words: the runs, the broken guarantees, the verdict."""
+"""``--fail-on``: what makes a command fail although no guarantee is broken."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.lines import print_lines, unbroken
-from pipelines.cli.rows import plain, print_table
+from pipelines.cli.printing import plain, print_lines, print_table, unbroken
 from pipelines.errors import plural
 from pipelines.experiment.prepared import labelled
 from pipelines.sql.errors import readable_errors
@@ -20,6 +19,7 @@ from pipelines.why.story import publication_name
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, Shown
     from pipelines.result import Result, RunRow
+
 
 MAX_RUNS = 20
 MAX_BEYOND = 5
@@ -379,3 +379,38 @@ def _times(number: int) -> str:
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0][:300]
+
+
+def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
+    """Returns which of the causes hold, in words.
+
+    Args:
+        result: The store, audited.
+        report: What the audit found.
+        causes: Of `CAUSES`.
+    """
+    found = {cause: CAUSES[cause](result, report) for cause in CAUSES if cause in causes}
+    return [f"{cause}, {what}" for cause, what in found.items() if what]
+
+
+def _excused(_: Result, report: AuditReport) -> str:
+    number = sum(finding.n_excused or 0 for finding in report.findings)
+    return f"{plural(number, 'violation')} excused" if number else ""
+
+
+def _runs_beyond(_: Result, report: AuditReport) -> str:
+    return f"{plural(len(report.beyond), 'run')} beyond the bound" if report.beyond else ""
+
+
+def _missing(result: Result, _: AuditReport) -> str:
+    n_delivered, n_wanted = wanted(result)
+    number = n_wanted - n_delivered
+    return f"{number:,} of {n_wanted:,} wanted deliveries did not happen" if number else ""
+
+
+CAUSES: Mapping[str, Callable[[Result, AuditReport], str]] = {
+    "excused": _excused,
+    "beyond": _runs_beyond,
+    "missing": _missing,
+}
+"""Excused violations; runs beyond the bound; deliveries that subscribers wanted and that did not happen."""

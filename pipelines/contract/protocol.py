@@ -13,11 +13,9 @@ from pydantic import create_model
 
 from pipelines.contract.audit import Audit, Reader
 from pipelines.contract.forms import DATAFLOW_FAULTS, Form
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import Strict
 from pipelines.errors import Problem, ProtocolError
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.spec.base import Strict
 from udfs.nodes.program import NodeProgram, Plan
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
-from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload, timestamped
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import predicate_rows, topics_of
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
-from pipelines.spec.times import listed_timestamps, rounding_error_ms
+from pipelines.scenario.times import listed_timestamps, rounding_error_ms
 
 Built = tuple[Overlay, Workload, Faults]
 """The overlay, the workload and the faults of one run."""
@@ -126,11 +125,22 @@ def build_mapped_run(
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
     if run.protocols:
-        built = mapped(spec, built)
+        built = mapped(spec, _with_all_links(run, built, beside))
     problems = list(_problems(run, built, beside))
     if problems:
         raise InputError(*problems)
     return built
+
+
+def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
+    """Returns the inputs of a run with all links of the graph, where other protocols alone need the tree."""
+    spec = PROTOCOLS[run.scenario.protocol.name]
+    if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
+        return built
+    whole = build_run_overlay(run, beside, keeps_links=True)
+    if len(whole.a) == len(built.overlay.a):
+        return built
+    return replace(built, overlay=whole, notes=(f"it needs no tree: its overlay has all {len(whole.a)} links",))
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
@@ -180,13 +190,15 @@ def rounding_notes(run: RunConfig) -> list[str]:
     return [f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at {'.'.join(map(str, place))}"]
 
 
-def build_run_overlay(run: RunConfig, beside: Path | None, *, notes_rounding: bool = False) -> Overlay:
-    """Builds the overlay of one run; errors and notes as in `build_overlay`."""
+def build_run_overlay(
+    run: RunConfig, beside: Path | None, *, notes_rounding: bool = False, keeps_links: bool = False
+) -> Overlay:
+    """Builds the overlay of one run; arguments, errors and notes as in `build_overlay`."""
     scenario = run.scenario
     return build_overlay(
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
         needs_tree=needs_tree(run.protocols or [scenario.protocol.name]), beside=beside,
-        notes_rounding=notes_rounding,
+        notes_rounding=notes_rounding, keeps_links=keeps_links,
     )  # fmt: skip
 
 

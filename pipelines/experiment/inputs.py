@@ -27,12 +27,12 @@ class Inputs:
         crash: ``node_id, round, end_round``; one row a time for which a node is down, from round on and before
             end_round (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of
             a node.
-        link_fault: Columns of `faults.tables.LINK_FAULT`.
-        nth_fault: Columns of `faults.tables.NTH_FAULT`.
-        side: Columns of `faults.tables.SIDE`.
-        pause: Columns of `faults.tables.PAUSE`.
-        replacement: Columns of `faults.tables.REPLACEMENT`.
-        fault_event: Columns of `faults.tables.EVENT`.
+        link_fault: Columns of `run_inputs.LINK_FAULT`.
+        nth_fault: Columns of `run_inputs.NTH_FAULT`.
+        side: Columns of `run_inputs.SIDE`.
+        pause: Columns of `run_inputs.PAUSE`.
+        replacement: Columns of `run_inputs.REPLACEMENT`.
+        fault_event: Columns of `run_inputs.EVENT`.
     """
 
     node: pa.Table

@@ -11,20 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.contract.predicate import TOPIC, canonical, parse_predicates
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import QueryError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
 from pipelines.inputs.faults.build import one_by_one
 from pipelines.inputs.faults.links import stream_of
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate import TOPIC, canonical, parse_predicates
 from pipelines.scenario.expand import RunConfig
-from pipelines.spec.faults import Crash, FaultGenerator
-from pipelines.spec.link_faults import MessageFault
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.scenario.faults import Crash, FaultGenerator
+from pipelines.scenario.link_faults import MessageFault
+from pipelines.scenario.overlay import OverlaySpec
 from pipelines.store.roots import Root
 
 Parts = dict[str, Any]

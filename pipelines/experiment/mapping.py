@@ -3,7 +3,8 @@
 Scenarios that run several protocols describe one network. Where a protocol cannot take a part of it, one of these rules
 holds, each by what the protocol's `Protocol` says; the protocol's own checks come afterwards and refuse the rest.
 
-1. ``needs_tree``: if one of the protocols does, all run on the same tree of the graph.
+1. ``needs_tree``: if one of the protocols does, servers, clients, calls and faults are placed on a tree of the graph.
+   Protocols that need a tree run on it; the others have all links of the graph.
 2. ``makes_overlay``: the clients, or all nodes where there are none, are its nodes, with one supervisor; links, brokers
    and servers are left out, and so are the faults of them. A supervisor is on the side of the first group of a
    partition.
@@ -23,12 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem, plural
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
-from pipelines.spec.overlay import SUBSCRIBER, SUPERVISOR
+from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 
 _GONE = -1
 _SHOWN = 5
@@ -53,7 +52,7 @@ class Mapped:
 
 
 def needs_tree(protocols: Sequence[str]) -> bool:
-    """Returns whether runs beside one another go over a tree: if one of their protocols needs it."""
+    """Returns whether one of the protocols needs a tree, on which the inputs of all are placed then."""
     return any(PROTOCOLS[name].needs_tree for name in protocols)
 
 

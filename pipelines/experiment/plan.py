@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import Form
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.build import (
     build_inputs,
@@ -29,11 +30,8 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
-from pipelines.inputs.workload.moves import move_notes
-from pipelines.inputs.workload.tables import Workload
+from pipelines.inputs.workload.calls import move_notes
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error

@@ -13,10 +13,9 @@ import yaml
 from pipelines.contract.forms import NTH, AskedForm, asked_form
 from pipelines.experiment.jobs import forms_of
 from pipelines.scenario.expand import RunConfig, expand
-from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
+from pipelines.scenario.link_faults import MessageFault
+from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.shipped import find_scenario
-from pipelines.spec.link_faults import MessageFault
 
 GIVEN = "<scenario>"
 """Stands for the file in the places of errors, where a scenario comes from Python."""

@@ -17,7 +17,7 @@ from pipelines.errors import ScenarioError, StoreError, plural
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import prepare
 from pipelines.hunting.coverage import FATES, reached
-from pipelines.scenario.writing import scenario_text
+from pipelines.scenario.yaml_text import scenario_text
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.base import MAX_ROUND
-from pipelines.spec.times import EPOCH_SECONDS, Clock
+from pipelines.contract.run_inputs import Ints
+from pipelines.contract.settings import MAX_ROUND
+from pipelines.scenario.times import EPOCH_SECONDS, Clock
 
 Floats = npt.NDArray[np.float64]
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}

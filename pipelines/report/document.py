@@ -10,21 +10,27 @@ from typing import Any
 from pipelines.errors import RoundtableError
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
-from pipelines.inputs.overlay.positions import Place, node_positions
+from pipelines.inputs.overlay.files import Position, node_positions
 from pipelines.inputs.overlay.weighted import ContentError
-from pipelines.report.choice import chosen_runs
-from pipelines.report.losses import losses, said
 from pipelines.report.measures import MOST_BARS, measures
-from pipelines.report.naming import MESSAGE_FIELDS, NODE_FIELDS
-from pipelines.report.overlaid import overlaid
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
 from pipelines.report.states import spread_commits, state_sizes, states
-from pipelines.report.studies import studies
-from pipelines.report.summary import MOST_RUNS, run_rows, summary
+from pipelines.report.summary import MOST_RUNS, chosen_runs, losses, overlaid, run_rows, said, studies, summary
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
+
+NODE_FIELDS = frozenset((
+    "a", "acked", "askers", "assistant", "b", "broker", "brokers", "client", "clients", "contact", "dead", "declined",
+    "dst", "edge", "failed", "first_hop", "gone", "heard", "holders", "initiator", "join_point", "joiner",
+    "lost_parent", "members", "neighbour", "next_hop", "node", "node_id", "origin", "origin_path", "parent", "partner",
+    "path", "peer", "publisher", "receiver", "recipient", "repository", "responsible", "sender", "source", "src",
+    "subscriber", "supervisor", "target", "way",
+))  # fmt: skip
+"""A number, or a list of numbers, under one of these names is about nodes; the page shows their names."""
+MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "trigger"))
+"""A number under one of these names is the id of a message; the page says which it is."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def _replayed(
     ]
 
 
-def places(manifest: Manifest, run_id: int) -> Mapping[str, Place]:
+def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
     """Returns longitude and latitude of a run's nodes; none where a file is gone, or says nothing of it."""
     prepared = manifest.prepared()
     spec = next(run.scenario.overlay for run in prepared.runs if run.run_id == run_id)

@@ -1,19 +1,21 @@
-"""How the runs of a store ended: parameters, measures, guarantees, and what went beyond the bound."""
+"""How the runs of a store ended, which of them are replayed, what they lost, and how they compare."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Row
 
 from pipelines.audits.run import audits_of, beyond_runs
 from pipelines.contract.audit import Audit
-from pipelines.errors import plural
+from pipelines.errors import QueryError, plural
 from pipelines.experiment.prepared import labelled
 from pipelines.sql.query import StoreReader
+from pipelines.why import Story, stories
+from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
 
 MOST_RUNS = 20_000
 """Runs in the table of the verdict; view run_summary has all."""
@@ -26,6 +28,34 @@ _BROKEN = """
 select guarantee, run_id, count_if(not excused) as n_broken, count_if(excused) as n_excused
 from violation group by guarantee, run_id
 """
+FEW = 3
+"""So many runs are all replayed."""
+MOST_COMBINATIONS = 1_000
+"""Combinations of a study page; view result_summary has all."""
+_SUMMARY = """
+select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
+"""
+MOST_ASKED = 1_000
+"""Deliveries of a run and kind whose cause is found out."""
+MOST_TOLD = 60
+"""Stories of a run and kind that are in a report, and one of each cause beside these."""
+_WAITED = "no fault was in the way: it waited at nodes"
+MOST_OVERLAID = 60
+"""Runs whose lines are in a report; `roundtable plot` draws those of all."""
+_MOST_STEPS = 120
+_QUANTILES = """
+select run_id, quantile as x, latency_rounds as y from latency_quantile where run_id in ({runs}) order by run_id, x
+"""
+_SERIES = """
+select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
+union all
+select run_id, 'messages sent' as what, greatest(sent_round, 0) as round, count(1) as n from sent_message
+where run_id in ({runs}) and src <> dst group by run_id, greatest(sent_round, 0)
+union all
+select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
+where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
+"""
+Rows = list[dict[str, Any]]
 
 
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
@@ -137,3 +167,165 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
     """Returns how many deliveries were wanted in some runs, and how many of them happened."""
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
+
+
+def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
+    """Returns the ids of the runs to replay, each with why.
+
+    Args:
+        rows: A row a run, as view ``run_summary`` has them.
+        named: Ids of runs that the user asks for; none: the program chooses.
+
+    Raises:
+        QueryError: There is no such run.
+    """
+    known = {row["run_id"] for row in rows}
+    for run_id in named:
+        if run_id not in known:
+            raise QueryError(f"there is no run {run_id}; the runs are {min(known)} to {max(known)}")
+    if named:
+        return dict.fromkeys(named, "named with --run")
+    if len(rows) <= FEW:
+        return {row["run_id"]: "" for row in rows}
+    order = sorted(rows, key=badness)
+    worst, median = order[-1]["run_id"], order[(len(order) - 1) // 2]["run_id"]
+    return {worst: "the worst run", median: "the median run"} if worst != median else {worst: "the worst run"}
+
+
+def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
+    """Returns a key that sorts runs from the best to the worst; of equals the first run is the worst.
+
+    A run is worse that broke a guarantee, then one that is not decided, then one with a larger share of wanted
+    deliveries missing, more excused violations, and later deliveries.
+    """
+    ending = {"valid": 0, "unknown": 1, None: 1, "invalid": 2}[row["verdict"]]
+    ratio = row["wanted_ratio"]
+    missing = 0.0 if ratio is None else 1 - ratio
+    latest = row["latency_rounds_max"] or 0
+    return (ending, row["n_violations"], missing, row["n_violations_excused"], latest, -row["run_id"])
+
+
+def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what a study gave, for JSON.
+
+    Args:
+        reader: The store.
+        rows: A row a run, as `summary.run_rows` returns them.
+
+    Returns:
+        ``parameters``: those that differ between runs; ``measures``; ``points``, one a combination: ``values`` by
+        parameter, ``n_runs, worst`` (a run) and ``measures``: mean and both ends of the 95 % confidence interval, by
+        name; ``n_left_out``: combinations that are not there.
+    """
+    differing = varied([row["parameters"] for row in rows])
+    combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        combinations[json.dumps(row["parameters"], sort_keys=True)].append(row)
+    found: dict[int, dict[str, list[float | None]]] = defaultdict(dict)
+    if len(rows) > 1:
+        for one in reader.sql(_SUMMARY).collect():
+            found[one.run_id][one.measure] = [one.mean, one.ci_low, one.ci_high]
+    points = [
+        {
+            "values": {name: members[0]["parameters"].get(name) for name in differing}, "n_runs": len(members),
+            "worst": max(members, key=badness)["run_id"], "measures": found[members[0]["run_id"]],
+        }
+        for members in combinations.values()
+    ]  # fmt: skip
+    return {
+        "parameters": differing,
+        "measures": sorted({name for point in points for name in point["measures"]}),
+        "points": points[:MOST_COMBINATIONS],
+        "n_left_out": max(0, len(points) - MOST_COMBINATIONS),
+    }
+
+
+def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Returns what went wrong with deliveries of some runs, for JSON.
+
+    Returns:
+        By run: ``number``: how many there are, by kind, and ``n_asked``: of how many the cause is known; ``causes``:
+        ``what, text, n`` (among those asked), and ``round, node`` of the cause, the largest first; ``stories``: as
+        `Story.as_dict`, with ``what``, ``group``, the index of the cause, and ``options``, those of ``roundtable why``;
+        ``left_out``: by kind how many are not told.
+    """
+    found: dict[int, dict[str, Any]] = {
+        run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
+    }
+    for what in (MISSING, TWICE, LATE):
+        asked = gone_wrong(reader, what, run_ids, MOST_ASKED, is_by_run=True)
+        told = stories(reader, [one.question for one in asked])
+        for run_id, of_run in found.items():
+            own = [story for story in told if story.run_id == run_id]
+            if own:
+                of_run["number"][what] = next(one.number for one in asked if one.question.run_id == run_id)
+                of_run["n_asked"][what] = len(own)
+                _tell(of_run, what, own)
+    return found
+
+
+def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
+    """Adds the causes and the stories of one kind to those of a run."""
+    number = Counter(cause_key(what, story) for story in told)
+    index: dict[CauseKey, int] = {}
+    first = {key: next(story for story in told if cause_key(what, story) == key) for key in number}
+    for key, n in sorted(number.items(), key=lambda pair: -pair[1]):
+        story, index[key] = first[key], len(found["causes"])
+        cause = None if what == TWICE else story.cause
+        found["causes"].append({
+            "what": what, "n": n, "round": story.round if cause is None else cause.round,
+            "text": _WAITED if what == LATE and cause is None else cause_words(what, story),
+            "node": None if cause is None else story.names[cause.node],
+        })  # fmt: skip
+    kept = [story for place, story in enumerate(told) if place < MOST_TOLD or story is first[cause_key(what, story)]]
+    for story in kept:
+        options = why_options(story.run_id, story.subscriber, story.source, story.call)
+        told_as = {"what": what, "group": index[cause_key(what, story)], "options": options}
+        found["stories"].append(story.as_dict() | told_as)
+    if len(kept) < found["number"][what]:
+        found["left_out"][what] = found["number"][what] - len(kept)
+
+
+def said(found: Mapping[str, int], command: str) -> list[str]:
+    """Returns in words which stories are left out; the command is the one that groups them."""
+    words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
+    return [
+        f"stories of {number:,} more deliveries that {words[what]}; {command} groups them by cause"
+        for what, number in found.items()
+    ]
+
+
+def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the lines of several runs, for JSON.
+
+    Args:
+        reader: The store.
+        first: Ids of runs that are in it in any case.
+        rows: A row a run, as `summary.run_rows` returns them.
+
+    Returns:
+        ``run_ids``: up to `MOST_OVERLAID`; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds; ``series``:
+        ``run_id, what``, ``x`` a round, or the first of a span of rounds, and ``y`` the number in it.
+    """
+    others = (row["run_id"] for row in rows if row["run_id"] not in set(first))
+    run_ids = [*first, *others][:MOST_OVERLAID]
+    if len(rows) < 2:
+        return {"run_ids": run_ids, "quantiles": [], "series": []}
+    runs = ", ".join(map(str, run_ids))
+    quantiles = reader.sql(_QUANTILES.format(runs=runs)).toArrow().to_pylist()
+    counted = reader.sql(_SERIES.format(runs=runs)).toArrow().to_pylist()
+    return {"run_ids": run_ids, "quantiles": quantiles, "series": _spans(counted)}
+
+
+def _spans(counted: Rows) -> Rows:
+    """Returns counts by round, or by span of rounds where there are many; one without any has a 0."""
+    end = max((row["round"] for row in counted), default=0)
+    step = -(-(end + 1) // _MOST_STEPS)
+    number: Counter[tuple[int, str, int]] = Counter()
+    for row in counted:
+        number[row["run_id"], row["what"], row["round"] // step * step] += row["n"]
+    lines = dict.fromkeys((run_id, what) for run_id, what, _ in sorted(number))
+    return [
+        {"run_id": run_id, "what": what, "x": at, "y": number[run_id, what, at]}
+        for run_id, what in lines for at in range(0, end + 1, step)
+    ]  # fmt: skip

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
+from pipelines.contract.predicate import compiled
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
@@ -37,7 +38,6 @@ from pipelines.engines.workers import (
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
-from pipelines.matching.predicate_table import compiled
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History

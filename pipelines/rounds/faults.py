@@ -12,6 +12,7 @@ may strike it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,6 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import CrashesDue, FaultsDue, RunSet
 from pipelines.engines.checkpoints import Checkpoints
-from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -233,3 +233,35 @@ class RunFaults:
         """Returns the next rounds in which a fault itself happens, a kind of fault each."""
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]
+
+
+def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:
+    """Returns for each time between two changes which faults there are.
+
+    Args:
+        fault: One row a fault of an entity, from ``round`` on and before ``end_round``; they may overlap.
+        keys: Columns that name the entity, whole numbers.
+        fields: Columns that say what the fault is.
+
+    Returns:
+        ``keys, round, end_round, faults``: one row a time of an entity in which the same faults hold, none for times
+        without any; ``faults`` is an array of structs with the fields, in the order of the rows. Sorted by keys and
+        round.
+    """
+    n_rows = len(fault)
+    entity = [fault[name].to_numpy() for name in keys]
+    time = np.concatenate([fault[name].to_numpy() for name in ("round", "end_round")])
+    points = np.stack([*(np.tile(column, 2) for column in entity), time], axis=1)
+    change, place = np.unique(points, axis=0, return_inverse=True)
+    first, last = place.reshape(2, n_rows)
+    n_met = last - first
+    row = np.repeat(np.arange(n_rows), n_met)
+    begin = np.arange(len(row)) - np.repeat(np.cumsum(n_met) - n_met, n_met) + np.repeat(first, n_met)
+    order = np.argsort(begin, kind="stable")
+    found, start = np.unique(begin[order], return_index=True)
+    columns = {name: change[found, column] for column, name in enumerate(keys)}
+    columns |= {"round": change[found, -1], "end_round": change[found + 1, -1]}
+    rows = fault.select(list(fields)).take(pa.array(row[order], pa.int64()))
+    struct = pa.StructArray.from_arrays([rows[name].combine_chunks() for name in fields], names=list(fields))
+    offsets = pa.array(np.append(start, len(row)), pa.int32())
+    return pa.table({**columns, "faults": pa.ListArray.from_arrays(offsets, struct)})

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from pipelines.contract.settings import Strict
 from pipelines.errors import Problem, nearest
-from pipelines.spec.base import Strict
-from pipelines.spec.calls import OTHER_CALLS
-from pipelines.spec.faults import (
+from pipelines.scenario.faults import (
     Crash,
     CrashGenerator,
     DrawnTimes,
@@ -18,9 +17,10 @@ from pipelines.spec.faults import (
     Pause,
     ReplaceGenerator,
 )
-from pipelines.spec.link_faults import LinkFault, MessageFault, Partition, Replace
-from pipelines.spec.overlay import OverlaySpec
-from pipelines.spec.workload import (
+from pipelines.scenario.link_faults import LinkFault, MessageFault, Partition, Replace
+from pipelines.scenario.overlay import OverlaySpec
+from pipelines.scenario.workload import (
+    OTHER_CALLS,
     Join,
     JoinGenerator,
     Move,

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 
 from pipelines.errors import ScenarioError
 from pipelines.scenario.load import LoadedScenario, validate
-from pipelines.scenario.model import Scenario
+from pipelines.scenario.model import MAX_RUNS, Scenario, ValueRange
 from pipelines.scenario.shape import parse_path
 from pipelines.scenario.tree import Complaint, Node, Place, nearest_node, plain, replaced, scenario_error, shown
-from pipelines.spec.runs import MAX_RUNS, ValueRange
 
 _MAX_COMPLAINTS = 100
 

@@ -1,31 +1,42 @@
-"""A scenario file, read and checked: every error at once, each at its place."""
+"""Scenario files: the installed ones, values set from outside, and all errors of a file, each at its place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipelines.errors import InputError, ScenarioError
+from pipelines.errors import InputError, PredicateError, Problem, ScenarioError, nearest
+from pipelines.files import installed_data
+from pipelines.protocols import PROTOCOLS
 from pipelines.scenario import tree
-from pipelines.scenario.complaints import complaints_of, placed
 from pipelines.scenario.consistency import Call, call_problems
+from pipelines.scenario.faults import Fault
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.overrides import apply_overrides
-from pipelines.scenario.reading import read_yaml
-from pipelines.scenario.shape import parse_path, unknown_step
-from pipelines.scenario.tree import Complaint, Node, Place, plain, scenario_error
-from pipelines.spec.calls import OtherCall
-from pipelines.spec.faults import Fault
-from pipelines.spec.overlay import OverlaySpec
-from pipelines.spec.times import TimeSpec
-from pipelines.spec.workload import (
+from pipelines.scenario.overlay import OverlaySpec
+from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path, unknown_step
+from pipelines.scenario.times import TimeSpec
+from pipelines.scenario.tree import (
+    Complaint,
+    Node,
+    Path as ValuePath,
+    Place,
+    nearest_node,
+    plain,
+    replaced,
+    scenario_error,
+    shown,
+    walk,
+)
+from pipelines.scenario.workload import (
     Join,
     JoinGenerator,
     Move,
+    OtherCall,
     Publication,
     PublicationFileSource,
     PublicationGenerator,
@@ -33,7 +44,9 @@ from pipelines.spec.workload import (
     SubscriptionFileSource,
     SubscriptionGenerator,
 )
+from pipelines.scenario.yaml_text import read_yaml
 
+_NUMBERS = frozenset({"integer", "number"})
 MAX_BYTES = 10_000_000
 _FIXED = {
     "name": "an experiment has one name",
@@ -41,7 +54,7 @@ _FIXED = {
     "form": "all runs of an experiment are played in one form",
     "runs": "the grid cannot change itself",
 }
-_ITEMS: dict[tree.Path, tuple[Any, Any]] = {
+_ITEMS: dict[ValuePath, tuple[Any, Any]] = {
     ("workload", "subscriptions"): (
         TypeAdapter(Subscription),
         TypeAdapter(SubscriptionFileSource | SubscriptionGenerator),
@@ -52,6 +65,193 @@ _ITEMS: dict[tree.Path, tuple[Any, Any]] = {
     ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
     ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }
+
+
+def shipped() -> dict[str, Path]:
+    """Returns the installed scenario files by name, in the order of their names; a folder is a part of the name."""
+    folders = [Path(str(files(spec.scenarios))) for spec in PROTOCOLS.values() if spec.scenarios]
+    found = {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for folder in (*folders, _own())
+        for path in folder.rglob("*.yaml")
+    }
+    return dict(sorted(found.items()))
+
+
+def find_scenario(path: Path) -> Path:
+    """Returns the scenario file that is meant by a path, or by the name of an installed scenario.
+
+    Args:
+        path: A file; or ``quickstart``, ``compared/loss``, or ``conf/scenarios/quickstart.yaml`` where there is no
+            such folder.
+
+    Raises:
+        ScenarioError: There is neither such a file nor such a scenario.
+    """
+    if path.exists() or path.is_absolute():
+        return path
+    is_own = path.parts[:2] == _own().parts[-2:]
+    name = (Path(*path.parts[2:]) if is_own else path).as_posix().removesuffix(".yaml")
+    if path.suffix in ("", ".yaml"):
+        found = shipped()
+        if name in found:
+            return found[name]
+        if not path.suffix:
+            told = (
+                f"{path}: there is no such file, and no installed scenario of this name; allowed: {', '.join(found)};"
+            )
+            raise ScenarioError([told + nearest(path.name, found)])
+    return path
+
+
+def _own() -> Path:
+    return installed_data() / "conf" / "scenarios"
+
+
+def complaints_of(error: ValidationError, root: Node) -> Iterator[Complaint]:
+    """Yields the complaints of a validation of ``plain(root)``, at the places that the tree knows."""
+    for detail in error.errors(include_url=False, include_input=False):
+        location = detail["loc"]
+        path = tuple(step for step, _ in walk(root, location))
+        last = str(location[-1]) if location else ""
+        context: Mapping[str, Any] = detail.get("ctx", {})
+        match detail["type"]:
+            case "missing" if isinstance(location[-1], str):
+                yield _missing(root, path, last)
+            case "extra_forbidden":
+                yield _unknown(root, path[:-1], last)
+            case "choice":
+                yield _no_choice(root, path, context["key"])
+            case "value_error":
+                yield from _from_error(root, path, context["error"])
+            case _:
+                yield _mismatch(root, path)
+
+
+def placed(problems: Iterable[Problem], root: Node) -> Iterator[Complaint]:
+    """Yields problems with a path as complaints at the nearest place of that path."""
+    for problem in problems:
+        yield Complaint(nearest_node(root, problem.path).place, problem.message)
+
+
+def _name(path: ValuePath) -> str:
+    return ".".join(map(str, path)) or "the scenario"
+
+
+def _description(schemas: list[Schema]) -> str:
+    texts = {schema["description"] for schema in schemas if "description" in schema and "pattern" not in schema}
+    return f" ({texts.pop()})" if len(texts) == 1 and schemas[0].get("type") != "object" else ""
+
+
+def _missing(root: Node, path: ValuePath, key: str) -> Complaint:
+    found = at_path((*path, key), root)
+    message = f"{_name(path)} lacks the key {key!r}; write it with {describe(found)}{_description(found)}"
+    return Complaint(nearest_node(root, path).place, message)
+
+
+def _unknown(root: Node, path: ValuePath, key: str) -> Complaint:
+    names = keys(at_path(path, root))
+    parent = nearest_node(root, path)
+    message = f"{_name(path)} has no key {key!r};{nearest(key, names)} allowed: {', '.join(names)}"
+    return Complaint(parent.key_places.get(key, parent.place), message)
+
+
+def _no_choice(root: Node, path: ValuePath, key: str) -> Complaint:
+    node = nearest_node(root, path)
+    if not isinstance(node.value, dict):
+        names = describe(at_path((*path, key)))
+        return Complaint(
+            node.place, f"{_name(path)} is {shown(node)}; allowed: a mapping with the key {key!r}, {names}"
+        )
+    return _missing(root, path, key) if key not in node.value else _mismatch(root, (*path, key))
+
+
+def _from_error(root: Node, path: ValuePath, error: Exception) -> Iterator[Complaint]:
+    node = nearest_node(root, path)
+    if isinstance(error, InputError):
+        for problem in error.problems:
+            yield Complaint(nearest_node(root, (*path, *problem.path)).place, problem.message)
+    elif (
+        isinstance(error, PredicateError)
+        and error.column is not None
+        and node.text_column is not None
+        and node.place.line
+    ):
+        yield Complaint(node.place._replace(column=node.text_column + error.column - 1), f"{path[-1]}: {error}")
+    else:
+        yield Complaint(node.place, f"{_name(path)}: {error}")
+
+
+def _mismatch(root: Node, path: ValuePath) -> Complaint:
+    node = nearest_node(root, path)
+    found = at_path(path, root)
+    hint = _hint(node, found)
+    return Complaint(
+        node.place, f"{_name(path)} is {shown(node)};{hint} allowed: {describe(found)}{_description(found)}"
+    )
+
+
+def _hint(node: Node, schemas: list[Schema]) -> str:
+    """Returns the likely cure: the nearest name, quotes for what YAML takes for something else, or no quotes."""
+    kinds = {schema.get("type") for schema in schemas}
+    names = [str(name) for schema in schemas for name in (schema.get("enum") or [schema.get("const")]) if name]
+    if isinstance(node.value, str):
+        return nearest(node.value, names) if names else _unquoted(node.value, kinds)
+    if isinstance(node.value, bool) and "string" in kinds and not names:
+        return f" YAML reads {node.raw} as {str(node.value).lower()}, so quote it: '{node.raw}';"
+    if isinstance(node.value, (int, float)) and "string" in kinds and not kinds & _NUMBERS:
+        return f" a number is no text here, so quote it: '{shown(node)}';"
+    return ""
+
+
+def _unquoted(text: str, kinds: set[Any]) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return ""
+    return " write the number without quotes;" if kinds & _NUMBERS else ""
+
+
+def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Complaint]]:
+    """Sets values in a scenario's tree, in the order given.
+
+    Args:
+        root: The file's values.
+        overrides: Texts ``path=value``: a dotted path, list items by index from 0, and a value in YAML.
+
+    Returns:
+        The changed tree, and what is wrong with some of the texts: those are left out.
+    """
+    complaints: list[Complaint] = []
+    for rank, text in enumerate(overrides, start=1):
+        place = Place(rank, 0, 0, f"--set {text if len(text) <= 100 else text[:97] + '...'}")
+        try:
+            root, found = _applied(root, text, place)
+            complaints += found
+        except LookupError as error:
+            complaints.append(Complaint(place, str(error.args[0])))
+    return root, complaints
+
+
+def _applied(root: Node, text: str, place: Place) -> tuple[Node, list[Complaint]]:
+    path_text, separator, value_text = text.partition("=")
+    if not separator or not path_text.strip():
+        raise LookupError("this is no path=value; write e.g. --set protocol.delta=2")
+    path = _of_grid(parse_path(path_text.strip()))
+    wrong = unknown_step(path)
+    if wrong is not None:
+        raise LookupError(wrong)
+    try:
+        node, complaints = read_yaml(value_text, lambda _line, _column: place)
+    except ScenarioError as error:
+        raise LookupError(str(error).removeprefix(f"{place}: ")) from None
+    return replaced(root, path, node), complaints
+
+
+def _of_grid(path: ValuePath) -> ValuePath:
+    """Returns a path with what the grid varies as one step: its keys are paths themselves."""
+    inside = path[2:] if path[:2] == ("runs", "grid") else ()
+    return (*path[:2], ".".join(map(str, inside))) if inside else path
 
 
 @dataclass(frozen=True)
@@ -72,7 +272,7 @@ class LoadedScenario:
     text: str
     overrides: tuple[str, ...]
 
-    def locate(self, path: tree.Path) -> str:
+    def locate(self, path: ValuePath) -> str:
         """Returns ``file:line:column`` (or the ``--set``) of a value, or of the nearest value around it."""
         return str(tree.nearest_node(self.root, path).place)
 
@@ -136,7 +336,7 @@ def _valid(adapter: Any, root: Node, *path: str | int) -> Any:  # noqa: ANN401 -
 
 
 def _valid_calls(root: Node) -> Iterator[Call]:
-    path: tree.Path
+    path: ValuePath
     for path, (item, source) in _ITEMS.items():
         part = tree.nearest_node(root, path)
         places = [(*path, index) for index in range(len(part.value))] if isinstance(part.value, list) else [path]

@@ -15,7 +15,7 @@ from support.commands import cli
 from typer.testing import CliRunner
 
 import pipelines
-from pipelines.cli import app as commands, doctor
+from pipelines.cli import app as commands, listing
 from pipelines.cli.app import app
 from pipelines.errors import InternalError, RoundtableError
 
@@ -152,7 +152,7 @@ def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPa
     assert list(found) == ["python", "engine local", "engine spark", "spark's jars", "memory", "disk", "self-test"]
     assert found["self-test"]["found"].startswith("single_crash on local: valid, in ")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    monkeypatch.setattr("pipelines.cli.doctor._self_test", lambda: doctor.Check("self-test", True, "not made"))
+    monkeypatch.setattr("pipelines.cli.listing._self_test", lambda: listing.Check("self-test", True, "not made"))
     result = cli("doctor")
     assert result.exit_code == 0, "a run needs no Java"
     assert "!   engine spark  the engine 'spark' needs Java 17 to 21; /nowhere/bin/java is no Java" in result.stdout

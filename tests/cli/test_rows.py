@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.terminal import at_terminal
 
-from pipelines.cli.lines import print_lines, unbroken
-from pipelines.cli.rows import plain, print_table, values, write_rows
+from pipelines.cli.printing import plain, print_lines, print_table, unbroken, values, write_rows
 from pipelines.errors import QueryError
 
 ROWS = pa.table({

@@ -10,7 +10,7 @@ from support.commands import cli
 from typer.testing import Result
 
 from pipelines.cli import options
-from pipelines.cli.failing import CAUSES
+from pipelines.cli.verdict import CAUSES
 
 LINKS = "overlay: {links: [[P, B], [B, S]]}\n"
 UNTESTED = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.contract.predicate import compiled
 from pipelines.engines.session import Session
-from pipelines.matching.matches import anchored_predicates, matches
-from pipelines.matching.predicate_table import compiled
+from pipelines.rounds.calls import anchored_predicates, matches
 from pipelines.tables import PREDICATE
 from udfs.nodes.matching import ATTRIBUTE, COMPARISON, Matcher, values_of
 

@@ -74,9 +74,8 @@ def test_first_run_and_its_history(
     assert sail.spark.table(f"{schema}.message").count() == first["result"].table("message").count() > 0
     assert [row.verdict for row in sail.spark.table(f"{schema}.result").collect()] == ["valid"]
     assert sail.spark.table(f"{schema}.result_summary").where("measure = 'delivery_ratio'").collect()[0].mean == 1
-    run("history_sql", sail, store=str(tmp_path / "store"))
-    assert "lost_crash" not in shown
-    assert "PUB" in capsys.readouterr().out
+    assert "PUB" in shown
+    assert shown.count("n_delivered") == 2
     sail.spark.sql(f"drop schema {schema} cascade")
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from pipelines.notebooks import protocols_compared as study
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.shipped import find_scenario
+from pipelines.scenario.load import find_scenario
 
 
 def row(faults: str, protocol: str, **others: Any) -> dict[str, Any]:

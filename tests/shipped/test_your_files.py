@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check
 from pipelines.experiment.prepared import prepare_given
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
 
 PAGE = (Path(__file__).parents[2] / "conf" / "FILES.md").read_text("utf-8")
 FILES = dict(re.findall(r"File `([^`]+)`.*?```text\n(.*?)```", PAGE, re.DOTALL))

@@ -264,18 +264,41 @@ def test_what_a_protocol_cannot_take_is_mapped_by_rule(scenario: Path) -> None:
     assert all(f"mapping   {line}" in plan for line in told)
 
 
-def test_all_go_over_one_tree_where_one_protocol_needs_it(tmp_path: Path) -> None:
-    """Repositories alone take the whole graph."""
+def test_who_needs_no_tree_has_all_links_and_the_same_nodes_calls_and_faults(tmp_path: Path) -> None:
+    """Beside `delta`, which needs a tree; servers, clients, calls and crashes are those on the tree."""
     path = tmp_path / "s.yaml"
-    path.write_text(SCENARIO.replace("links: [[N1, N2], [N2, N3], [N2, N4]]", "generate: {kind: ring, nodes: 5}"))
-    several = "runs.grid.protocol=[{name: repository}, {name: delta}]"
-    faults = ("faults=[]", "runs.seeds=[0]")
-    runs = prepare(path, [several, *faults]).combinations()
-    links = {run.scenario.protocol.name: build_run(run, None)[0] for run in runs}
-    assert links["repository"].is_tree
-    assert links["delta"].is_tree
-    [only] = prepare(path, ["runs.grid={}", "protocol={name: repository}", *faults]).combinations()
+    ring = "generate: {kind: ring, nodes: 5}\n  latency: {uniform: [1, 9]}"
+    path.write_text(SCENARIO.replace("links: [[N1, N2], [N2, N3], [N2, N4]]", ring))
+    several = "runs.grid.protocol=[{name: repository}, {name: delta}, {name: gossipsub}, {name: flooding}]"
+    crashes = "faults=[{generate: {kind: crash, count: 1, nodes: inner, rounds: [62, 80]}}]"
+    seeds = "runs.seeds=[0, 1, 2]"
+    runs = prepare(path, [several, crashes, seeds]).runs
+    built = {(run.scenario.protocol.name, run.seed): build_run(run, None) for run in runs}
+    for seed in range(3):
+        tree, calls, faults = built["delta", seed]
+        assert tree.is_tree
+        of_tree = dict(zip(zip(tree.a.tolist(), tree.b.tolist(), strict=True), tree.latency_rounds, strict=True))
+        for name in ("gossipsub", "flooding"):
+            whole, others, crashed = built[name, seed]
+            assert (whole.names, others.subscription, crashed.crash) == (tree.names, calls.subscription, faults.crash)
+            ends = [*zip(whole.a.tolist(), whole.b.tolist(), strict=True)]
+            assert ends == sorted(ends)
+            rounds = dict(zip(ends, whole.latency_rounds, strict=True))
+            assert len(rounds) == len(of_tree) + 1
+            assert {link: rounds[link] for link in of_tree} == of_tree
+        assert len(built["repository", seed][0].a) > len(of_tree)
+    [only] = prepare(
+        path, ["runs.grid={}", "protocol={name: repository}", "faults=[]", "runs.seeds=[0]"]
+    ).combinations()
     assert not build_run(only, None)[0].is_tree
+
+
+def test_a_tree_that_is_asked_for_is_that_of_all_protocols(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    ring = "generate: {kind: ring, nodes: 5, tree: minimum}"
+    path.write_text(SCENARIO.replace("links: [[N1, N2], [N2, N3], [N2, N4]]", ring))
+    runs = prepare(path, ["runs.grid.protocol=[{name: delta}, {name: flooding}]", "faults=[]"]).combinations()
+    assert all(build_run(run, None)[0].is_tree for run in runs)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.contract.predicate import OPERATORS, Predicate, canonical, compiled, predicate_rows, value_columns
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.inputs.workload.contents import to_json
-from pipelines.matching.matches import anchored_predicates, matches
-from pipelines.matching.predicate import OPERATORS, Predicate, canonical
-from pipelines.matching.predicate_table import compiled, predicate_rows, value_columns
+from pipelines.rounds.calls import anchored_predicates, matches
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pipelines as rt
-from pipelines.cli.rows import write_rows
+from pipelines.cli.printing import write_rows
 from pipelines.engines.session import open_session
 from pipelines.result import Result
 

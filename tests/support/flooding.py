@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pipelines.contract.protocol import Protocol
-from pipelines.spec.base import Strict
+from pipelines.contract.settings import Strict
 from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered

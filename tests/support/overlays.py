@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from pipelines.inputs.overlay.graph import Overlay
+from pipelines.contract.run_inputs import Overlay
 
 
 def overlay(graph: nx.Graph[int], latency: int = 1) -> Overlay:

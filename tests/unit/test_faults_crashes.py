@@ -13,18 +13,16 @@ import pytest
 from pydantic import TypeAdapter
 from support.overlays import overlay, tree
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError, ScenarioError
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import build, check, combinations
 from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.build import build_faults, describe
-from pipelines.inputs.faults.renewal import renewal_times
-from pipelines.inputs.faults.timeline import Outage, Room, Timeline
-from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.faults.timeline import Outage, Room, Timeline, renewal_times
 from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.faults import Exponential, Fault, LogNormal, Times, Weibull
 from pipelines.scenario.model import Scenario
-from pipelines.spec.faults import Fault
-from pipelines.spec.outages import Exponential, LogNormal, Times, Weibull
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 NEVER = 10**9
@@ -288,7 +286,7 @@ def test_a_node_that_a_list_and_a_rate_take_down_is_down_as_long_as_either_says(
 
 
 def test_a_rate_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.inputs.faults.renewal.MAX_OUTAGES", 10_000)
+    monkeypatch.setattr("pipelines.inputs.faults.timeline.MAX_OUTAGES", 10_000)
     always = {"kind": "exponential", "mean": 1e-6}
     path, message = problem(tree(9), generate(rate={"up": always, "down": always}), horizon=1_000_000)
     assert path == ("faults", 0, "generate", "rate")

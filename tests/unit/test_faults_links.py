@@ -11,15 +11,13 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 from support.overlays import tree
 
+from pipelines.contract.run_inputs import Faults, Overlay
 from pipelines.inputs.faults.build import build_faults
-from pipelines.inputs.faults.bursts import bad_times
-from pipelines.inputs.faults.overlaps import cut_times
-from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.rounds.faults import Replacements
-from pipelines.spec.faults import Fault
-from pipelines.spec.link_faults import Burst
+from pipelines.rounds.faults import Replacements, cut_times
+from pipelines.scenario.faults import Fault
+from pipelines.scenario.link_faults import Burst
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 PURPOSE = "test"

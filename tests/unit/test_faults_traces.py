@@ -17,12 +17,11 @@ import pytest
 from pydantic import TypeAdapter
 from support.real_data import shared_data
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled, trace_file
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.spec.faults import Fault
-from pipelines.spec.outages import CrashTrace
+from pipelines.scenario.faults import CrashTrace, Fault
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 GRID5000 = "fta_grid5000/event_trace.site3_site7_only.tab.xz"

@@ -13,7 +13,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.listed import listed_scenario
 from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
-from pipelines.scenario.writing import scenario_text
+from pipelines.scenario.yaml_text import scenario_text
 
 PROJECT = Path(__file__).parents[2]
 SHIPPED = sorted((PROJECT / "conf" / "scenarios").glob("*.yaml"))

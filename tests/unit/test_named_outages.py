@@ -14,8 +14,8 @@ from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import prepare, prepare_given
-from pipelines.inputs.faults.renewal import renewal_times
-from pipelines.spec.outages import Pareto
+from pipelines.inputs.faults.timeline import renewal_times
+from pipelines.scenario.faults import Pareto
 
 Outages = list[tuple[str, int, int | None]]
 

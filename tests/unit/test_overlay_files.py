@@ -19,17 +19,21 @@ import pytest
 import topohub
 from support.real_data import shared_data
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.build import build_overlay, describe
-from pipelines.inputs.overlay.columns import Columns
-from pipelines.inputs.overlay.files import load_file
-from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.graphml import read_graphml
-from pipelines.inputs.overlay.hub import hub_names, load_hub
-from pipelines.inputs.overlay.weighted import WeightedGraph, largest_component, unique_names
-from pipelines.spec.overlay import FileOverlay, OverlaySpec
+from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
+from pipelines.inputs.overlay.formats import read_graphml
+from pipelines.inputs.overlay.weighted import (
+    Columns,
+    WeightedGraph,
+    great_circle_km,
+    largest_component,
+    propagation_ms,
+    unique_names,
+)
+from pipelines.scenario.overlay import FileOverlay, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 SAMPLES = PROJECT / "datasets" / "overlays"

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 from support.real_data import shared_case
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.positions import node_positions
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.inputs.overlay.files import node_positions
+from pipelines.scenario.overlay import OverlaySpec
 
 SNDLIB = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <network xmlns="http://sndlib.zib.de/network" version="1.0"><networkStructure>

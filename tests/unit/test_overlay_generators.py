@@ -9,11 +9,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay import generators
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.scenario.overlay import OverlaySpec
 
 RANDOM = [
     {"kind": "random_tree", "nodes": 40},

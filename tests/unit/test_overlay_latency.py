@@ -13,15 +13,13 @@ import pandas as pd
 import pytest
 from support.real_data import shared_case, shared_data
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.build import build_overlay, rounding_note
 from pipelines.inputs.overlay.latency import to_rounds
-from pipelines.inputs.overlay.rounding import rounding_note
 from pipelines.inputs.overlay.weighted import WeightedGraph
-from pipelines.spec.latency import Latency
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.scenario.overlay import Latency, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 LINE = {"generate": {"kind": "line", "nodes": 2000}}

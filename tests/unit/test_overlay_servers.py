@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.experiment.build import build_inputs
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.scenario.overlay import OverlaySpec
 from pipelines.testing import run_configs, scenario
 
 LINKS = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e", 5]]

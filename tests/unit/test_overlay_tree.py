@@ -9,12 +9,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.tree import minimum_tree, shortest_path_tree
-from pipelines.inputs.overlay.weighted import WeightedGraph, component_labels, merge_parallel
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.inputs.overlay.weighted import (
+    WeightedGraph,
+    component_labels,
+    merge_parallel,
+    minimum_tree,
+    shortest_path_tree,
+)
+from pipelines.scenario.overlay import OverlaySpec
 
 
 def build(spec: dict[str, Any], *, needs_tree: bool = True) -> Overlay:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pipelines.contract.predicate import OPERATORS, Predicate, canonical, parse_predicates
 from pipelines.errors import PredicateError
-from pipelines.matching.predicate import OPERATORS, Predicate, canonical, parse_predicates
 
 
 @pytest.mark.parametrize(

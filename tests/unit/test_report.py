@@ -14,12 +14,12 @@ import pytest
 
 from pipelines.errors import QueryError
 from pipelines.report import page as pages, replay as replays
-from pipelines.report.choice import chosen_runs
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
 from pipelines.report.page import PROGRAMS, asset, embedded, page
 from pipelines.report.replay import Span
 from pipelines.report.space_time import Arrow, Diagram, angle
+from pipelines.report.summary import chosen_runs
 
 HOSTILE = "</script><script>alert('\"🐇')</script><!-- \u2028"
 

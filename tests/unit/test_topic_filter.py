@@ -7,9 +7,8 @@ from itertools import product
 
 import pytest
 
+from pipelines.contract.predicate import canonical, check_filter, has_wildcard, parse_predicates, pattern_of
 from pipelines.errors import PredicateError
-from pipelines.matching.predicate import canonical, parse_predicates
-from pipelines.matching.topic_filter import check_filter, has_wildcard, pattern_of
 
 EXAMPLES = [
     # 4.7.1.2, multi-level wildcard

@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from support.real_data import shared_data
 
+from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload
-from pipelines.inputs.workload.tables import Workload
-from pipelines.spec.workload import WorkloadSpec
+from pipelines.scenario.workload import WorkloadSpec
 
 ROOT = Path(__file__).parents[2]
 

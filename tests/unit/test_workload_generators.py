@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.contract.predicate import parse_predicates, predicate_rows
+from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Overlay, Workload
 from pipelines.errors import WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload
 from pipelines.inputs.workload.distributions import (
     RepetitionError,
@@ -20,11 +21,8 @@ from pipelines.inputs.workload.distributions import (
     publication_slots,
     zipf,
 )
-from pipelines.inputs.workload.quotes import symbol
-from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
-from pipelines.matching.predicate import parse_predicates
-from pipelines.matching.predicate_table import predicate_rows
-from pipelines.spec.workload import WorkloadSpec
+from pipelines.inputs.workload.generators import quote_symbol
+from pipelines.scenario.workload import WorkloadSpec
 
 KINDS = ("topics", "content", "quotes")
 
@@ -262,8 +260,8 @@ def test_a_wild_walk_stays_a_finite_price() -> None:
 
 
 def test_symbols_are_named_by_rank() -> None:
-    assert [symbol(rank) for rank in (0, 1, 26, 26**3 - 1, 26**3)] == ["AAA", "AAB", "ABA", "ZZZ", "BAAA"]
-    assert len({symbol(rank) for rank in range(20_000)}) == 20_000
+    assert [quote_symbol(rank) for rank in (0, 1, 26, 26**3 - 1, 26**3)] == ["AAA", "AAB", "ABA", "ZZZ", "BAAA"]
+    assert len({quote_symbol(rank) for rank in range(20_000)}) == 20_000
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0, 2.5])

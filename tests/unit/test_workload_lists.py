@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Overlay, Workload
 from pipelines.errors import WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload, describe
-from pipelines.inputs.workload.tables import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Workload
-from pipelines.spec.workload import WorkloadSpec
+from pipelines.scenario.workload import WorkloadSpec
 
 
 def tree() -> Overlay:

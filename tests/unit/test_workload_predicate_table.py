@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from pipelines.matching.predicate import OPERATORS, Predicate, canonical
-from pipelines.matching.predicate_table import PREDICATE, predicate_rows
+from pipelines.contract.predicate import OPERATORS, PREDICATE, Predicate, canonical, predicate_rows
 
 TEXT_ONLY = ("prefix", "suffix", "contains")
 NAMES = st.one_of(st.sampled_from(["price", "a.b", "and", "topic", "it's"]), st.text(min_size=1, max_size=5))

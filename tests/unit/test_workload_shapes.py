@@ -12,12 +12,11 @@ import pandas as pd
 import pytest
 from support.real_data import shared_case
 
+from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import prepare, prepare_given
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
 
 LINKS = {"links": [["b1", "b2"], ["b2", "b3"]], "clients": [{"name": "d1", "at": "b1"}, {"name": "d2", "at": "b2"}]}
 

@@ -1,4 +1,4 @@
-"""The subscriptions that a publication satisfies, as `pipelines.matching.matches` has them as joins."""
+"""The subscriptions that a publication satisfies, as `pipelines.rounds.calls` has them as joins."""
 
 from __future__ import annotations
 

@@ -1,28 +1,28 @@
-"""From the faults of a scenario to the tables of one run."""
+"""The fault tables of one run: listed faults, drawn intervals, and pauses."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
+from pipelines.contract.settings import MAX_ROUND
 from pipelines.errors import FaultError, InputError, Problem
 from pipelines.files import find_file
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
-from pipelines.inputs.faults.drawn_intervals import drawn_group, drawn_intervals
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
-from pipelines.inputs.faults.pauses import pause_times
-from pipelines.inputs.faults.tables import CRASH, PAUSE, REPLACEMENT, Faults, table_of
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
-from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Timeline, TooManyError, alternating
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.spec.base import MAX_ROUND
-from pipelines.spec.faults import (
+from pipelines.scenario.faults import (
     BreakGenerator,
     Crash,
     CrashGenerator,
+    CrashTrace,
     DrawnTimes,
     Fault,
     FaultGenerator,
@@ -31,9 +31,112 @@ from pipelines.spec.faults import (
     PauseGenerator,
     ReplaceGenerator,
 )
-from pipelines.spec.link_faults import Break, LinkFault, Partition, Replace
-from pipelines.spec.outages import CrashTrace
-from pipelines.spec.times import DEFAULT_CLOCK, Clock
+from pipelines.scenario.link_faults import Break, LinkFault, Partition, Replace
+from pipelines.scenario.times import DEFAULT_CLOCK, Clock
+
+_TRIES = 64
+
+
+def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
+    """Returns the times for which nodes are up and pause, in order of (start, node).
+
+    Times of a node that overlap or touch are one. A node that is down does not pause, and a crash ends its pause: what
+    waits for the node is lost then.
+
+    Args:
+        pauses: As they are wanted.
+        crashes: The down times of all nodes; those of a node are apart.
+        horizon: No pause begins after this round.
+    """
+    timeline, down = Timeline(), defaultdict(list)
+    for pause in pauses:
+        if pause.start <= horizon:
+            timeline.add(pause)
+    for crash in crashes:
+        down[crash.node].append(crash)
+    return [time for pause in timeline.outages() for time in _while_up(pause, down[pause.node])]
+
+
+def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
+    """Yields the part of a pause before its first crash."""
+    start = max([pause.start, *(crash.end for crash in crashes if crash.start <= pause.start < crash.end)])
+    end = min([pause.end, *(crash.start for crash in crashes if crash.start > pause.start)])
+    if start < end:
+        yield Outage(pause.node, start, end)
+
+
+def drawn_intervals(
+    wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
+) -> list[Outage]:
+    """Returns when which of some places is struck; the times of a place are apart.
+
+    Args:
+        wanted: How many, or how often.
+        places: Numbers of the links or nodes that may be struck.
+        horizon: The last round.
+        seed: The run's seed.
+        purpose: What the draws are for.
+        at: Where the generator stands in the scenario.
+
+    Raises:
+        FaultError: The rounds have no room for n intervals, or n is above the limit of a run.
+    """
+    rounds = wanted.rounds or (0, horizon)
+    if wanted.rate is not None:
+        try:
+            return alternating(wanted.rate, places, rounds, seed, purpose)
+        except TooManyError as error:
+            message = f"{error}; give fewer rounds or places, or longer times"
+            raise FaultError(Problem((*at, "rate"), message)) from error
+    timeline, count = Timeline(), wanted.count or 0
+    for number in range(count):
+        found = next(
+            (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(time)), None
+        )
+        if found is None:
+            message = (
+                f"{count} are wanted, and in the run of seed {seed} there is room for {number} from round {rounds[0]}"
+                f" to {rounds[1]} at {len(places)} places; allowed: a smaller count, more rounds or places, or shorter"
+                " times"
+            )
+            raise FaultError(Problem((*at, "count"), message))
+        timeline.add(found)
+    return timeline.outages()
+
+
+def _tries(
+    wanted: DrawnTimes, places: Ints, rounds: tuple[int, int], seed: int, purpose: str, number: int
+) -> list[Outage]:
+    attempt = np.arange(_TRIES, dtype=np.int64)
+    place = places[draws_numpy.integers(seed, f"{purpose}.place", 0, len(places) - 1, number, attempt)]
+    start = draws_numpy.integers(seed, f"{purpose}.start", *rounds, number, attempt)
+    end = np.full(_TRIES, FOR_GOOD, dtype=np.int64)
+    if wanted.down is not None:
+        end = start + draws_numpy.integers(seed, f"{purpose}.down", *wanted.down, number, attempt)
+    return [Outage(*row) for row in zip(place.tolist(), start.tolist(), end.tolist(), strict=True)]
+
+
+def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
+    """Returns a drawn node and the nodes that are nearest to it by hops, a share of all of them, but not all."""
+    n_nodes = len(overlay.names)
+    size = min(max(round(share * n_nodes), 1), n_nodes - 1)
+    neighbours = _neighbours(overlay)
+    group = [int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))]
+    seen = set(group)
+    for node in group:
+        for other in neighbours[node]:
+            if other not in seen and len(group) < size:
+                seen.add(other)
+                group.append(other)
+    return sorted(group)
+
+
+def _neighbours(overlay: Overlay) -> Sequence[list[int]]:
+    found: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        found[a].append(b)
+        found[b].append(a)
+    return found
 
 
 def build_faults(

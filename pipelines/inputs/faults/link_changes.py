@@ -8,12 +8,12 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError, Problem
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.spec.faults import ReplaceGenerator
-from pipelines.spec.link_faults import Replace
+from pipelines.scenario.faults import ReplaceGenerator
+from pipelines.scenario.link_faults import Replace
 
 _MAX_LISTED = 10
 _Ends = tuple[int, int]

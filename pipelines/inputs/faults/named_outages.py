@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
-from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
-from pipelines.inputs.overlay.graph import Ints, Overlay
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, TooManyError
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
-from pipelines.spec.outages import CrashTrace
-from pipelines.spec.times import Clock
+from pipelines.scenario.faults import CrashTrace
+from pipelines.scenario.times import Clock
 
 _NODE = ("node", "host", "name", "node_name", "broker")
 _DOWN = ("down", "start", "begin", "from", "crash", "failed", "down_at")

@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
-from pipelines.inputs.overlay.graph import Ints
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, TooManyError
 from pipelines.inputs.text_rows import open_data
-from pipelines.spec.outages import CrashTrace
+from pipelines.scenario.faults import CrashTrace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -10,10 +10,18 @@ import networkx as nx
 import numpy as np
 
 from pipelines.errors import nearest
-from pipelines.inputs.overlay.columns import Columns
-from pipelines.inputs.overlay.geo import FLOOR_MS, great_circle_km, propagation_ms
-from pipelines.inputs.overlay.routers import delay
-from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph, merge_parallel, unique_names
+from pipelines.inputs.overlay.text_formats import delay
+from pipelines.inputs.overlay.weighted import (
+    FLOOR_MS,
+    Columns,
+    ContentError,
+    Floats,
+    WeightedGraph,
+    great_circle_km,
+    merge_parallel,
+    propagation_ms,
+    unique_names,
+)
 
 UNKNOWN = ("", "None")
 _LIKE_LATENCIES = ("latency", "delay", "rtt")

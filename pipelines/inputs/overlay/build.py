@@ -1,47 +1,207 @@
-"""From the ``overlay`` part of a scenario to the overlay that a run uses."""
+"""The overlay of one run, from the ``overlay`` part of a scenario: source, latencies, tree, servers and clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies
-from pipelines.inputs.overlay.attached import with_attached
-from pipelines.inputs.overlay.files import load_file
+from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.generators import generate
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.hub import hub_names, load_hub
-from pipelines.inputs.overlay.rounding import rounding_note
-from pipelines.inputs.overlay.tree import first_cycle, minimum_tree, shortest_path_tree
+from pipelines.inputs.overlay.nodes import choose_nodes
 from pipelines.inputs.overlay.weighted import (
     ContentError,
     WeightedGraph,
+    first_cycle,
     largest_component,
     merge_parallel,
+    minimum_tree,
+    shortest_path_tree,
     split_message,
 )
-from pipelines.spec.latency import Latency
-from pipelines.spec.overlay import (
+from pipelines.scenario.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
+    Attached,
+    Client,
+    ClientGenerator,
     FileOverlay,
+    GeneratedClients,
+    GeneratedServers,
     GenerateOverlay,
+    Latency,
     Link,
     NodesOverlay,
     OverlaySpec,
+    Server,
+    ServerGenerator,
     TopohubOverlay,
 )
 
 Place = tuple[str | int, ...]
+_SERVERS: Place = ("overlay", "servers")
+_CLIENTS: Place = ("overlay", "clients")
+_MAX_SEARCHED = 2000
+MOST_CHANGE = 0.1
+"""Share of a path's latency by which rounding may change it without a note."""
+_MAX_SOURCES = 10
 _MAX_NAMES = 12
 _MAX_LEFT = 5
 _SOURCES = "links, file, topohub, generate, nodes"
+
+
+def with_attached(
+    brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[Client] | ClientGenerator, seed: int
+) -> Overlay:
+    """Returns the overlay with its servers and clients; their ids come after those of the brokers, in this order.
+
+    Args:
+        brokers: The overlay without them.
+        servers: What the scenario says of them.
+        clients: What it says of clients.
+        seed: The run's.
+
+    Raises:
+        OverlayError: An edge broker is unknown, or two nodes would have one name.
+    """
+    if isinstance(servers, ServerGenerator):
+        servers = _generated_servers(servers.generate, brokers, seed)
+    taken = {*brokers.names, *(server.name for server in servers)}
+    if isinstance(clients, ClientGenerator):
+        clients = _generated_clients(clients.generate, brokers, taken, seed)
+    attached: list[Attached] = [*servers, *clients]
+    if not attached:
+        return brokers
+    ids = {name: node for node, name in enumerate(brokers.names)}
+    problems = [*_problems(_SERVERS, servers, ids, set(brokers.names)), *_problems(_CLIENTS, clients, ids, taken)]
+    if problems:
+        raise OverlayError(*problems)
+    a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
+    b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
+    own = [one.latency for one in attached]
+    latency = np.concatenate([brokers.latency_rounds, own]).astype(np.int64)
+    back = None if brokers.back_rounds is None else np.concatenate([brokers.back_rounds, own]).astype(np.int64)
+    order = np.lexsort((b, a))
+    names = (*brokers.names, *(one.name for one in attached))
+    return replace(
+        brokers, names=names, a=a[order], b=b[order], latency_rounds=latency[order], n_clients=len(clients),
+        n_servers=len(servers), back_rounds=None if back is None else back[order],
+    )  # fmt: skip
+
+
+def _problems(place: Place, attached: Sequence[Attached], ids: dict[str, int], taken: set[str]) -> Iterator[Problem]:
+    for index, one in enumerate(attached):
+        if one.name in taken:
+            message = f"{one.name!r} is another node of the overlay; allowed: a name that no other node has"
+            yield Problem((*place, index, "name"), message)
+        if one.at not in ids:
+            hint = nearest(one.at, list(ids)[:_MAX_SEARCHED])
+            message = f"the overlay has no broker {one.at!r};{hint} allowed: one of its {len(ids)} brokers"
+            yield Problem((*place, index, "at"), message)
+
+
+def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> list[Server]:
+    place = (*_SERVERS, "generate")
+    if spec.at == "central":
+        nodes = _central(spec.count or 1, brokers, (*place, "count"))
+    else:
+        nodes = choose_nodes(spec.at, brokers, seed, "overlay.servers", (*place, "at")).tolist()
+    edges = [brokers.names[node] for node in nodes]
+    servers = [Server(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
+    _check_names(servers, set(brokers.names), "server", (*place, "prefix"))
+    return servers
+
+
+def _central(count: int, brokers: Overlay, place: Place) -> list[int]:
+    """Returns the brokers with the least latency to all others; of equal ones the lowest ids, in order of ids."""
+    if count > brokers.n_brokers:
+        message = f"count is {count}, the overlay has {brokers.n_brokers} brokers; give at most as many"
+        raise OverlayError(Problem(place, message))
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(brokers.n_brokers))
+    ends = (of.tolist() for of in (brokers.a, brokers.b, brokers.latency_rounds))
+    graph.add_weighted_edges_from(zip(*ends, strict=True))
+    far = {node: sum(found.values()) for node, found in nx.all_pairs_dijkstra_path_length(graph)}
+    return sorted(sorted(far, key=lambda node: (far[node], node))[:count])
+
+
+def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str], seed: int) -> list[Client]:
+    nodes = choose_nodes(spec.at, brokers, seed, "overlay.clients", (*_CLIENTS, "generate", "at"))
+    edges = [brokers.names[node] for node in nodes.tolist() for _ in range(spec.per_broker)]
+    clients = [Client(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
+    _check_names(clients, taken, "client", (*_CLIENTS, "generate", "prefix"))
+    return clients
+
+
+def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: Place) -> None:
+    twice = sorted({one.name for one in made} & taken)
+    if twice:
+        raise OverlayError(
+            Problem(place, f"a {what} would be called {twice[0]!r}, as another node is; give another prefix")
+        )
+
+
+class _Path(NamedTuple):
+    ms: float
+    rounded_ms: float
+    first: int
+    last: int
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether rounding makes it more than 10 % longer; a path without latency takes a round or more."""
+        return self.rounded_ms > self.ms * (1 + MOST_CHANGE) + 1e-9
+
+
+def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
+    """Returns how many shortest paths become more than 10 % longer by rounding, with numbers, or an empty string.
+
+    Args:
+        graph: The overlay, with latencies in ms; the paths begin at ten nodes at most, evenly spaced.
+        rounds: The latency of each link in rounds.
+        round_ms: Milliseconds of a round.
+    """
+    if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
+        return ""
+    found = _paths(graph, rounds, round_ms)
+    longer = [path for path in found if path.is_longer]
+    if not longer:
+        return ""
+    worst = max(longer, key=lambda path: (path.rounded_ms - path.ms, path.ms))
+    ratios = [path.rounded_ms / path.ms for path in longer if path.ms]
+    half = f", half of them {median(ratios):.2g} times as long or more" if ratios else ""
+    return (
+        f"rounding up to rounds of {round_ms:g} ms makes {len(longer):,} of {len(found):,} paths more than "
+        f"{MOST_CHANGE:.0%} longer{half}; {graph.names[worst.first]} to {graph.names[worst.last]} takes "
+        f"{worst.ms:.3g} ms, and {worst.rounded_ms:g} ms here; a smaller time.round_ms is more exact"
+    )
+
+
+def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[_Path]:
+    """Returns the shortest paths by ms from some nodes to all others."""
+    network: nx.Graph[int] = nx.Graph()
+    for a, b, ms, n_rounds in zip(*(of.tolist() for of in (graph.a, graph.b, graph.weights, rounds)), strict=True):
+        network.add_edge(a, b, ms=ms, rounds=n_rounds)
+    n_nodes = len(graph.names)
+    found = []
+    for first in sorted({int(at) for at in np.linspace(0, n_nodes - 1, min(n_nodes, _MAX_SOURCES))}):
+        for last, nodes in nx.single_source_dijkstra_path(network, first, weight="ms").items():
+            links = [network.edges[link] for link in pairwise(nodes)]
+            if links:
+                ms, n_rounds = (sum(link[name] for link in links) for name in ("ms", "rounds"))
+                found.append(_Path(ms, n_rounds * round_ms, first, last))
+    return found
 
 
 def build_overlay(
@@ -52,6 +212,7 @@ def build_overlay(
     needs_tree: bool,
     beside: Path | None,
     notes_rounding: bool = False,
+    keeps_links: bool = False,
 ) -> Overlay:
     """Returns the overlay of one run.
 
@@ -69,6 +230,8 @@ def build_overlay(
         needs_tree: Whether the protocol runs on trees only.
         beside: The scenario file's folder, where relative paths are looked up first.
         notes_rounding: Whether the notes say which paths rounding makes longer.
+        keeps_links: Whether the overlay has all links of the graph, with servers and clients at their nodes of the
+            tree, where `needs_tree` alone asks for the tree.
 
     Raises:
         OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
@@ -80,17 +243,49 @@ def build_overlay(
     _check_name(whole, spec.join_root, ("overlay", "join_root"))
     whole = _with_latency(whole, spec.latency, seed, round_ms, beside)
     graph = _cut(whole, spec, needs_tree=needs_tree)
+    brokers = _in_rounds(graph, round_ms)
+    rounding = rounding_note(graph, brokers.latency_rounds, round_ms) if notes_rounding else ""
+    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
+    notes = tuple(note for note in told if note)
+    overlay = with_attached(replace(brokers, notes=notes), spec.servers, spec.clients, seed)
+    if keeps_links and graph is not whole and not _asked_tree(spec):
+        return _with_links(overlay, _in_rounds(whole, round_ms))
+    return overlay
+
+
+def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
+    """Returns a graph of brokers with latencies rounded up to whole rounds, without notes."""
     rounds, back = np.ones(len(graph.a), dtype=np.int64), None
     with _blamed_on(("time", "round_ms"), with_field=False):
         if graph.ms is not None:
             rounds = latencies.to_rounds(graph.ms, round_ms)
         if graph.back_ms is not None:
             back = latencies.to_rounds(graph.back_ms, round_ms)
-    rounding = rounding_note(graph, rounds, round_ms) if notes_rounding else ""
-    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
-    notes = tuple(note for note in told if note)
-    brokers = Overlay(graph.names, graph.a, graph.b, rounds, notes=notes, back_rounds=back)
-    return with_attached(brokers, spec.servers, spec.clients, seed)
+    return Overlay(graph.names, graph.a, graph.b, rounds, back_rounds=back)
+
+
+def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
+    """Returns an overlay with the links of `brokers` in the place of those between its brokers."""
+    is_access = overlay.b >= overlay.n_brokers
+    a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
+    order = np.lexsort((b, a))
+    n_links = len(brokers.a)
+    there, back = np.split(brokers.directed_rounds, [n_links])
+    access_there, access_back = (
+        rounds[is_access] for rounds in np.split(overlay.directed_rounds, [len(overlay.a)])
+    )  # fmt: skip
+    rounds, back_rounds = np.concatenate([there, access_there]), np.concatenate([back, access_back])
+    is_equal = brokers.back_rounds is None and overlay.back_rounds is None
+    return replace(
+        overlay, a=a[order], b=b[order], latency_rounds=rounds[order],
+        back_rounds=None if is_equal else back_rounds[order],
+    )  # fmt: skip
+
+
+def _asked_tree(spec: OverlaySpec) -> str | None:
+    """Returns the tree that the scenario asks for by name."""
+    wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
+    return wanted.tree if wanted else None
 
 
 def describe() -> list[tuple[str, str]]:
@@ -209,7 +404,7 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
     wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
     kind = "file" if spec.file else "topohub" if spec.topohub else "generate"
     root = _check_name(graph, wanted.root if wanted else None, ("overlay", kind, "root"))
-    tree = wanted.tree if wanted else None
+    tree = _asked_tree(spec)
     if len(graph.a) == len(graph.names) - 1 or not (tree or needs_tree):
         return graph
     if wanted is None:

@@ -1,4 +1,7 @@
-"""Overlay files: which reader takes which file, also out of archives; what was read is kept until the file changes."""
+"""Overlay files and the networks of the package ``topohub``: readers, archives, and the positions of nodes.
+
+A file is read once until it changes.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,27 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+import topohub
+
 from pipelines.errors import nearest
+from pipelines.files import find_file
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
-from pipelines.inputs.overlay.columns import Columns
-from pipelines.inputs.overlay.edgelist import parse_parquet, parse_text
 from pipelines.inputs.overlay.formats import READERS
-from pipelines.inputs.overlay.routers import parse_pssim, parse_rocketfuel
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
+from pipelines.inputs.overlay.text_formats import parse_parquet, parse_pssim, parse_rocketfuel, parse_text
+from pipelines.inputs.overlay.weighted import (
+    Columns,
+    ContentError,
+    WeightedGraph,
+    merge_parallel,
+    propagation_ms,
+    unique_names,
+)
 from pipelines.inputs.text_rows import split
-from pipelines.spec.overlay import FileOverlay, OverlayFormat
+from pipelines.scenario.overlay import FileOverlay, OverlayFormat, OverlaySpec
 
 _FORMATS = (
     "GraphML, GML, GEXF, Pajek, DOT, node-link JSON, SNDlib, DIMACS, Rocketfuel (.graph, .cch; Repetita's too), pssim, "
@@ -41,6 +54,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
+Position = tuple[float, float]
 
 
 def _named(kind: str) -> set[str]:
@@ -183,3 +197,58 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
     if kind == "parquet":
         return parse_parquet(content, columns)
     return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)
+
+
+def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
+    """Returns longitude and latitude of nodes by name, in degrees; nodes without coordinates are left out.
+
+    Args:
+        spec: What the scenario says; networks of topohub and files with attributes of nodes have coordinates.
+        beside: The scenario file's folder, where relative paths are looked up first.
+
+    Raises:
+        DataFileError: The file is gone.
+        ContentError: It cannot be read.
+    """
+    if spec.topohub is not None:
+        nodes = topohub.get(spec.topohub.name)["nodes"]
+        names = unique_names([node.get("name") for node in nodes], [str(node["id"]) for node in nodes])
+        found = {name: node.get("pos") for name, node in zip(names, nodes, strict=True)}
+        return {name: (float(place[0]), float(place[1])) for name, place in found.items() if place}
+    return {} if spec.file is None else file_positions(find_file(spec.file.path, beside), spec.file)
+
+
+@lru_cache(maxsize=1)
+def hub_names() -> tuple[str, ...]:
+    """Returns the names of all networks of the installed topohub, sorted, e.g. ``topozoo/Abilene``."""
+    with as_file(files("topohub") / "data") as data:
+        return tuple(sorted(path.relative_to(data).with_suffix("").as_posix() for path in data.rglob("*.json")))
+
+
+@lru_cache(maxsize=256)
+def load_hub(name: str) -> WeightedGraph:
+    """Returns a network of topohub; latencies by the length of its links.
+
+    Args:
+        name: One of `hub_names`.
+
+    Raises:
+        ContentError: There is no such network.
+    """
+    names = hub_names()
+    if name not in names:
+        raise ContentError(_unknown(name, names), "name")
+    topology = topohub.get(name)
+    ids = [str(node["id"]) for node in topology["nodes"]]
+    index = {node_id: i for i, node_id in enumerate(ids)}
+    ends = [(index[str(edge["source"])], index[str(edge["target"])]) for edge in topology["edges"]]
+    km = np.array([edge["dist"] for edge in topology["edges"]], dtype=np.float64)
+    return merge_parallel(unique_names([node.get("name") for node in topology["nodes"]], ids), ends, propagation_ms(km))
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> str:
+    by_last = {known.rpartition("/")[2].lower(): known for known in names}
+    same = by_last.get(name.rpartition("/")[2].lower())
+    hint = f" did you mean {same!r}?" if same else nearest(name, names)
+    groups = ", ".join(dict.fromkeys(known.partition("/")[0] for known in names))
+    return f"topohub has no network {name!r};{hint} its {len(names)} networks are in {groups}, e.g. {names[-1]!r}"

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipelines.contract.run_inputs import Ints
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, is_connected
-from pipelines.spec.overlay import GenerateOverlay
+from pipelines.scenario.overlay import GenerateOverlay
 
 MAX_LINKS = 5_000_000
 MAX_TRIES = 100

@@ -1,24 +1,248 @@
-"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured, from a file."""
+"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured, from matrices and pair lists."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from pipelines.errors import nearest, plural
+from pipelines.contract.run_inputs import Ints
+from pipelines.errors import DataFileError, nearest, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.inputs.overlay.measured import read_matrix, read_pairs
+from pipelines.inputs.overlay.files import read_bytes
+from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
-from pipelines.spec.latency import Latency
+from pipelines.inputs.text_rows import TextTable, split, with_decimal_points
+from pipelines.scenario.overlay import Latency
 
+_ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
+_VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")
+_UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
 _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Numbers for ordered pairs of nodes, as the file has them.
+
+    Attributes:
+        names: The nodes; None: they have no names, and are counted.
+        size: How many nodes there are.
+        codes: ``from * size + to`` of each pair that has a number, ascending; shape (pairs,).
+        values: The numbers, of several rows of a pair their mean; shape (pairs,).
+        value_title: The column of the numbers; empty for a matrix.
+        n_repeated: Rows of pairs that have several.
+    """
+
+    names: tuple[str, ...] | None
+    size: int
+    codes: Ints
+    values: Floats
+    value_title: str = ""
+    n_repeated: int = 0
+
+    @property
+    def is_round_trip(self) -> bool:
+        """Whether the numbers are round-trip times unless the scenario says otherwise."""
+        return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
+
+    def of(self, src: Ints, dst: Ints) -> Floats:
+        """Returns the numbers of pairs, NaN where the file has none or an end is -1."""
+        wanted = src * self.size + dst
+        place = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
+        if not len(self.codes):
+            return np.full(len(src), np.nan)
+        found = (self.codes[place] == wanted) & (src >= 0) & (dst >= 0)
+        return np.where(found, self.values[place], np.nan)
+
+
+def read_matrix(path: Path) -> Measured:
+    """Reads a matrix: CSV with titles for columns and rows, the corner empty or absent, or numbers without names.
+
+    Raises:
+        ContentError: It cannot be read, is not square, or a number is negative.
+    """
+    return _matrix(path, *_stamp(path, "matrix"))
+
+
+def read_pairs(path: Path, columns: tuple[str | None, str | None, str | None]) -> Measured:
+    """Reads a list of pairs; delimiter and titles are found, without titles the columns are called 1, 2, 3.
+
+    Args:
+        path: Text or Parquet.
+        columns: The titles of the two ends and of the number; None: found.
+
+    Raises:
+        ContentError: It cannot be read, lacks a column, or a number is negative.
+    """
+    return _pairs(path, *_stamp(path, "pairs"), columns)
+
+
+def _stamp(path: Path, field: str) -> tuple[int, int]:
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read: {error.strerror}", field) from error
+    return state.st_mtime_ns, state.st_size
+
+
+@lru_cache(maxsize=8)
+def _matrix(path: Path, _mtime: int, _size: int) -> Measured:
+    name = path.name.removesuffix(".gz")
+    try:
+        content = read_bytes(path)
+        is_titled = name.lower().endswith(".csv") or _has_words(content)
+        names, values = _titled(content) if is_titled else (None, _plain(content))
+    except (ContentError, DataFileError) as error:
+        raise ContentError(f"{path.name}: {error}", "matrix") from error
+    size = len(values)
+    codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
+    return Measured(names, size, codes, values.ravel()[codes])
+
+
+def _has_words(content: bytes) -> bool:
+    """Returns whether the first line holds anything but numbers."""
+    lines = split(content[:65_536].decode("utf-8", "replace")).lines
+    return bool(lines) and not all(is_number(cell) for cell in re.split(r"[\s,;]+", lines[0].strip(" ,;")))
+
+
+def _plain(content: bytes) -> Floats:
+    """Reads numbers separated by space or commas."""
+    text = decode(content)
+    delimiter = "," if "," in text.partition("\n")[0] else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            values = np.loadtxt(BytesIO(content), ndmin=2, delimiter=delimiter)
+    except ValueError as error:
+        raise ContentError(f"not a matrix of numbers: {str(error).split(';')[0]}") from error
+    if values.size == 0:
+        raise ContentError("the file holds no numbers; a matrix has a line of round-trip times in ms for each node")
+    if values.shape[0] != values.shape[1]:
+        raise ContentError(
+            f"{values.shape[0]} lines of {values.shape[1]} numbers; a matrix of round-trip times is square"
+        )
+    wrong = np.argwhere((values < 0) | np.isneginf(values))
+    if len(wrong):
+        i, j = wrong[0].tolist()
+        raise ContentError(
+            f"row {i + 1}, column {j + 1}: {values[i, j]:g}; a latency is 0 or more, and nan where it is not known"
+        )
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _titled(content: bytes) -> tuple[tuple[str, ...], Floats]:
+    lines = split(decode(content))
+    if len(lines.lines) < 2:
+        raise ContentError("the file holds no rows; a matrix has a line of titles, then one line for each node")
+    titles = lines.first if len(lines.first) < len(lines.sample[1]) else lines.first[1:]
+    column = {title: i for i, title in enumerate(titles)}
+    if len(column) < len(titles):
+        raise ContentError("line 1: a title is there twice; titles are unique")
+    table = lines.table([str(number) for number in range(len(titles) + 1)], skip=1)
+    rows, _ = with_decimal_points(table)
+    values, seen = np.full((len(titles), len(titles)), np.nan), dict[str, int]()
+    cells = np.column_stack([_numbers(table, rows[str(number + 1)]) for number in range(len(titles))])
+    for row, title in enumerate(pc.utf8_trim_whitespace(rows["0"]).to_pylist()):
+        if title not in column:
+            hint = nearest(str(title), titles)
+            raise ContentError(
+                f"{table.place(row)}: no column is called {title!r};{hint} rows and columns share titles"
+            )
+        if seen.setdefault(title, row) != row:
+            raise ContentError(f"{table.place(row)}: the row {title!r} is there already; titles are unique")
+        values[column[title]] = cells[row]
+    missing = [title for title in titles if title not in seen]
+    if missing:
+        raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same titles")
+    return tuple(titles), values
+
+
+def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
+    """Returns numbers, NaN where a cell is empty or says that the value is not known."""
+    texts = pc.fill_null(pc.utf8_trim_whitespace(pc.cast(column, pa.string())), "")
+    is_unknown = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_UNKNOWN))
+    known = pc.if_else(is_unknown, pa.scalar(None, pa.string()), texts)
+    try:
+        numbers: Floats = pc.fill_null(pc.cast(known, pa.float64()), np.nan).to_numpy()
+    except pa.ArrowInvalid:
+        row, cell = next((row, cell) for row, cell in enumerate(known.to_pylist()) if cell and not is_number(cell))
+        raise ContentError(f"{_place(table, row)}: the delay is {cell!r}; a delay is a number, 0 or more") from None
+    wrong = np.flatnonzero((numbers < 0) | np.isinf(numbers))
+    if len(wrong):
+        row = int(wrong[0])
+        message = f"the delay is {numbers[row]:g}; a delay is 0 or more, and an empty cell where it is not known"
+        raise ContentError(f"{_place(table, row)}: {message}")
+    return numbers
+
+
+def _place(table: TextTable | None, row: int) -> str:
+    return f"row {row + 1}" if table is None else table.place(row)
+
+
+@lru_cache(maxsize=8)
+def _pairs(path: Path, _mtime: int, _size: int, columns: tuple[str | None, str | None, str | None]) -> Measured:
+    try:
+        content = read_bytes(path)
+        if content.startswith(b"PAR1"):
+            rows, table = pq.read_table(BytesIO(content)), None
+            titles, has_titles = list(rows.column_names), True
+        else:
+            lines = split(decode(content))
+            has_titles = not all(is_number(cell.replace(",", ".")) for cell in lines.first[2:3])
+            titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
+            table = lines.table([str(number) for number in range(len(titles))], skip=int(has_titles))
+            rows = with_decimal_points(table)[0].rename_columns([str(number) for number in range(len(titles))])
+        picked = _picked(titles, columns, has_titles=has_titles)
+        values = _numbers(table, rows.column(picked[2]))
+    except (DataFileError, pa.ArrowException, OSError) as error:
+        raise ContentError(f"{path.name}: {str(error).partition(chr(10))[0]}", "pairs") from error
+    except ContentError as error:
+        field = error.field if error.field in ("source", "destination", "value") else "pairs"
+        raise ContentError(f"{path.name}: {error}", field) from error
+    ends = [pc.utf8_trim_whitespace(pc.cast(rows.column(place), pa.string())).combine_chunks() for place in picked[:2]]
+    both = pc.utf8_normalize(pa.concat_arrays(ends), form="NFC").dictionary_encode()
+    names, index = both.dictionary.to_pylist(), pc.fill_null(both.indices, -1).to_numpy().astype(np.int64)
+    src, dst = index.reshape(2, -1)
+    kept = ~np.isnan(values) & (src >= 0) & (dst >= 0) & (src != dst)
+    if not kept.any():
+        raise ContentError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
+    codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
+    means = np.bincount(place, weights=values[kept]) / counts
+    return Measured(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
+
+
+def _picked(
+    titles: Sequence[str], columns: tuple[str | None, str | None, str | None], *, has_titles: bool
+) -> list[int]:
+    """Returns the indexes of the columns of the two ends and of the number."""
+    found = []
+    for number, (field, given, known) in enumerate(
+        zip(("source", "destination", "value"), columns, (SRC, DST, _VALUES), strict=True)
+    ):
+        by_title = (place for name in known for place, title in enumerate(titles) if title.lower() == name)
+        if given is None and has_titles:
+            found.append(next(by_title, -1))
+        else:
+            wanted = given if given is not None else str(number + 1)
+            found.append(titles.index(wanted) if wanted in titles else -1)
+        if found[-1] < 0:
+            shown = ", ".join(repr(title) for title in titles[:20])
+            what = f"no column {given!r};{nearest(given, titles)}" if given else f"no column that is known as {field};"
+            raise ContentError(f"the file has {what} name one of its columns: {shown}", field)
+    return found
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:

@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Overlay
+from pipelines.contract.settings import Nodes
 from pipelines.errors import Problem, WorkloadError, nearest
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.spec.base import Nodes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Place: TypeAlias = tuple[str | int, ...]

@@ -1,19 +1,27 @@
-"""Graphs with latencies in milliseconds: what every source of overlays yields."""
+"""Graphs with latencies in milliseconds, from any source: names, latencies from positions, spanning trees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
+import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Ints
+from pipelines.contract.settings import nfc
 from pipelines.errors import plural
-from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.base import nfc
+from pipelines.scenario.overlay import LatencyUnit
 
 Floats = npt.NDArray[np.float64]
+EARTH_RADIUS_KM = 6371.0
+FIBRE_KM_PER_MS = 200.0
+DETOUR = 1.3
+FLOOR_MS = 0.5
+_MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 class ContentError(ValueError):
@@ -205,3 +213,131 @@ def split_message(graph: WeightedGraph) -> str | None:
         return None
     shown = ", ".join(repr(graph.names[head]) for head in heads[1:6]) + (", ..." if len(heads) > 6 else "")
     return f"the overlay falls into {len(heads)} parts: from {graph.names[0]!r} there is no path to {shown}"
+
+
+def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
+    """Returns the distances on a sphere of the Earth's mean radius (haversine formula).
+
+    Args:
+        latitude: Of the one ends, in degrees; NaN where it is not known, and the distance is NaN then.
+        longitude: Likewise.
+        to_latitude: Of the other ends.
+        to_longitude: Likewise.
+    """
+    phi, to_phi = np.radians(latitude), np.radians(to_latitude)
+    turn = np.radians(to_longitude) - np.radians(longitude)
+    chord = np.sin((to_phi - phi) / 2.0) ** 2 + np.cos(phi) * np.cos(to_phi) * np.sin(turn / 2.0) ** 2
+    km: Floats = 2.0 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0.0, 1.0)))
+    return km
+
+
+def fibre_ms(km: Floats) -> Floats:
+    """Returns one-way latencies of fibres by their lengths (200 km/ms)."""
+    return km / FIBRE_KM_PER_MS
+
+
+def propagation_ms(km: Floats) -> Floats:
+    """Returns one-way latencies: light in fibre (200 km/ms) on a path 1.3 times the distance, at least 0.5 ms.
+
+    Args:
+        km: Distances; where one is NaN (an end without coordinates) the link gets the median
+            of the others, or the floor if there are no others.
+    """
+    ms = np.maximum(fibre_ms(km) * DETOUR, FLOOR_MS)
+    known = ~np.isnan(ms)
+    return np.where(known, ms, np.median(ms[known]) if known.any() else FLOOR_MS)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns and attributes mean what.
+
+    Attributes:
+        src: One end of a link; None: found by its title.
+        dst: The other end; None: found by its title.
+        latency: Its latency; None: the file says none.
+        unit: What the latency is counted in; ``km``: it is the length of the link.
+        names: The attribute that names the nodes; None: ``label``, else ``name``, else their ids.
+    """
+
+    src: str | None = None
+    dst: str | None = None
+    latency: str | None = None
+    unit: LatencyUnit = "ms"
+    names: str | None = None
+
+    def in_ms(self, values: Floats) -> Floats:
+        """Returns latencies in milliseconds."""
+        return fibre_ms(values) if self.unit == "km" else values * _MS_OF[self.unit]
+
+
+@lru_cache(maxsize=64)
+def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
+    """Returns the spanning tree of the least total latency.
+
+    Of links with equal latency the one with the smaller node ids (a, then b) is taken: links are
+    weighted by their rank in that order, which makes the tree unique.
+
+    Args:
+        graph: Connected.
+    """
+    ranked: nx.Graph[int] = nx.Graph()
+    order = np.lexsort((graph.b, graph.a, graph.weights)).tolist()
+    a, b = graph.a.tolist(), graph.b.tolist()
+    ranked.add_weighted_edges_from((a[i], b[i], rank) for rank, i in enumerate(order))
+    kept = [order[data["weight"]] for _, _, data in nx.minimum_spanning_edges(ranked, algorithm="kruskal", data=True)]
+    return graph.links(np.sort(np.array(kept, dtype=np.int64)))
+
+
+@lru_cache(maxsize=64)
+def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
+    """Returns the tree of least-latency paths from a root (Dijkstra).
+
+    Where several paths are equally short, a node hangs on the neighbour with the smallest id.
+
+    Args:
+        graph: Connected.
+        root: A node id.
+    """
+    weighted: nx.Graph[int] = nx.Graph()
+    a, b = graph.a.tolist(), graph.b.tolist()
+    weighted.add_nodes_from(range(len(graph.names)))
+    weighted.add_weighted_edges_from(zip(a, b, graph.weights.tolist(), strict=True))
+    before: dict[int, list[int]]
+    distance: dict[int, float]
+    before, distance = nx.dijkstra_predecessor_and_distance(weighted, root)
+    position: dict[tuple[int, int], int] = {pair: i for i, pair in enumerate(zip(a, b, strict=True))}
+    kept = [position[_sorted(_parent(node, before[node], distance), node)] for node in before if node != root]
+    return graph.links(np.sort(np.array(kept, dtype=np.int64)))
+
+
+def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
+    """Returns the position of the first link that closes a cycle, and the cycle's nodes in order.
+
+    Args:
+        links: Without self-loops and repeated links.
+
+    Raises:
+        ValueError: There is no cycle.
+    """
+    forest: nx.Graph[str] = nx.Graph()
+    parts: Any = nx.utils.UnionFind()
+    for i, (src, dst) in enumerate(links):
+        if parts[src] == parts[dst]:
+            return i, [str(node) for node in nx.shortest_path(forest, src, dst)]
+        parts.union(src, dst)
+        forest.add_edge(src, dst)
+    raise ValueError("the links have no cycle")
+
+
+def _sorted(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
+
+
+def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
+    """Returns the smallest nearer predecessor; links of latency 0 have none, and the first one reached is taken.
+
+    Both were settled before the node, so no cycle can arise.
+    """
+    nearer = [other for other in before if distance[other] < distance[node]]
+    return min(nearer) if nearer else before[0]

@@ -9,26 +9,29 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.predicate import has_wildcard, topics_of
+from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import Problem, WorkloadError
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place
+from pipelines.inputs.workload.calls import (
+    PUBLICATIONS,
+    SUBSCRIPTIONS,
+    generated_joins,
+    listed_calls,
+    listed_joins,
+    listed_publications,
+    listed_subscriptions,
+    moved_subscriptions,
+)
 from pipelines.inputs.workload.file_source import (
     file_notes,
     publications_of_file,
     subscriptions_of_file,
     timestamp_settings,
 )
-from pipelines.inputs.workload.generated_publications import generated_publications
-from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
-from pipelines.inputs.workload.joins import generated_joins, listed_joins
-from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, listed_publications, listed_subscriptions
-from pipelines.inputs.workload.moves import moved_subscriptions
-from pipelines.inputs.workload.other_calls import listed_calls
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
-from pipelines.matching.topic_filter import has_wildcard
-from pipelines.spec.times import DEFAULT_CLOCK, Clock
-from pipelines.spec.workload import (
+from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
+from pipelines.scenario.times import DEFAULT_CLOCK, Clock
+from pipelines.scenario.workload import (
     JoinGenerator,
     PublicationFileSource,
     PublicationGenerator,
@@ -36,7 +39,7 @@ from pipelines.spec.workload import (
     SubscriptionGenerator,
     WorkloadSpec,
 )
-from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
+from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 Part = TypeVar("Part")
 _SHOWN = 5

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.predicate import MAX_WHOLE_DOUBLE
+from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION
 from pipelines.inputs.overlay.nodes import Ints
-from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION
-from pipelines.matching.predicate import MAX_WHOLE_DOUBLE
 
 NO_CONTENT = "{}"
 """The JSON of a publication without attributes."""
@@ -26,7 +26,7 @@ def publication_rows(
     node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
     guarantee: pa.Array | None = None, keys: pa.Array | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Returns the publication table of `pipelines.inputs.workload.tables` from its columns; None: null in every row."""
+    """Returns the publication table of `pipelines.contract.run_inputs` from its columns; None: null in every row."""
     given = {"guarantee": guarantee, "keys": keys}
     others = [
         pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.run_inputs import Overlay
+from pipelines.contract.settings import Nodes
 from pipelines.errors import Problem, WorkloadError, nearest
-from pipelines.inputs.overlay.edgelist import is_number
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.overlay.text_formats import is_number
 from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import inexact_whole
-from pipelines.spec.base import Nodes
-from pipelines.spec.times import Clock
+from pipelines.scenario.times import Clock
 
 _SHOWN = 5
 

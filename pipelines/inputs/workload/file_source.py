@@ -10,18 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
 from pipelines.errors import DataFileError, PredicateError, Problem, WorkloadError
 from pipelines.files import find_file
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place
 from pipelines.inputs.timestamps import moments_of
+from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, column_type, names_of, texts_of
-from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.reading import Source, load, load_noted, source_of
-from pipelines.inputs.workload.tables import SUBSCRIPTION
-from pipelines.spec.times import Clock
-from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
+from pipelines.scenario.times import Clock
+from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 
 def subscriptions_of_file(

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.protocol import Protocol, Shown
+from pipelines.contract.settings import Strict
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
-from pipelines.spec.base import Strict
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
 
 

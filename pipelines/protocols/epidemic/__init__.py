@@ -8,7 +8,7 @@ from pydantic import Field
 
 from pipelines.contract.audit import FOUND, REPEATED, UNWANTED, Audit, Evidence
 from pipelines.contract.protocol import Protocol
-from pipelines.spec.base import Flag, Share, Strict
+from pipelines.contract.settings import Flag, Share, Strict
 from udfs.epidemic.program import Epidemic
 
 if TYPE_CHECKING:

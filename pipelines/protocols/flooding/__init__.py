@@ -9,11 +9,9 @@ from pydantic import Field
 
 from pipelines.contract.audit import Audit, Evidence, Reader, arrow_rows
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import Strict
 from pipelines.errors import Problem
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.spec.base import Strict
 from udfs.batches import BEYOND
 from udfs.flooding import Flooding
 from udfs.reach import flooding_beyond

@@ -10,15 +10,13 @@ import pyarrow as pa
 from pydantic import Field
 
 from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows
+from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol, Shown
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import NodeName, Strict
 from pipelines.errors import Problem, nearest
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.waits import WAITED, WAITS
-from pipelines.spec.base import NodeName, Strict
 from udfs.batches import BEYOND
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger

@@ -9,14 +9,12 @@ import networkx as nx
 from pydantic import Field, model_validator
 
 from pipelines.contract.audit import Reader, arrow_rows
+from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import Flag, Share, Strict
 from pipelines.errors import Problem
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from pipelines.protocols.gossipsub.audits import AUDITS, UNDECIDED, WAITS
-from pipelines.spec.base import Flag, Share, Strict
 from udfs.batches import BEYOND
 from udfs.gossipsub import GossipSub
 from udfs.reach import gossipsub_beyond

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from pipelines.contract.audit import Reader, arrow_rows
+from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import Composed, NodeName, Strict
 from pipelines.errors import Problem, nearest
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from pipelines.protocols.repository.audits import AUDITS
 from pipelines.protocols.repository.audits.delivery import UNDECIDED
 from pipelines.protocols.repository.waits import WAITED, WAITS
-from pipelines.spec.base import Composed, NodeName, Strict
 from udfs.batches import BEYOND
 from udfs.repository.bound import beyond_runs
 from udfs.repository.program import Repository

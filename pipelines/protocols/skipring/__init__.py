@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.settings import Count, Round, Strict
 from pipelines.errors import Problem
-from pipelines.inputs.faults.tables import Faults
-from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.tables import Workload
-from pipelines.matching.predicate_table import topics_of
 from pipelines.protocols.skipring.audits import AUDITS, UNDECIDED, WAITS
 from pipelines.protocols.skipring.replay import VIEWS
-from pipelines.spec.base import Count, Round, Strict
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
 

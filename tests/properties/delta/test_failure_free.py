@@ -9,9 +9,9 @@ from typing import Any
 import networkx as nx
 import pytest
 
+from pipelines.contract.run_inputs import Overlay
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
-from pipelines.inputs.overlay.graph import Overlay
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 

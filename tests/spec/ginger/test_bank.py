@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.inputs.overlay.graph import Overlay
+from pipelines.contract.run_inputs import Overlay
 from pipelines.inputs.workload.build import build_workload
-from pipelines.spec.workload import WorkloadSpec
+from pipelines.scenario.workload import WorkloadSpec
 from udfs.ginger.bank import Accounts, replay
 
 GUARANTEE = {"getBalance": "eventual", "deposit": "causal"}

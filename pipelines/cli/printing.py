@@ -1,0 +1,290 @@
+"""What commands print: lines of prose as a terminal shows them, and rows as a table, as JSON or as CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Self, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.errors import QueryError
+
+_USUAL = 80
+"""Columns of a terminal that does not say how many it has."""
+_UNBROKEN = "\x1f"
+"""What stands for a space at which a line is not broken."""
+MAX_SHOWN = 1000
+_WIDE = 10_000
+_NARROWEST = 24
+"""Columns of the terminal below which a text is not folded."""
+_NARROWEST_KEY = 48
+_GAP = 3
+"""Spaces between two columns."""
+
+
+def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None:
+    """Prints lines of prose; on a terminal a long one is broken between words.
+
+    Args:
+        lines: The lines.
+        indent: Spaces before what goes on in the next line, beside those at the begin of the line.
+        out: Where to; None for stdout.
+    """
+    stream = out if out is not None else sys.stdout
+    width = columns(stream)
+    for line in lines:
+        margin = " " * (len(line) - len(line.lstrip()) + indent)
+        broken = [line]
+        if width is not None:
+            broken = textwrap.wrap(
+                line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+            )
+        stream.write("\n".join(broken or [""]).replace(_UNBROKEN, " ") + "\n")
+
+
+def unbroken(command: str) -> str:
+    """Returns a command as `print_lines` prints it in one piece, so that it can be copied."""
+    return command.replace(" ", _UNBROKEN)
+
+
+def columns(stream: TextIO) -> int | None:
+    """Returns how many columns a terminal has; None where there is none."""
+    return os.get_terminal_size(stream.fileno()).columns or _USUAL if stream.isatty() else None
+
+
+def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
+    """Writes rows.
+
+    Args:
+        rows: The rows.
+        form: ``table``; ``vertical``: a line a value; ``json``: a list of objects, one a line; ``csv``: a line of names
+            first, null is nothing and the empty text is ``""``; ``parquet``: a file of bytes.
+        out: Where to.
+        n_keys: As in `print_table`.
+
+    Raises:
+        QueryError: Two columns have one name, which an object cannot have.
+    """
+    if form == "json":
+        _write_json(rows, out)
+    elif form == "csv":
+        lines = [rows.column_names, *values(rows)]
+        out.writelines(",".join(map(_csv_value, line)) + "\n" for line in lines)
+    elif form == "parquet":
+        pq.write_table(rows, out.buffer)
+    elif form == "vertical":
+        print_vertical(rows.column_names, values(rows), out)
+    else:
+        print_table(rows.column_names, values(rows), _are_numbers(rows), out, n_keys)
+
+
+def values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yields the rows as plain values: numbers, texts, truth values, None, and lists and dicts of them."""
+    columns = ([plain(value) for value in column.to_pylist()] for column in rows.columns)
+    return zip(*columns, strict=True)
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any value of SQL
+    """Returns a value that JSON can hold."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case date() | datetime() | time():
+            return value.isoformat()
+        case timedelta():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return value
+
+
+def shown(value: Any) -> str:  # noqa: ANN401 - any plain value
+    """Returns a plain value as text; null is the word."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def print_table(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None,
+    n_keys: int = 0,
+) -> None:  # fmt: skip
+    """Prints a table for people.
+
+    On a terminal that is too narrow, columns with one value for all rows go below the table. If it is still too wide,
+    it becomes several tables, each with the key columns; without any, the rows come one below the other. Without a
+    terminal a line is as long as it has to be. Numbers are rounded to six digits.
+
+    Args:
+        names: The names of the columns.
+        rows: Their values.
+        are_numbers: Which columns hold numbers.
+        out: Where to; None for stdout.
+        n_keys: How many columns, the first ones, tell what a row is about.
+    """
+    stream = out if out is not None else sys.stdout
+    grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers, n_keys)
+    width = columns(stream) or _WIDE
+    if grid.fits(width):
+        grid.print(stream, width)
+        return
+    same = grid.same()
+    kept = grid.of([place for place in range(len(names)) if place not in same])
+    parts = kept.parts(width)
+    if parts:
+        for place, part in enumerate(parts):
+            stream.write("\n" if place else "")
+            part.print(stream, width)
+    else:
+        print_vertical(kept.names, kept.cells, stream)
+    texts = [(names[place], grid.cells[0][place].plain) for place in same]
+    told = [f"{unbroken(f'{name} ')}{text}" for name, text in texts if text]
+    if told:
+        print_lines(f"in all rows: {', '.join(told)}", out=stream)
+
+
+def print_vertical(names: Sequence[str], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
+    """Prints rows one below the other, a line a column."""
+    width = max(map(len, names), default=0)
+    for number, row in enumerate(rows, 1):
+        out.write(f"── row {number} ".ljust(width + 20, "─") + "\n")
+        out.writelines(f"{name:{width}}  {_cell(value).plain}\n" for name, value in zip(names, row, strict=True))
+
+
+def _cell(value: Any) -> Text:  # noqa: ANN401 - any plain value, or a cell
+    if isinstance(value, Text):
+        return value
+    text = f"{value:.6g}" if isinstance(value, float) else shown(value)
+    return Text(text, style="dim" if value is None else "")
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table that is to be printed.
+
+    Attributes:
+        names: The names of the columns.
+        cells: The rows.
+        are_numbers: Which columns hold numbers.
+        n_keys: How many columns, the first ones, tell what a row is about.
+    """
+
+    names: Sequence[str]
+    cells: Sequence[Sequence[Text]]
+    are_numbers: Sequence[bool]
+    n_keys: int
+
+    def of(self, places: Sequence[int]) -> Self:
+        """Returns some of its columns."""
+        cells = [[row[place] for place in places] for row in self.cells]
+        n_keys = sum(place < self.n_keys for place in places)
+        return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
+
+    def same(self) -> list[int]:
+        """Returns the columns with one value for all rows, if that is not all of them; keys are left out."""
+        places = enumerate(zip(*self.cells, strict=True))
+        alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
+        same = [place for place in alike if place >= self.n_keys] if len(self.cells) > 1 else []
+        return same if len(same) < len(self.names) else []
+
+    def parts(self, width: int) -> list[Self]:
+        """Returns tables that fit, each with the key columns and some of the others; none where that cannot be."""
+        if self.names and self.fits(width):
+            return [self]
+        keys = [*range(self.n_keys)]
+        parts: list[list[int]] = []
+        for place in range(self.n_keys, len(self.names)):
+            if parts and self.of([*parts[-1], place]).fits(width):
+                parts[-1].append(place)
+            elif keys and self.of([*keys, place]).fits(width):
+                parts.append([*keys, place])
+            else:
+                return []
+        return [self.of(places) for places in parts]
+
+    def fits(self, width: int) -> bool:
+        """Returns whether a line of it has room without breaking a name or a number."""
+        return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
+
+    def print(self, stream: TextIO, width: int) -> None:
+        """Prints it, where it fits."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for name, is_number, wide in zip(self.names, self.are_numbers, self._widths(width), strict=True):
+            table.add_column(
+                Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", width=wide
+            )
+        for row in self.cells:
+            table.add_row(*row)
+        console = Console(file=stream, width=width)
+        with console.capture() as printed:
+            console.print(table)
+        stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Returns how wide each column has to be, and how wide it is if no text is folded."""
+        found = []
+        for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
+            longest = max((row[place].cell_len for row in self.cells), default=0)
+            narrowest = _NARROWEST_KEY if place < self.n_keys else _NARROWEST
+            least = longest if is_number else min(longest, narrowest)
+            found.append((max(len(name), least), max(len(name), longest)))
+        return found
+
+    def _widths(self, width: int) -> list[int]:
+        """Returns how wide each column is: what is left over is shared by those with long texts."""
+        ranges = self._ranges()
+        widths = [least for least, _ in ranges]
+        left = width - sum(widths) - _GAP * (len(widths) - 1)
+        places = sorted(range(len(ranges)), key=lambda place: ranges[place][1] - ranges[place][0])
+        for number, place in enumerate(places):
+            least, most = ranges[place]
+            more = min(most - least, left // (len(places) - number))
+            widths[place] += more
+            left -= more
+        return widths
+
+
+def _write_json(rows: pa.Table, out: TextIO) -> None:
+    names = rows.column_names
+    twice = [name for name, number in Counter(names).items() if number > 1]
+    if twice:
+        raise QueryError(f"{' and '.join(twice)} names several columns; give each a name of its own with AS")
+    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in values(rows))
+    out.write("[")
+    for place, line in enumerate(lines):
+        out.write(f"{',' if place else ''}\n{line}")
+    out.write("\n]\n" if rows.num_rows else "]\n")
+
+
+def _csv_value(value: Any) -> str:  # noqa: ANN401 - any plain value
+    if value is None:
+        return ""
+    text = shown(value)
+    return '"' + text.replace('"', '""') + '"' if not text or any(sign in text for sign in ',"\r\n') else text
+
+
+def _are_numbers(rows: pa.Table) -> list[bool]:
+    kinds = pa.types
+    return [
+        kinds.is_integer(field.type) or kinds.is_floating(field.type) or kinds.is_decimal(field.type)
+        for field in rows.schema
+    ]

@@ -1,0 +1,150 @@
+"""Models of scenario parts and of protocol settings: strict models, bounded numbers, unions, checks of values."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from pipelines.errors import InputError, Problem
+
+MAX_ROUND = 2**31 - 1
+MAX_NODES = 1_000_000
+MAX_WHOLE = 2**63 - 1
+
+Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
+LatencyRounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
+Positive = Annotated[float, Field(gt=0.0, le=1e15, allow_inf_nan=False, strict=True)]
+Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=0, le=100_000_000, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Scalar = (
+    str
+    | Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
+    | Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
+    | bool
+)
+
+
+def nfc(text: str) -> str:
+    """Returns a name or a topic in Unicode's composed form, in which all names and topics are compared."""
+    return unicodedata.normalize("NFC", text)
+
+
+NFC = AfterValidator(nfc)
+Composed = Annotated[str, NFC]
+NodeName = Annotated[str, Field(min_length=1, max_length=200), NFC]
+Prefix = Annotated[str, Field(max_length=50), NFC]
+Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
+
+
+class Strict(BaseModel):
+    """A part of a scenario: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+    if bounds[0] > bounds[1]:
+        raise ValueError(
+            f"the first value {bounds[0]} is above the second, {bounds[1]}; allowed: [low, high] with low <= high"
+        )
+    return bounds
+
+
+ORDERED = AfterValidator(_ordered)
+"""For pairs ``[low, high]``."""
+
+
+def by_name(key: str) -> Discriminator:
+    """Chooses a union's branch by the value of a key; the branches' tags are ``<value>``.
+
+    Tags are in angle brackets so that they differ from all keys in the places of errors.
+    """
+
+    def tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+        name = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        return f"<{name}>" if isinstance(name, str) else None
+
+    return Discriminator(
+        tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": key}
+    )
+
+
+def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
+    """Chooses a union's branch by a function of the value, which returns the branch's tag (``<...>``) or None."""
+    return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
+
+
+def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    """Returns the tag of the form that a value is meant to have."""
+    if isinstance(value, (list, tuple)):
+        return "<list>"
+    if isinstance(value, Mapping):
+        return next((f"<{name}>" for name in ("file", "generate") if name in value), None)
+    if isinstance(value, Strict):
+        return "<file>" if hasattr(value, "file") else "<generate>"
+    return {str: "<text>", int: "<number>"}.get(type(value))
+
+
+Nodes = Annotated[
+    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
+    | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
+    | Annotated[Literal["all", "leaves", "brokers", "servers", "clients"], Tag("<text>")],
+    by_form(nodes_form),
+]
+
+
+def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
+    """Checks that exactly one of some keys is given.
+
+    Args:
+        model: The part that has the keys.
+        names: The keys; one whose value is None is not given.
+        what: What the part is called in messages.
+
+    Raises:
+        InputError: None of them is given, or more than one.
+    """
+    given = [name for name in names if getattr(model, name) is not None]
+    if not given:
+        raise InputError(Problem((), f"{what} has none of {', '.join(names)}; write exactly one of them"))
+    if len(given) > 1:
+        message = f"{what} has {' and '.join(given)}; exactly one of {', '.join(names)} is allowed"
+        raise InputError(*(Problem((name,), message) for name in given[1:]))
+
+
+def _scalar_identity(value: object) -> Hashable:
+    return isinstance(value, bool), value
+
+
+def repetition_problems(
+    path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
+) -> Iterator[Problem]:
+    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not.
+
+    Args:
+        path: Where the values are.
+        values: The values.
+        identity: Is equal for values that are the same; values other than scalars need one of their own.
+    """
+    first: dict[Hashable, int] = {}
+    for index, value in enumerate(values):
+        before = first.setdefault(identity(value), index)
+        if before != index:
+            shown = f"{value!r} is" if isinstance(value, (str, int, float, type(None))) else "this value is"
+            yield Problem(
+                (*path, index), f"{shown} there already, as number {before + 1} of the list; allowed: each value once"
+            )
+
+
+def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
+    """Yields a problem where something ends, but not after it begins."""
+    if until is not None and until <= round_:
+        message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
+        yield Problem(("until",), message)

@@ -1,0 +1,336 @@
+"""Overlays in text of lines: edge lists (also in Parquet), Rocketfuel maps, and topologies of the pssim simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.contract.settings import nfc
+from pipelines.errors import DataFileError, nearest
+from pipelines.inputs.overlay.weighted import Columns, ContentError, WeightedGraph, merge_parallel, unique_names
+from pipelines.inputs.text_rows import TextRows, split, with_decimal_points
+
+Lines = Iterator[tuple[int, str]]
+_NO_LATENCY = "file.latency names no column, so every link takes 1 round"
+SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
+DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
+        "end", "head")  # fmt: skip
+"""Titles of columns of the two ends of a link, in lower case."""
+_TITLES = frozenset((*SRC, *DST))
+_DEFAULT = ("src", "dst")
+
+
+def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
+    """Reads a Rocketfuel map.
+
+    ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, m lines ``label src dest weight bw delay``.
+    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay.
+
+    Args:
+        content: The file.
+        columns: The unit of delays.
+
+    Raises:
+        ContentError: With the line.
+    """
+    lines = _lines(content)
+    n_nodes = _section(lines, "NODES")
+    labels = [_fields(lines, "label x y", "NODES", n_nodes, k)[1][0] for k in range(n_nodes)]
+    n_edges = _section(lines, "EDGES")
+    ends, delays = [], []
+    for k in range(n_edges):
+        line, fields = _fields(lines, "label src dest weight bw delay", "EDGES", n_edges, k)
+        ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
+        delays.append(delay(fields[5], f"line {line}"))
+    _no_more(lines, f"{n_edges} edges")
+    names = unique_names(labels, map(str, range(n_nodes)))
+    return merge_parallel(names, ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
+
+
+def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
+    """Reads a topology of pssim.
+
+    ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, m lines
+    ``id from to delay``. Nodes are named by their ids.
+
+    Args:
+        content: The file.
+        columns: The unit of delays.
+
+    Raises:
+        ContentError: With the line.
+    """
+    lines = _lines(content)
+    n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
+    _headed(lines, "Nodes:", has_count=False)
+    index: dict[str, int] = {}
+    for k in range(n_nodes):
+        line, fields = _fields(lines, "id degree capacity", "Nodes:", n_nodes, k)
+        if fields[0] in index:
+            raise ContentError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
+        index[fields[0]] = k
+    _headed(lines, "Edges:", has_count=False)
+    ends, delays = [], []
+    for k in range(n_edges):
+        line, fields = _fields(lines, "id from to delay", "Edges:", n_edges, k)
+        for end in fields[1:3]:
+            if end not in index:
+                raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
+        ends.append((index[fields[1]], index[fields[2]]))
+        delays.append(delay(fields[3], f"line {line}"))
+    _no_more(lines, f"{n_edges} edges")
+    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
+
+
+def decode(content: bytes) -> str:
+    """Returns a file's text (UTF-8, with or without a mark) in Unicode's composed form.
+
+    Raises:
+        ContentError: It is no text, with the line.
+    """
+    try:
+        text = nfc(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ContentError(f"line {line}: not UTF-8 text (byte 0x{content[error.start]:02x})") from error
+    if "\0" in text:
+        raise ContentError(f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file (a zero byte)")
+    return text
+
+
+def delay(text: object, place: str) -> float:
+    """Returns a delay, in ms where the format knows no other unit.
+
+    Args:
+        text: The cell.
+        place: Where it stands, for the message.
+
+    Raises:
+        ContentError: It is no number, negative, or not finite.
+    """
+    try:
+        value = float(str(text))
+    except ValueError as error:
+        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more") from error
+    if not math.isfinite(value) or value < 0:
+        raise ContentError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
+    return value
+
+
+def _lines(content: bytes) -> Lines:
+    """Yields the lines that are not blank, with their numbers."""
+    return ((i, line.strip()) for i, line in enumerate(decode(content).splitlines(), start=1) if line.strip())
+
+
+def _next(lines: Lines, wanted: str) -> tuple[int, str]:
+    try:
+        return next(lines)
+    except StopIteration:
+        raise ContentError(f"the file ends where {wanted} should come: it is cut short") from None
+
+
+def _count(line: int, text: str, title: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ContentError(f"line {line}: {title!r} is followed by {text!r}; a whole number must follow")
+    return int(text)
+
+
+def _section(lines: Lines, title: str) -> int:
+    """Reads ``NODES n`` and the line of column titles; returns n."""
+    line, text = _next(lines, f"'{title} n'")
+    word, _, rest = text.partition(" ")
+    if word != title:
+        raise ContentError(
+            f"line {line}: {text[:60]!r} stands where {title + ' n'!r} should; is the number before it right?"
+        )
+    count = _count(line, rest.strip(), title)
+    _next(lines, f"the header of {title}")
+    return count
+
+
+def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
+    """Reads ``No of nodes:n`` or ``Nodes:``; returns n, or 0."""
+    line, text = _next(lines, repr(title))
+    if not text.startswith(title):
+        raise ContentError(f"line {line}: {text[:60]!r} stands where {title!r} should; is the number before it right?")
+    return _count(line, text.removeprefix(title).strip(), title) if has_count else 0
+
+
+def _fields(lines: Lines, layout: str, title: str, total: int, position: int) -> tuple[int, list[str]]:
+    """Reads the next line of a section, with as many fields as its layout names."""
+    line, text = _next(lines, f"entry {position + 1} of {total} of the section {title}")
+    fields = text.split()
+    if len(fields) != len(layout.split()):
+        raise ContentError(
+            f"line {line}: {text[:60]!r} is not entry {position + 1} of {total} of the section {title}; "
+            f"an entry is '{layout}'"
+        )
+    return line, fields
+
+
+def _index(line: int, text: str, n_nodes: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) >= n_nodes:
+        raise ContentError(f"line {line}: no node {text!r}; nodes are numbered 0 to {n_nodes - 1}")
+    return int(text)
+
+
+def _no_more(lines: Lines, expected: str) -> None:
+    for line, text in lines:
+        raise ContentError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
+
+
+def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
+    """Reads an edge list; nodes in the order in which they appear first.
+
+    Delimiter and titles are found in the file; without titles the columns are called 1, 2, 3. Without a column of
+    latencies every link takes one round.
+
+    Args:
+        content: The file.
+        delimiter: What separates the cells; None: found in the file.
+        columns: The columns to take.
+
+    Raises:
+        ContentError: With the lines.
+    """
+    lines = split(decode(content), delimiter=delimiter)
+    if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
+        raise ContentError(f"line 1: {' '.join(lines.first)[:60]!r} has one cell; a link has two ends or more cells")
+    if _is_matrix(lines):
+        message = "as many cells a line as there are lines: this may be a matrix of latencies; name it with"
+        raise ContentError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
+    has_titles = _has_titles(lines, columns)
+    titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
+    picked = _picked(titles, columns, has_titles=has_titles)
+    try:
+        table = lines.table([str(number) for number in range(len(titles))], skip=1 if has_titles else 0)
+    except (DataFileError, pa.ArrowException) as error:
+        raise ContentError(f"line {lines.numbers[0]} and after it: {error}" if isinstance(error, pa.ArrowException)
+                           else str(error)) from error  # fmt: skip
+    rows, commas = with_decimal_points(table)
+    notes = []
+    is_found = delimiter is None and lines.delimiter != ","
+    is_guessed = (columns.src or columns.dst) is None and tuple(titles[place] for place in picked[:2]) != _DEFAULT
+    if is_found or is_guessed or commas:
+        ends = " and ".join(repr(titles[place]) for place in picked[:2])
+        named = f"titles, ends in columns {ends}" if has_titles else f"no titles, so ends in columns {ends}"
+        points = f", decimal commas in {', '.join(titles[int(place)] for place in commas)}" if commas else ""
+        notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
+    return _graph(rows.select([str(place) for place in picked]), table.place, titles, picked, columns, notes)
+
+
+def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
+    """Reads an edge list in Parquet, as `parse_text`.
+
+    Args:
+        content: The file.
+        columns: The columns to take.
+
+    Raises:
+        ContentError: With the rows, counted from 1.
+    """
+    try:
+        file = pq.ParquetFile(BytesIO(content))
+        titles = [nfc(name) for name in file.schema_arrow.names]
+        picked = _picked(titles, columns, has_titles=True)
+        table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
+        rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
+                         for place in picked})  # fmt: skip
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ContentError(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
+    return _graph(rows, lambda row: f"row {row + 1}", titles, picked, columns, [])
+
+
+def _is_matrix(lines: TextRows) -> bool:
+    """Returns whether a file is square with an empty corner, or with zeros on its diagonal."""
+    width = len(lines.first)
+    if width < 3 or len(lines.lines) != width:
+        return False
+    diagonal = [row[place] for place, row in enumerate(lines.sample) if place < len(row)]
+    return not lines.first[0] or all(is_number(cell) and float(cell) == 0 for cell in diagonal)
+
+
+def _has_titles(lines: TextRows, columns: Columns) -> bool:
+    """Returns whether the first line holds titles.
+
+    Raises:
+        ContentError: It may hold either.
+    """
+    first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
+    if given and all(name.isdigit() and int(name) <= len(first) for name in given) and not {*given} & {*first}:
+        return False
+    if given or any(title.lower() in _TITLES for title in first):
+        return True
+    others = {cell for row in lines.sample[1:] for cell in row[:2]}
+    if all(is_number(cell) for cell in first[:2]) or {*first[:2]} & others:
+        return False
+    shown = ", ".join(map(repr, first[:10]))
+    raise ContentError(
+        f"the first line, {shown}, may be titles or a link; name the columns of the two ends with src and dst, "
+        "or write src: '1' and dst: '2' for a file without titles", "src",
+    )  # fmt: skip
+
+
+def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
+    """Returns the indexes of the columns of the two ends and of the latency, if one is named."""
+    found: list[int] = []
+    for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):
+        if title is None:
+            by_title = (place for name in known for place, other in enumerate(titles) if other.lower() == name)
+            title = titles[next(by_title, len(found) if not has_titles else -1)] if has_titles else titles[len(found)]
+            if has_titles and title.lower() not in known:
+                title = _DEFAULT[len(found)]
+        found.append(_place(titles, title, field))
+    return found if columns.latency is None else [*found, _place(titles, columns.latency, "latency")]
+
+
+def _place(titles: Sequence[str], title: str, field: str) -> int:
+    if title in titles:
+        return titles.index(title)
+    shown = ", ".join(repr(name) for name in titles[:20])
+    raise ContentError(f"the file has no column {title!r};{nearest(title, titles)} its columns are {shown}", field)
+
+
+def _graph(
+    rows: pa.Table,
+    place: Callable[[int], str],
+    titles: Sequence[str],
+    picked: Sequence[int],
+    columns: Columns,
+    notes: list[str],
+) -> WeightedGraph:
+    """Builds the graph of columns of strings: two ends, and the latency if one is named."""
+    if not rows.num_rows:
+        raise ContentError("the file has no link; an edge list has at least one row below the column titles")
+    ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
+    for i, column in enumerate(ends):
+        empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
+        if len(empty):
+            where = place(empty[0].as_py())
+            raise ContentError(f"{where}: the column {titles[picked[i]]!r} is empty; a link has two ends")
+    if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
+        ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
+        notes.append("the ends are numbers with .0, as pandas writes them, and are taken as whole numbers")
+    both = pa.concat_arrays(ends)
+    interleaved = both.take(pa.array(np.arange(len(both)).reshape(2, -1).T.ravel())).dictionary_encode()
+    names, links = interleaved.dictionary.to_pylist(), interleaved.indices.to_numpy().astype(np.int64).reshape(-1, 2)
+    if columns.latency is None:
+        return merge_parallel(tuple(names), links, latency_note=_NO_LATENCY, notes=notes, is_directed=True)
+    cells = rows.column(2).to_pylist()
+    ms = np.array([delay("" if cell is None else cell, place(row)) for row, cell in enumerate(cells)])
+    return merge_parallel(tuple(names), links, columns.in_ms(ms), notes=notes, is_directed=True)
+
+
+def is_number(cell: str) -> bool:
+    """Returns whether a cell holds a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

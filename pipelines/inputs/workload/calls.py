@@ -1,0 +1,317 @@
+"""The calls that a scenario lists: subscriptions, publications, joins, moves, and calls of other types.
+
+Moves of applications: no protocol hands a subscriber over, so a move ends and begins subscriptions.
+A move unsubscribes at its node from what stands there, and subscribes to the same at the other node when it arrives
+(protocol ``delta``, rule R37). What is published between, and until the new subscriptions are confirmed, is lost to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+
+from pipelines.contract.predicate import canonical, parse_predicates, value_columns
+from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
+from pipelines.errors import PredicateError, Problem, WorkloadError, plural
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.workload.contents import publication_rows, to_json
+from pipelines.scenario.workload import GeneratedJoins, Join, Move, OtherCall, Publication, Subscription
+
+SUBSCRIPTIONS: Place = ("workload", "subscriptions")
+PUBLICATIONS: Place = ("workload", "publications")
+_CALLS: Place = ("workload", "calls")
+_MOVES: Place = ("workload", "moves")
+_SHOWN_MOVES = 3
+_JOINS: Place = ("workload", "joins")
+_JOIN_PURPOSE = "workload.joins"
+
+
+@lru_cache(maxsize=100_000)
+def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> str:
+    """Returns the canonical text of a topic and a predicate text; ``is_mqtt``: a topic may be a filter.
+
+    Raises:
+        PredicateError: The two are no conjunction.
+    """
+    return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
+
+
+def after_horizon(round_: int, horizon: int) -> str:
+    """Returns the message for a round that a run never reaches."""
+    return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
+
+
+def listed_subscriptions(listed: Sequence[Subscription], overlay: Overlay, horizon: int, *, is_mqtt: bool) -> pa.Table:
+    """Returns the subscription table of a list; ``is_mqtt``: topics may be filters.
+
+    Raises:
+        WorkloadError: Unknown nodes, rounds after the horizon and filters of a wrong form, each at its place.
+    """
+    problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay, horizon)]
+    texts = []
+    for index, item in enumerate(listed):
+        try:
+            texts.append(canonical_text(item.topic, item.where, is_mqtt=is_mqtt))
+        except PredicateError as error:
+            key = "where" if item.topic is None else "topic"
+            problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
+    if problems:
+        raise WorkloadError(*problems)
+    ids = ids_by_name(overlay)
+    columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
+    return pa.table(columns, schema=SUBSCRIPTION)
+
+
+def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon: int) -> tuple[pa.Table, pa.Table]:
+    """Returns the publication and the attribute table of a list.
+
+    Raises:
+        WorkloadError: Unknown nodes and rounds after the horizon, each at its place.
+    """
+    problems = [*_misplaced(PUBLICATIONS, listed, overlay, horizon)]
+    if problems:
+        raise WorkloadError(*problems)
+    ids = ids_by_name(overlay)
+    publication = publication_rows(
+        np.array([ids[p.at] for p in listed], dtype=np.int64),
+        np.array([p.round for p in listed], dtype=np.int64),
+        pa.array([p.topic for p in listed], pa.string()),
+        pa.array([to_json(p.content) for p in listed], pa.string()),
+        pa.array([p.guarantee for p in listed], pa.string()),
+        pa.array([p.keys or None for p in listed], pa.list_(pa.string())),
+    )
+    rows = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(ATTRIBUTE)
+    return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
+
+
+def _misplaced(
+    place: Place, listed: Sequence[Subscription | Publication], overlay: Overlay, horizon: int
+) -> Iterator[Problem]:
+    ids = ids_by_name(overlay)
+    for i, item in enumerate(listed):
+        if item.at not in ids:
+            yield Problem((*place, i, "at"), unknown_node(item.at, overlay))
+        if item.round > horizon:
+            yield Problem((*place, i, "round"), after_horizon(item.round, horizon))
+
+
+def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
+    if item.topic is not None:
+        yield row, "topic", *value_columns(item.topic)
+    for name in sorted(item.content):
+        value = item.content[name]
+        yield row, name, *value_columns(str(value).lower() if isinstance(value, bool) else value)
+
+
+def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
+    """Returns the table of other calls.
+
+    Raises:
+        WorkloadError: Unknown nodes and rounds after the horizon, each at its place.
+    """
+    if not listed:
+        return OTHER_CALL.empty_table()
+    ids = ids_by_name(overlay)
+    problems = [
+        problem for index, call in enumerate(listed) for problem in _problems(index, call, ids, overlay, horizon)
+    ]
+    if problems:
+        raise WorkloadError(*problems)
+    rows = [
+        {**call.model_dump(), "node_id": ids[call.at], "peer": ids.get(getattr(call, "peer", ""))} for call in listed
+    ]
+    return pa.table({name: [row.get(name) for row in rows] for name in OTHER_CALL.names}, schema=OTHER_CALL)
+
+
+def _problems(index: int, call: OtherCall, ids: dict[str, int], overlay: Overlay, horizon: int) -> Iterator[Problem]:
+    for key in ("at", "peer"):
+        name = getattr(call, key, None)
+        if name is not None and name not in ids:
+            yield Problem((*_CALLS, index, key), unknown_node(name, overlay))
+    if call.round > horizon:
+        yield Problem((*_CALLS, index, "round"), after_horizon(call.round, horizon))
+
+
+def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
+    """Returns the subscriptions of a run, those that moves end and begin among them.
+
+    Args:
+        subscription: As the workload has them without moves.
+        moves: Those of the scenario; they happen in the order of their rounds.
+        overlay: The run's overlay.
+        horizon: The last round in which something can be asked for.
+
+    Returns:
+        Rows of ``subscription``, with the round of the first move as ``end_round`` where one ends them; behind them
+        those that begin after a move. A subscription that would end while its application is away begins no more.
+
+    Raises:
+        WorkloadError: Unknown nodes, rounds after the horizon, and moves of nodes that ask for nothing then.
+    """
+    if not moves:
+        return subscription
+    ids = ids_by_name(overlay)
+    problems = [
+        problem for index, move in enumerate(moves) for problem in _move_problems(index, move, ids, overlay, horizon)
+    ]
+    if problems:
+        raise WorkloadError(*problems)
+    rows: list[dict[str, Any]] = subscription.to_pylist()
+    for index, move in sorted(enumerate(moves), key=lambda one: one[1].round):
+        back = move.round + move.away
+        taken = [row for row in rows if row["node_id"] == ids[move.at] and _stands(row, move.round)]
+        if not taken:
+            message = (
+                f"{move.at} has no subscription in round {move.round} that it could take along; allowed: a round in "
+                "which one stands"
+            )
+            problems.append(Problem((*_MOVES, index, "round"), message))
+        for row in taken:
+            end, row["end_round"] = row["end_round"], move.round
+            if end is None or end > back:
+                rows.append(row | {"node_id": ids[move.to], "round": back, "end_round": end})
+    if problems:
+        raise WorkloadError(*problems)
+    return pa.Table.from_pylist(rows, SUBSCRIPTION)
+
+
+def _stands(row: dict[str, Any], at: int) -> bool:
+    return row["round"] < at and (row["end_round"] is None or row["end_round"] > at)
+
+
+def _move_problems(index: int, move: Move, ids: dict[str, int], overlay: Overlay, horizon: int) -> Iterator[Problem]:
+    for key, name in (("at", move.at), ("to", move.to)):
+        if name not in ids:
+            yield Problem((*_MOVES, index, key), unknown_node(name, overlay))
+    back = move.round + move.away
+    if back > horizon:
+        yield Problem((*_MOVES, index, "round" if move.round > horizon else "away"), after_horizon(back, horizon))
+
+
+def move_notes(moves: Sequence[Move]) -> list[str]:
+    """Returns the losses of moves, a sentence for each of the first, and the number of the others."""
+    told = [
+        f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
+        f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
+        for move in moves[:_SHOWN_MOVES]
+    ]
+    return told + ([f"so do {plural(len(moves) - _SHOWN_MOVES, 'other move')}"] if len(moves) > _SHOWN_MOVES else [])
+
+
+def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
+    """Returns the join table of a list.
+
+    A joining node has no link before: its links are the one to its join point, and those to nodes that join
+    through it later. So the nodes that are there from the start stay connected at all times.
+
+    Raises:
+        WorkloadError: All that is wrong with the list, each at its place.
+    """
+    if not joins:
+        return JOIN.empty_table()
+    ids = ids_by_name(overlay)
+    problems = [*_unknown(joins, ids, overlay), *_untimely(joins, horizon)]
+    if not problems:
+        problems += _unlinked(joins, overlay)
+    if problems:
+        raise WorkloadError(*problems)
+    columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
+    return pa.table(columns, schema=JOIN)
+
+
+def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+    """Returns the join table of a generator.
+
+    The last node to join is drawn from the ends of the overlay, that before it from the ends that remain without it,
+    and so on; each joins at its one remaining neighbour.
+
+    Raises:
+        WorkloadError: The nodes cannot be chosen, there are too few ends, or too few rounds.
+    """
+    first, last = spec.rounds
+    if last > horizon:
+        raise WorkloadError(Problem((*_JOINS, "generate", "rounds"), after_horizon(last, horizon)))
+    if spec.count > last - first + 1:
+        message = f"{spec.count} joins do not fit in rounds {first} to {last}, one a round; give more rounds or fewer"
+        raise WorkloadError(Problem((*_JOINS, "generate", "count"), message))
+    graph = nx.Graph(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    chosen = choose_nodes(spec.nodes, overlay, seed, f"{_JOIN_PURPOSE}.nodes", (*_JOINS, "generate", "nodes")).tolist()
+    ends = {node for node in chosen if node < overlay.n_brokers and node in graph and graph.degree(node) == 1}
+    allowed, rows = {node for node in chosen if node < overlay.n_brokers}, list[tuple[int, int]]()
+    while len(rows) < spec.count:
+        if not ends or len(graph) < 2:
+            message = f"{spec.count} nodes are to join, and {len(rows)} can: each needs one link when it joins"
+            raise WorkloadError(Problem((*_JOINS, "generate", "count"), f"{message}; give fewer, or another overlay"))
+        ordered = sorted(ends)
+        node = ordered[int(draws_numpy.integers(seed, f"{_JOIN_PURPOSE}.node", 0, len(ordered) - 1, len(rows)))]
+        (point,) = graph.neighbors(node)
+        rows.append((node, point))
+        graph.remove_node(node)
+        ends.discard(node)
+        ends = ends | {point} if point in allowed and graph.degree(point) == 1 else ends - {point}
+    order = np.argsort(draws_numpy.bits(seed, f"{_JOIN_PURPOSE}.round", np.arange(first, last + 1)), kind="stable")
+    rounds = np.sort(order[: spec.count] + first)
+    nodes, points = np.array(rows[::-1], dtype=np.int64).T
+    return pa.table([pa.array(nodes), pa.array(points), pa.array(rounds.astype(np.int64))], schema=JOIN)
+
+
+def _unknown(joins: Sequence[Join], ids: dict[str, int], overlay: Overlay) -> Iterator[Problem]:
+    for i, join in enumerate(joins):
+        for key, name in (("node", join.node), ("to", join.to)):
+            if name not in ids:
+                yield Problem((*_JOINS, i, key), unknown_node(name, overlay))
+
+
+def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for i, join in enumerate(joins):
+        if first.setdefault(join.node, i) != i:
+            message = f"node {join.node!r} joins already by entry {first[join.node]}; a node joins once"
+            yield Problem((*_JOINS, i, "node"), message)
+        if join.round > horizon:
+            yield Problem((*_JOINS, i, "round"), after_horizon(join.round, horizon))
+    for i, join in enumerate(joins):
+        point = joins[first[join.to]] if join.to in first else None
+        if point is not None and point.round >= join.round:
+            message = (
+                f"node {join.node!r} joins in round {join.round} through {join.to!r}, which itself joins in round"
+                f" {point.round}; give a round after {point.round}"
+            )
+            yield Problem((*_JOINS, i, "round"), message)
+
+
+def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:
+    neighbours = _neighbours(overlay, {name for join in joins for name in (join.node, join.to)})
+    children: dict[str, set[str]] = defaultdict(set)
+    for join in joins:
+        children[join.to].add(join.node)
+    for i, join in enumerate(joins):
+        if join.to not in neighbours[join.node]:
+            near = ", ".join(neighbours[join.to]) or "none"
+            message = f"the overlay has no link {join.node} - {join.to}; neighbours of {join.to}: {near}; add the link"
+            yield Problem((*_JOINS, i, "to"), message)
+            continue
+        others = [name for name in neighbours[join.node] if name != join.to and name not in children[join.node]]
+        if others:
+            message = (
+                f"joining node {join.node!r} has links to {', '.join(others)} as well; besides its join point it can"
+                f" only have links to nodes that join through it: remove these links, or let them join to {join.node!r}"
+            )
+            yield Problem((*_JOINS, i, "node"), message)
+
+
+def _neighbours(overlay: Overlay, names: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        for one, other in ((overlay.names[a], overlay.names[b]), (overlay.names[b], overlay.names[a])):
+            if one in found:
+                found[one].append(other)
+    return found

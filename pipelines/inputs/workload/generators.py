@@ -1,0 +1,388 @@
+"""Subscriptions and publications drawn from the seed: topics, classes, stock quotes, bank operations.
+
+BankService: operations on accounts, each with the guarantee that it needs (Matos, Ginger, section 5.2).
+getBalance is eventual; deposit causal, as deposits commute; withdraw, transfer and applyInterest are in total order,
+for whether an account has the money, and what the interest is, depends on what came before.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.contract.predicate import Predicate, canonical
+from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
+from pipelines.errors import Problem, WorkloadError
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
+from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, after_horizon, canonical_text
+from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
+from pipelines.inputs.workload.distributions import (
+    Floats,
+    RepetitionError,
+    decimals,
+    distinct_ranks,
+    distinct_rows,
+    publication_slots,
+    topic_name,
+    topic_path,
+    zipf,
+)
+from pipelines.scenario.workload import (
+    AttributeRange,
+    BankPublications,
+    ContentPublications,
+    ContentSubscriptions,
+    QuotePublications,
+    QuoteSubscriptions,
+    TopicPublications,
+    TopicSubscriptions,
+)
+
+QUOTE_TOPIC = "quotes"
+LEAST_PRICE, MOST_PRICE = 0.01, 1_000_000.0
+_START_LOW, _START_HIGH = 10.0, 500.0
+_VOLUME_LOW, _VOLUME_HIGH = 100.0, 1_000_000.0
+OPERATIONS = ("getBalance", "deposit", "withdraw", "transfer", "applyInterest")
+_GUARANTEES = ("eventual", "causal", "total", "total", "total")
+_WITHDRAW, _TRANSFER = OPERATIONS.index("withdraw"), OPERATIONS.index("transfer")
+_BANK_PURPOSE = "workload.bank"
+SubscriptionSpec: TypeAlias = TopicSubscriptions | ContentSubscriptions | QuoteSubscriptions
+SUBSCRIPTIONS_PLACE: Place = (*SUBSCRIPTIONS, "generate")
+MAX_SUBSCRIPTIONS = 20_000_000
+_SUBSCRIPTION_PURPOSE = "workload.subscriptions"
+PublicationSpec: TypeAlias = TopicPublications | ContentPublications | QuotePublications | BankPublications
+Columns: TypeAlias = dict[str, pa.Array]
+PUBLICATIONS_PLACE: Place = (*PUBLICATIONS, "generate")
+MAX_PUBLICATIONS = 20_000_000
+MAX_CHANCES = 500_000_000
+_PUBLICATION_PURPOSE = "workload.publications"
+
+
+def quote_symbol(rank: int) -> str:
+    """Returns the symbol of a rank: AAA, AAB, ..., ZZZ, BAAA, ...; the rule does not depend on how many there are."""
+    letters = ""
+    while rank or len(letters) < 3:
+        rank, letter = divmod(rank, 26)
+        letters = chr(ord("A") + letter) + letters
+    return letters
+
+
+@lru_cache(maxsize=16)
+def quote_symbols(count: int) -> pa.Array:
+    """Returns the symbols of the ranks 0 to count - 1."""
+    return pa.array([quote_symbol(rank) for rank in range(count)], pa.string())
+
+
+def start_prices(seed: int, ranks: Ints) -> Floats:
+    """Returns the price from which each symbol's walk starts, log-uniform from 10 to 500."""
+    drawn = draws_numpy.uniform(seed, "workload.quotes.start", ranks)
+    prices: Floats = np.round(_START_LOW * (_START_HIGH / _START_LOW) ** drawn, 2)
+    return prices
+
+
+def quote_volumes(share: Floats) -> Floats:
+    """Returns the quantiles of the volume of a quote: whole numbers, log-uniform from 100 to 1,000,000."""
+    quantiles: Floats = np.round(_VOLUME_LOW * (_VOLUME_HIGH / _VOLUME_LOW) ** share)
+    return quantiles
+
+
+def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.Table, pa.Table]:
+    """Returns the publication and the attribute table of a bank, in order of (round, node as chosen).
+
+    Args:
+        spec: How many operations, and in which shares.
+        nodes: Ids of the nodes that operate.
+        seed: The run's seed.
+    """
+    node = np.tile(nodes, spec.operations)
+    index = np.repeat(np.arange(spec.operations, dtype=np.int64), len(nodes))
+    start = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.start", 0, spec.interval - 1, node)
+    round_ = spec.round + index * spec.interval + start
+    order = np.lexsort((np.arange(len(node)), round_))
+    node, index, round_ = node[order], index[order], round_[order]
+    operation = _drawn_operations(spec, seed, node, index)
+    account = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.account", 1, spec.accounts, node, index)
+    step = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.to", 1, max(1, spec.accounts - 1), node, index)
+    columns = _bank_contents(spec, operation, account, (account - 1 + step) % spec.accounts + 1, seed, node, index)
+    topic = pa.repeat(pa.scalar(spec.topic, pa.string()), len(node))
+    guarantee = pa.array(_GUARANTEES).take(pa.array(operation))
+    keys = [[name] if to is None else [name, to] for name, to in zip(*_names(columns), strict=True)]
+    publication = publication_rows(
+        node, round_, topic, json_rows(columns, len(node)), guarantee, pa.array(keys, pa.list_(pa.string()))
+    )
+    return publication, attribute_rows(topic, columns)
+
+
+def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints) -> Ints:
+    """Returns the place of each operation in `OPERATIONS`."""
+    total = (1.0 - spec.eventual - spec.causal) / 3.0
+    ends = np.cumsum([spec.eventual, spec.causal, total, total])
+    drawn = draws_numpy.uniform(seed, f"{_BANK_PURPOSE}.operation", node, index)
+    place = np.searchsorted(ends, drawn, side="right").astype(np.int64)
+    return np.where(place == _TRANSFER, _WITHDRAW, place) if spec.accounts == 1 else place
+
+
+def _bank_contents(
+    spec: BankPublications, operation: Ints, account: Ints, to: Ints, seed: int, node: Ints, index: Ints
+) -> dict[str, pa.Array]:
+    amount = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.amount", 1, spec.most, node, index)
+    is_moved = np.isin(operation, [1, _WITHDRAW, _TRANSFER])
+    return {
+        "operation": pa.array(OPERATIONS).take(pa.array(operation)),
+        "account": _account(account),
+        "to": pc.if_else(pa.array(operation == _TRANSFER), _account(to), pa.scalar(None, pa.string())),
+        "amount": pa.array(amount, mask=~is_moved),
+        "interest": pa.array(np.full(len(node), spec.interest, dtype=np.int64), mask=operation != 4),
+    }
+
+
+def _account(number: Ints) -> pa.Array:
+    return pc.binary_join_element_wise("account", pc.cast(pa.array(number), pa.string()), "")
+
+
+def _names(columns: dict[str, pa.Array]) -> tuple[list[str], list[str | None]]:
+    return columns["account"].to_pylist(), columns["to"].to_pylist()
+
+
+def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+    """Returns the subscription table of a generator, in order of (node as chosen, index).
+
+    Raises:
+        WorkloadError: The nodes cannot be chosen, a round lies after the horizon, or there are fewer different
+            subscriptions than a node is to make.
+    """
+    if spec.rounds[1] > horizon:
+        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
+    nodes = choose_nodes(spec.nodes, overlay, seed, f"{_SUBSCRIPTION_PURPOSE}.nodes", (*SUBSCRIPTIONS_PLACE, "nodes"))
+    if len(nodes) * spec.per_node > MAX_SUBSCRIPTIONS:
+        message = f"{len(nodes)} nodes with {spec.per_node} each; at most {MAX_SUBSCRIPTIONS:,} subscriptions are made"
+        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message))
+    node = np.repeat(nodes, spec.per_node)
+    index = np.tile(np.arange(spec.per_node, dtype=np.int64), len(nodes))
+    texts = _texts(spec, nodes, node, index, seed)
+    round_ = draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.round", *spec.rounds, node, index)
+    end_round = pa.nulls(len(node), pa.int64())
+    if spec.lifetime is not None:
+        end_round = pa.array(
+            round_ + draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.lifetime", *spec.lifetime, node, index)
+        )
+    return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
+
+
+def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
+    try:
+        match spec:
+            case TopicSubscriptions():
+                ranks = distinct_ranks(
+                    nodes, spec.per_node, spec.n_topics, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.topic"
+                )
+                return _topic_texts(spec, ranks.ravel(), node, index, seed)
+            case ContentSubscriptions():
+                return _content_texts(spec, nodes, node, index, seed)
+            case QuoteSubscriptions():
+                return _quote_texts(spec, node, index, seed)
+    except RepetitionError:
+        message = f"a node finds no {spec.per_node} different subscriptions; give fewer, or more classes or symbols"
+        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message)) from None
+
+
+def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
+    distinct, place = np.unique(ranks, return_inverse=True)
+    texts = [canonical_text(topic_name(rank, spec.levels), None) for rank in distinct.tolist()]
+    exact = pa.array(texts, pa.string()).take(pa.array(place))
+    if not spec.wildcards:
+        return exact
+    draw = [
+        draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.{what}", node, index)
+        for what in ("wildcard", "filter", "level")
+    ]
+    found, seen = exact.to_pylist(), set[tuple[int, str]]()
+    for row in np.flatnonzero(draw[0] < spec.wildcards).tolist():
+        path = topic_path(int(ranks[row]), spec.levels)
+        if draw[1][row] < 0.5:
+            path = [*path[: 1 + int(draw[2][row] * (len(path) - 1))], "#"]
+        else:
+            path[int(draw[2][row] * len(path))] = "+"
+        filtered = canonical_text("/".join(path), None, is_mqtt=True)
+        if (int(node[row]), filtered) not in seen:
+            seen.add((int(node[row]), filtered))
+            found[row] = filtered
+    return pa.array(found, pa.string())
+
+
+def _content_texts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
+    ranks, *starts = _classes_and_starts(spec, nodes, node, index, seed)
+    names = sorted(spec.attributes)
+    bounds = [
+        (name, start.tolist(), _ends(spec.attributes[name], spec.selectivity, start).tolist())
+        for name, start in zip(names, starts, strict=True)
+    ]
+    return pa.array([_content_text(int(rank), bounds, row) for row, rank in enumerate(ranks.tolist())], pa.string())
+
+
+def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> list[Floats]:
+    """Draws a class, and where the interval of each attribute begins; the two together do not repeat at a node."""
+
+    def starts(rows: Ints, attempt: int) -> list[Floats]:
+        keys = (node[rows], index[rows], attempt)
+        drawn = (
+            (n, draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.interval.{n}", *keys))
+            for n in sorted(spec.attributes)
+        )
+        return [_starts(spec.attributes[name], spec.selectivity, share) for name, share in drawn]
+
+    def draw(rows: Ints, attempt: int) -> list[Floats]:
+        chance = draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.class", node[rows], index[rows], attempt)
+        return [zipf(chance, spec.classes, spec.zipf).astype(np.float64), *starts(rows, attempt)]
+
+    if any(not _is_whole(bounds, spec.selectivity) for bounds in spec.attributes.values()):
+        return distinct_rows(node, draw)
+    ranks = distinct_ranks(nodes, spec.per_node, spec.classes, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.class")
+    return [ranks.ravel().astype(np.float64), *starts(np.arange(len(node)), 0)]
+
+
+def _is_whole(bounds: AttributeRange, selectivity: float) -> bool:
+    """Whether every interval of the attribute is its whole range."""
+    return selectivity >= 1 or bounds.low == bounds.high
+
+
+def _starts(bounds: AttributeRange, selectivity: float, share: Floats) -> Floats:
+    if _is_whole(bounds, selectivity):
+        return np.full(len(share), bounds.low)
+    start = bounds.low + share * (1.0 - selectivity) * (bounds.high - bounds.low)
+    return np.clip(np.round(start, decimals(bounds.low, bounds.high)), bounds.low, bounds.high) + 0.0
+
+
+def _ends(bounds: AttributeRange, selectivity: float, start: Floats) -> Floats:
+    if _is_whole(bounds, selectivity):
+        return np.full(len(start), bounds.high)
+    end = start + selectivity * (bounds.high - bounds.low)
+    return np.minimum(np.round(end, decimals(bounds.low, bounds.high)), bounds.high) + 0.0
+
+
+def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]], row: int) -> str:
+    predicates = [Predicate("topic", "=", f"class{rank + 1}")]
+    for name, low, high in bounds:
+        predicates += [Predicate(name, ">=", low[row]), Predicate(name, "<=", high[row])]
+    return canonical(predicates)
+
+
+def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
+    """Asks for a price near the symbol's start and a middling volume: each holds for about half of the quotes."""
+
+    def draw(rows: Ints, attempt: int) -> list[Floats]:
+        keys = (node[rows], index[rows], attempt)
+        ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
+        factor = np.exp(0.02 * draws_numpy.normal(seed, f"{_SUBSCRIPTION_PURPOSE}.price", *keys))
+        price = np.round(start_prices(seed, ranks) * factor, 2)
+        volume = quote_volumes(0.25 + 0.5 * draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.volume", *keys))
+        return [ranks.astype(np.float64), price, volume]
+
+    columns = [column.tolist() for column in distinct_rows(node, draw)]
+    return pa.array(
+        [_quote_text(int(rank), price, volume) for rank, price, volume in zip(*columns, strict=True)], pa.string()
+    )
+
+
+def _quote_text(rank: int, price: float, volume: float) -> str:
+    return canonical(
+        (
+            Predicate("topic", "=", QUOTE_TOPIC),
+            Predicate("symbol", "=", quote_symbol(rank)),
+            Predicate("price", ">", price),
+            Predicate("volume", ">", volume),
+        )
+    )
+
+
+def generated_publications(
+    spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
+) -> tuple[pa.Table, pa.Table]:
+    """Returns the publication and the attribute table of a generator, in order of (round, node as chosen, index).
+
+    Raises:
+        WorkloadError: The nodes cannot be chosen, a round lies after the horizon, or there are too many publications.
+    """
+    if spec.rounds[1] > horizon:
+        raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
+    nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PUBLICATION_PURPOSE}.nodes", (*PUBLICATIONS_PLACE, "nodes"))
+    if isinstance(spec, BankPublications):
+        return bank_operations(spec, nodes, seed)
+    _refuse_flood(spec, len(nodes))
+    slots = publication_slots(nodes, spec.rounds, spec.rate, seed)
+    node, round_, index = slots
+    keys = (node, index, round_)
+    match spec:
+        case TopicPublications():
+            topic, columns = _topics(spec, seed, keys)
+        case ContentPublications():
+            topic, columns = _contents(spec, seed, keys)
+        case QuotePublications():
+            topic, columns = _quotes(spec, seed, keys)
+    publication = publication_rows(node, round_, topic, json_rows(columns, len(node)))
+    return publication, attribute_rows(topic, columns)
+
+
+def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublications, nodes: int) -> None:
+    chances = nodes * (spec.rounds[1] - spec.rounds[0] + 1)
+    if chances * spec.rate > MAX_PUBLICATIONS or chances > MAX_CHANCES:
+        message = (
+            f"{nodes} nodes over rounds {spec.rounds[0]} to {spec.rounds[1]} at rate {spec.rate:g} make about"
+            f" {chances * spec.rate:,.0f} publications; at most {MAX_PUBLICATIONS:,} publications and {MAX_CHANCES:,}"
+            " pairs of node and round: lower the rate, the nodes or the rounds"
+        )
+        raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rate"), message))
+
+
+def _popular(prefix: str, size: int, exponent: float, seed: int, keys: tuple[Ints, Ints, Ints]) -> pa.Array:
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.{prefix}", *keys), size, exponent)
+    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(ranks + 1), pa.string()), "")
+
+
+def _topics(spec: TopicPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.topic", *keys), spec.n_topics, spec.zipf)
+    distinct, place = np.unique(ranks, return_inverse=True)
+    names = [topic_name(rank, spec.levels) for rank in distinct.tolist()]
+    return pa.array(names, pa.string()).take(pa.array(place)), {}
+
+
+def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
+    columns = {}
+    for name, bounds in spec.attributes.items():
+        low, high = bounds.low, bounds.high
+        drawn = low + draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.attribute.{name}", *keys) * (high - low)
+        rounded = np.clip(np.round(drawn, decimals(low, high)), low, high) if high > low else drawn
+        columns[name] = pa.array(rounded + 0.0)
+    return _popular("class", spec.classes, spec.zipf, seed, keys), columns
+
+
+def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
+    columns = {
+        "symbol": quote_symbols(spec.symbols).take(pa.array(ranks)),
+        "price": pa.array(
+            _walk(ranks, spec.volatility * draws_numpy.normal(seed, f"{_PUBLICATION_PURPOSE}.price", *keys), seed)
+        ),
+        "volume": pa.array(
+            quote_volumes(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.volume", *keys)).astype(np.int64)
+        ),
+    }
+    return pa.repeat(pa.scalar(QUOTE_TOPIC, pa.string()), len(ranks)), columns
+
+
+def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
+    """Returns the price after each step of its symbol's geometric random walk, held where cents and floats suffice."""
+    order = np.argsort(ranks, kind="stable")
+    symbol = ranks[order]
+    total = np.cumsum(steps[order])
+    is_first = np.concatenate([[True], symbol[1:] != symbol[:-1]])[: len(symbol)]
+    before = (total - steps[order])[is_first][np.cumsum(is_first) - 1] if len(symbol) else total
+    logs = np.log(start_prices(seed, symbol)) + total - before
+    price = np.empty(len(ranks))
+    price[order] = np.exp(np.clip(logs, np.log(LEAST_PRICE), np.log(MOST_PRICE)))
+    return np.round(price, 2)

@@ -1,1 +1,0 @@
-"""Which publication satisfies which subscription."""

@@ -1,0 +1,152 @@
+"""The JSON Schema of scenario files and the page of all keys; ``python -m pipelines.scenario.pages`` writes both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from pipelines.files import installed_data
+from pipelines.protocols import OWN_PACKAGE, PACKAGES, PROTOCOLS
+from pipelines.scenario.load import load_scenario, shipped
+from pipelines.scenario.model import Scenario
+from pipelines.scenario.overlay import LATENCY_SOURCES
+from pipelines.scenario.shape import branches, describe, scenario_schema
+
+SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
+_TIMES = (("round", "at_ms"), ("until", "until_ms"))
+PAGE = installed_data() / "conf" / "KEYS.md"
+_LONGEST = 60
+_HEAD = """# Keys of a scenario
+Made by `python -m pipelines.scenario.pages` from the model that checks scenario files. `roundtable schema` prints
+the same for editors; a first line `# yaml-language-server: $schema=...` lets them complete and check keys. Unknown keys
+are errors. Examples are from the scenarios in `scenarios/`, or the default.
+"""
+_OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
+
+
+def schema_text() -> str:
+    """Returns the schema file's text: the model's schema, and which keys exclude each other."""
+    schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
+    definitions = schema["$defs"]
+    definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
+    definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
+    definitions["Subscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
+    for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):
+        needed = [name for name in timed.get("required", ()) if name not in ("round", "until")]
+        both = [[{"required": [name]} for name in pair] for pair in _TIMES if pair[0] in timed.get("required", ())]
+        timed["required"] = needed
+        if both:
+            timed["allOf"] = [{"anyOf": one} for one in both]
+    for spec in PROTOCOLS.values():
+        definitions[spec.settings.__name__]["required"] = ["name"]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Roundtable scenario"}
+    return json.dumps({**schema, **head}, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def page_text() -> str:
+    """Returns the text of the page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    seen: set[type[BaseModel]] = set()
+    for model in _models(Scenario, seen):
+        yield f"## {_title(model)}\n"
+        if model.__doc__:
+            yield f"{' '.join(model.__doc__.split())}\n"
+        yield "| key | allowed | default | what | example |\n|---|---|---|---|---|"
+        for name, field in model.model_fields.items():
+            yield _row(model, field.alias or name, field)
+        yield ""
+
+
+def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+    """Yields a model and those inside it, each once, in the order of their keys; no protocol of another package."""
+    if model in seen or model.__name__ in _foreign():
+        return
+    seen.add(model)
+    yield model
+    for field in model.model_fields.values():
+        for inner in _inside(field.annotation):
+            yield from _models(inner, seen)
+
+
+@cache
+def _foreign() -> frozenset[str]:
+    return frozenset(spec.settings.__name__ for name, spec in PROTOCOLS.items() if PACKAGES[name] != OWN_PACKAGE)
+
+
+def _inside(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _inside(part)
+
+
+def _title(model: type[BaseModel]) -> str:
+    return "scenario" if model is Scenario else f"`{model.__name__}`"
+
+
+def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
+    schema: Mapping[str, Any] = scenario_schema()
+    definition = schema if model is Scenario else schema["$defs"][model.__name__]
+    inner = [f"[`{one.__name__}`](#{one.__name__.lower()})" for one in dict.fromkeys(_inside(field.annotation))]
+    allowed = ", ".join(inner) or describe(branches(definition["properties"][key], None))
+    default = "needed" if field.is_required() else _shown(definition["properties"][key].get("default"))
+    example = _examples().get((model.__name__, key), definition["properties"][key].get("default"))
+    cells = f"`{key}`", allowed, default, field.description or "", _shown(example)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}`"
+
+
+@cache
+def _examples() -> Mapping[tuple[str, str], object]:
+    """Returns a value for each key of each model that an installed scenario sets: the shortest."""
+    found: dict[tuple[str, str], object] = {}
+    for path in shipped().values():
+        for key, value in _values(load_scenario(path).scenario):
+            if key not in found or len(_shown(value)) < len(_shown(found[key])):
+                found[key] = value
+    return found
+
+
+def _values(model: BaseModel) -> Iterator[tuple[tuple[str, str], object]]:
+    plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for name in model.model_fields_set:
+        key = type(model).model_fields[name].alias or name
+        yield (type(model).__name__, key), plain[key]
+        yield from _nested(getattr(model, name))
+
+
+def _nested(value: object) -> Iterator[tuple[tuple[str, str], object]]:
+    if isinstance(value, BaseModel):
+        yield from _values(value)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _nested(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _nested(item)
+
+
+def main() -> None:
+    """Writes the schema file and the page."""
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    PAGE.write_text(page_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

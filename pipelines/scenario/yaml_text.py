@@ -1,0 +1,312 @@
+"""YAML with places: text to a tree of values, and values back to text, a list entry a line.
+
+Refused: duplicate keys, tags, merge keys, dates, numbers that are none (nan, inf) or read differently by different
+programs, aliases that expand without bound, deep nesting, several documents.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import yaml
+
+from pipelines.scenario.tree import Complaint, Node, Place, Scalar, scenario_error
+
+MAX_DEPTH = 50
+MAX_COPIES = 100_000
+MAX_DIGITS = 1000
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_MERGE = _TAG + "merge"
+_EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+")
+_AMBIGUOUS = re.compile(r"[-+]?0[0-9_]+")
+_BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+_UNPRINTABLE = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+PlaceOf: TypeAlias = Callable[[int, int], Place]
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+_ENDLESS = 2**31
+
+
+class _RefusedError(Exception):
+    """A scalar that is not taken; the message says why and what to do."""
+
+
+def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
+    """Reads one YAML document.
+
+    Args:
+        text: The document.
+        place_of: Returns the place of a line and a column, both from 1.
+
+    Returns:
+        The values, and what is wrong with some of them: those are left out or null in the tree.
+
+    Raises:
+        ScenarioError: It is no YAML, or cannot be read as one document of bounded size.
+    """
+    _check_characters(text, place_of)
+    try:
+        _check_shape(text, place_of, _LOADER)
+        document = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        if "nesting depth" in str(error.problem):
+            # The parser in C reads ahead of its events, up to a depth of its own; the one in Python does not.
+            _check_shape(text, place_of, yaml.SafeLoader)
+        mark = error.problem_mark or error.context_mark
+        context = f" ({error.context})" if error.context else ""
+        raise scenario_error(
+            [Complaint(_place(mark, place_of), f"this is not YAML: {error.problem}{context}; {_cure(error)}")]
+        ) from None
+    if document is None:
+        return Node(None, place_of(1, 1)), []
+    reader = _Reader(text, place_of)
+    return reader.node(document), reader.complaints
+
+
+def _cure(error: yaml.MarkedYAMLError) -> str:
+    problem = str(error.problem)
+    if "alias" in problem:
+        return "define it before with &name, or quote the text that starts with *"
+    if "cannot start any token" in problem:
+        return "indent with spaces, not tabs, and quote texts that start with a special character"
+    if "mapping values" in problem:
+        return "put each key on a line of its own, and quote texts with a colon in them"
+    return "check the indentation, the brackets and the quotes before this place"
+
+
+def _check_characters(text: str, place_of: PlaceOf) -> None:
+    found = _UNPRINTABLE.search(text)
+    if found is not None:
+        before = text[: found.start()]
+        place = place_of(before.count("\n") + 1, found.start() - before.rfind("\n"))
+        message = f"the character U+{ord(found.group()):04X} is not allowed; remove it, or save the file as UTF-8"
+        raise scenario_error([Complaint(place, message)])
+
+
+def _check_shape(text: str, place_of: PlaceOf, loader: type[Any]) -> None:
+    """Refuses deep nesting and second documents, before anything recurses over the document."""
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            depth += 1
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            depth -= 1
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if depth > MAX_DEPTH or documents > 1:
+            message = (
+                f"values are nested more than {MAX_DEPTH} deep; a scenario needs less than 10 levels"
+                if depth > MAX_DEPTH
+                else "a second YAML document starts here; allowed: one scenario in a file"
+            )
+            raise scenario_error([Complaint(_place(event.start_mark, place_of), message)])
+
+
+@dataclass
+class _Reader:
+    """Turns YAML's nodes into the tree's; a node that aliases share is read once."""
+
+    text: str
+    place_of: PlaceOf
+    complaints: list[Complaint] = field(default_factory=list)
+    seen: dict[int, tuple[Node, int, int]] = field(default_factory=dict)
+    copies: int = 0
+
+    def node(self, source: yaml.Node) -> Node:
+        return self._measured(source)[0]
+
+    def _measured(self, source: yaml.Node) -> tuple[Node, int, int]:
+        """Returns a node, the number of values in it, and how deep they are nested."""
+        place = self._place(source)
+        known = self.seen.get(id(source))
+        if known is None:
+            self.seen[id(source)] = (Node(None, place), 0, MAX_DEPTH + 1)
+            known = self.seen[id(source)] = self._read(source, place)
+            return known
+        self.copies += known[1]
+        if self.copies > MAX_COPIES:
+            message = (
+                f"aliases repeat more than {MAX_COPIES} values; write the values out, or use a file or a generator"
+            )
+            raise scenario_error([Complaint(place, message)])
+        return known
+
+    def _read(self, source: yaml.Node, place: Place) -> tuple[Node, int, int]:
+        if source.tag not in (_TAG + "map", _TAG + "seq") and not isinstance(source, yaml.ScalarNode):
+            self.complaints.append(Complaint(place, _tag_message(source.tag)))
+            return Node(None, place), 1, 0
+        if isinstance(source, yaml.MappingNode):
+            return self._mapping(source, place)
+        if isinstance(source, yaml.SequenceNode):
+            items: list[Node] = []
+            return self._collection(Node(items, place), [self._append(items, item) for item in source.value])
+        return self._scalar(cast("yaml.ScalarNode", source), place), 1, 0
+
+    def _append(self, items: list[Node], source: yaml.Node) -> tuple[int, int]:
+        node, size, depth = self._measured(source)
+        items.append(node)
+        return size, depth
+
+    def _collection(self, node: Node, measures: list[tuple[int, int]]) -> tuple[Node, int, int]:
+        depth = 1 + max((depth for _, depth in measures), default=0)
+        if depth > MAX_DEPTH:
+            message = f"aliases nest values more than {MAX_DEPTH} deep, or a value inside itself; write the values out"
+            raise scenario_error([Complaint(node.place, message)])
+        return node, 1 + sum(size for size, _ in measures), depth
+
+    def _mapping(self, source: yaml.MappingNode, place: Place) -> tuple[Node, int, int]:
+        values: dict[str, Node] = {}
+        mapping = Node(values, place)
+        measures = []
+        for key_source, value_source in source.value:
+            value, size, depth = self._measured(value_source)
+            measures.append((size, depth))
+            key_place = self._place(key_source)
+            key = self._key(key_source, key_place)
+            if key is None:
+                continue
+            if key in values:
+                message = (
+                    f"the key {key!r} is there already, in line {mapping.key_places[key].line}; allowed: each key once"
+                )
+                self.complaints.append(Complaint(key_place, message))
+                continue
+            values[key] = value
+            mapping.key_places[key] = key_place
+        return self._collection(mapping, measures)
+
+    def _key(self, source: yaml.Node, place: Place) -> str | None:
+        if source.tag == _MERGE:
+            message = "merge keys (<<) are not supported; write the keys out"
+        elif source.tag == _TAG + "str":
+            return str(source.value)
+        elif isinstance(source, yaml.ScalarNode):
+            message = (
+                f"the key {source.value} is read as {_kind(source.tag)}, not as a text; quote it: '{source.value}'"
+            )
+        else:
+            message = "a list or a mapping cannot be a key; allowed: texts"
+        self.complaints.append(Complaint(place, message))
+        return None
+
+    def _scalar(self, source: yaml.ScalarNode, place: Place) -> Node:
+        try:
+            value = _value(source)
+        except _RefusedError as refused:
+            self.complaints.append(Complaint(place, str(refused)))
+            return Node(None, place, raw=source.value)
+        return Node(value, place, raw=source.value, text_column=self._text_column(source, place))
+
+    def _text_column(self, source: yaml.ScalarNode, place: Place) -> int | None:
+        quoted = source.style in ("'", '"')
+        start = source.start_mark.index + quoted
+        verbatim = source.style in (None, "", "'", '"') and self.text.startswith(source.value, start)
+        return place.column + quoted if verbatim and "\n" not in source.value else None
+
+    def _place(self, source: yaml.Node) -> Place:
+        return _place(source.start_mark, self.place_of)
+
+
+def _place(mark: Any, place_of: PlaceOf) -> Place:  # noqa: ANN401 - the marks of PyYAML's two parsers share no type
+    return place_of(mark.line + 1, mark.column + 1) if mark else place_of(1, 1)
+
+
+def _value(source: yaml.ScalarNode) -> Scalar:
+    tag, raw = source.tag.removeprefix(_TAG), str(source.value)
+    if tag in ("str", "value", "merge"):
+        return _number(raw, float) if not source.style and _EXPONENT.fullmatch(raw) else raw
+    if tag == "null":
+        return None
+    if tag == "bool" and raw.lower() in _BOOLEANS:
+        return _BOOLEANS[raw.lower()]
+    if tag in ("int", "float"):
+        return raw if ":" in raw else _number(raw, int if tag == "int" else float)
+    if tag == "timestamp":
+        raise _RefusedError(f"{raw} is read as a date, which is neither a number nor a text; quote it: '{raw}'")
+    raise _RefusedError(_tag_message(source.tag))
+
+
+def _number(raw: str, kind: type[int] | type[float]) -> int | float:
+    digits = raw.replace("_", "")
+    if len(digits) > MAX_DIGITS:
+        raise _RefusedError(
+            f"a number of {len(digits)} digits is too large; allowed: numbers up to 1e300, or a text in quotes"
+        )
+    if kind is int and _AMBIGUOUS.fullmatch(raw):
+        raise _RefusedError(
+            f"{raw} starts with 0 and is read as octal by YAML; write the number without the 0, or quote it: '{raw}'"
+        )
+    try:
+        number = int(digits, 0) if kind is int else float(digits.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        raise _RefusedError(f"{raw!r} is no number; allowed: e.g. 12 or 0.5") from None
+    if not isinstance(number, int) and not math.isfinite(number):
+        if "inf" in raw.lower() or "nan" in raw.lower():
+            raise _RefusedError(f"{raw} is no number to reckon with; write a finite number, or quote it: '{raw}'")
+        raise _RefusedError(f"{raw} is too large; allowed: numbers up to 1e300, or a text in quotes")
+    return number
+
+
+def _kind(tag: str) -> str:
+    kinds = {
+        "bool": "a truth value",
+        "int": "a number",
+        "float": "a number",
+        "null": "an empty value",
+        "timestamp": "a date",
+    }
+    return kinds.get(tag.removeprefix(_TAG), "a special value")
+
+
+def _tag_message(tag: str) -> str:
+    return f"the tag {tag.replace(_TAG, '!!')!r} is not allowed; write the plain value, a list, or a mapping"
+
+
+def scenario_text(parts: Mapping[str, Any], heading: Sequence[str] = ()) -> str:
+    """Returns a scenario as YAML.
+
+    Args:
+        parts: The scenario, as YAML has it.
+        heading: Lines that come first, as comments.
+    """
+    return "".join(f"{line}\n" for line in (*(f"# {line}" for line in heading), *_lines(parts, "")))
+
+
+def _lines(parts: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, value in parts.items():
+        head = f"{indent}{_flow(key)}:"
+        if isinstance(value, Mapping) and any(_is_block(part) for part in value.values()):
+            yield head
+            yield from _lines(value, f"{indent}  ")
+        elif _is_block(value):
+            yield head
+            yield from (f"{indent}  - {_flow(item)}" for item in value)
+        else:
+            yield f"{head} {_flow(value)}"
+
+
+def _is_block(value: Any) -> bool:  # noqa: ANN401 - any value of YAML
+    """Whether a value is a list of lists or mappings, which gets a line an entry."""
+    return isinstance(value, (list, tuple)) and any(isinstance(item, (list, tuple, Mapping)) for item in value)
+
+
+def _flow(value: Any) -> str:  # noqa: ANN401 - any value of YAML
+    """Returns a value in one line; texts are in quotes unless they are plain words."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, str):
+        is_word = _BARE.fullmatch(value) and value.lower() not in _RESERVED
+        return value if is_word else _dumped(value, default_style='"')
+    return _dumped(value)
+
+
+def _dumped(value: Any, default_style: str | None = None) -> str:  # noqa: ANN401 - a text, a number or a truth value
+    text = yaml.safe_dump(value, default_style=default_style, allow_unicode=True, width=_ENDLESS)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,1 +1,0 @@
-"""The models of a scenario's parts."""
