@@ -209,7 +209,7 @@ def test_after_the_last_call_or_fault_the_runs_drain(capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seconds_left"] is None
 
 
-def test_the_time_left_starts_anew_with_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_remaining_time_is_estimated_for_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with reporter(ProgressForm.LINES, 100, clock) as shown:
         for round_ in (1, 2, 9, 1, 2):

@@ -404,7 +404,7 @@ def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Re
     assert (none.exit_code, "there is no store" in none.stderr) == (64, True)
 
 
-def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:
+def test_a_closed_pipe_ends_without_a_traceback(small: tuple[Path, Result]) -> None:
     store = small[0] / "runs/small/latest"
     command = [sys.executable, "-m", "pipelines", "sql", str(store), "select explode(sequence(1, 200000))"]
     with started([*command, "--format", "csv"], small[0]) as (running, out, err):

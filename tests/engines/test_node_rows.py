@@ -142,7 +142,7 @@ def _marking(deadly_row: int | None = None) -> Callable[[Iterable[pa.RecordBatch
     return mark
 
 
-def test_rows_keep_their_order_whoever_works_on_them() -> None:
+def test_rows_keep_their_order_on_any_number_of_workers() -> None:
     function = _marking()
     assert in_workers(lambda: function, 1) is function
     found = pa.Table.from_batches(in_workers(lambda: function, 2)(_batches())).to_pydict()

@@ -42,7 +42,7 @@ def found(results: Mapping[str, rt.Result]) -> dict[str, pd.DataFrame]:
     return study.together([study.measures(result) for result in results.values()])
 
 
-def test_both_protocols_are_given_the_same_whatever_their_settings() -> None:
+def test_both_protocols_get_equal_inputs_under_all_settings() -> None:
     delta, ginger = inputs("delta"), inputs("ginger")
     assert len(delta.crash) > 0
     for name in Inputs.__dataclass_fields__:

@@ -293,7 +293,7 @@ def test_what_crashes_leave_undecided_is_not_judged(clean: Store, root: Path, id
     assert {row[0] for row in broken} == {FOR_GOOD}
 
 
-def test_nothing_pending_finds_whatever_waits(clean: Store, root: Path, ids: dict[str, int]) -> None:
+def test_nothing_pending_finds_every_waiting_message(clean: Store, root: Path, ids: dict[str, int]) -> None:
     def pending(**changes: Change) -> list[tuple[str, str]]:
         return [(row[1], row[4]) for row in found(planted(clean, root, **changes), "nothing_pending")]
 

@@ -209,7 +209,7 @@ def test_a_subscription_that_is_confirmed_late(
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
-def test_whoever_says_that_links_lost_a_message_is_not_excused(clean: Store, root: Path, ids: dict[str, int]) -> None:
+def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """The scenario has no fault."""
     lost = replaced(f"dst = {ids['B1']} and kind = 'Metadata'", fate="'lost_link'")
     where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"

@@ -94,7 +94,7 @@ def test_one_of_many_makes_the_lock_and_one_changes_it(lock: HdfsLock) -> None:
     assert lock.read_text().endswith("changed\n")
 
 
-def test_an_old_tag_is_worth_nothing_whatever_came_between(lock: HdfsLock, folder: Hdfs) -> None:
+def test_an_old_tag_is_invalid_after_any_change(lock: HdfsLock, folder: Hdfs) -> None:
     old = lock.create("one, a/b: c\n1\n")
     assert old is not None
     assert lock.read_text() == "one, a/b: c\n1\n"

@@ -61,7 +61,7 @@ def test_a_row_per_run_with_its_parameters(sweep: Result) -> None:
     assert all(0 <= row.delivery_ratio <= 1 for row in rows)
 
 
-def test_what_was_wanted_is_the_same_whatever_the_settings(sweep: Result) -> None:
+def test_wanted_deliveries_do_not_depend_on_settings(sweep: Result) -> None:
     rows = sweep.table("result").orderBy("run_id").collect()
     assert [row.n_wanted for row in rows[:6]] == [row.n_wanted for row in rows[6:]]
     counted = "select run_id, count(delivery_round) as n from wanted_delivery group by run_id"

@@ -89,7 +89,7 @@ def test_bad_times_are_apart_within_the_rounds_and_as_long_as_they_should_be() -
     assert abs((start == 100).mean() * len(start) / 200 - 0.2) < 0.1
 
 
-def test_a_link_is_bad_at_the_same_times_whatever_other_links_do() -> None:
+def test_bad_times_of_a_link_do_not_depend_on_other_links() -> None:
     burst = Burst(good=5.0, bad=2.0)
     link, start, end = bad_times(burst, np.arange(6), (0, 500), 3, PURPOSE)
     alone = bad_times(burst, np.array([4]), (0, 500), 3, PURPOSE)

@@ -262,7 +262,7 @@ def test_a_system_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) 
         assert caught.value.problems[0].path[-1] == "system"
 
 
-def test_damaged_files_are_refused_whatever_is_cut_off(tmp_path: Path) -> None:
+def test_files_truncated_anywhere_are_refused(tmp_path: Path) -> None:
     whole = lzma.compress(lanl(*((2, node, 5, 9) for node in range(300))).encode())
     for size in (10, len(whole) // 2, len(whole) - 3):
         path = tmp_path / f"{size}.csv.xz"

@@ -19,7 +19,7 @@ def _twice(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.slice(0, 1)
 
 
-def test_batches_come_back_in_their_order_whoever_works_on_them_first() -> None:
+def test_batches_return_in_their_order() -> None:
     whole = pa.table({"n": range(40)}, schema=NUMBERS)
     rows = pack(whole.to_batches(4)).to_batches(3)
     random.Random(4).shuffle(rows)

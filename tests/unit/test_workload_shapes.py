@@ -57,7 +57,7 @@ NUMBERED = {"node": "2", "topic": "3", "round": "1", "content": ["4"]}
         ("w.log", "\n".join(map(json.dumps, ROWS)) + "\n", FILE, ""),
     ],
 )  # fmt: skip
-def test_publications_are_read_whatever_the_dialect(
+def test_publications_are_read_in_every_dialect(
     tmp_path: Path, name: str, text: str, file: dict[str, Any], told: str
 ) -> None:
     (tmp_path / name).write_text(text)

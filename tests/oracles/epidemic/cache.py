@@ -10,7 +10,7 @@ from oracles.epidemic.messages import Entry, Event
 
 
 @dataclass
-class _Kept:
+class _CachedEvents:
     event: Event
     hops: int
     is_own: bool
@@ -26,15 +26,15 @@ class Cache:
         self.clear()
 
     def clear(self) -> None:
-        self._kept: dict[tuple[int, int], _Kept] = {}
+        self._kept: dict[tuple[int, int], _CachedEvents] = {}
 
     def put(self, event: Event, hops: int, is_own: bool) -> None:
         self.n_put += 1
-        self._kept[event.key] = _Kept(event, hops, is_own, self.n_put)
+        self._kept[event.key] = _CachedEvents(event, hops, is_own, self.n_put)
         if len(self._kept) > self.settings.buffer:
             del self._kept[self._victim().event.key]
 
-    def _victim(self) -> _Kept:
+    def _victim(self) -> _CachedEvents:
         kept = list(self._kept.values())
         if self.settings.eviction == "foreign_first":
             kept = [row for row in kept if not row.is_own] or kept

@@ -53,7 +53,7 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[C
     return stored(cases, sail, tmp_path_factory.mktemp("ginger_adversary"))
 
 
-def test_whoever_is_left_alone_by_an_election_is_the_root(store: Store, cases: list[Crashing]) -> None:
+def test_a_broker_alone_after_an_election_is_the_root(store: Store, cases: list[Crashing]) -> None:
     """B asks A, which it has elected, and nobody else is left: whenever A fails, B and D are one tree."""
     name = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     near = rows(store, "state_neighbour", "run_id", "node_id", "neighbour", "relationship")

@@ -67,7 +67,7 @@ def test_what_has_left_small_buffers_is_published_again() -> None:
     assert sum("Repeat" in network.kinds for network in within.values()) > 20
 
 
-def test_a_total_order_operation_is_finished_whatever_broker_fails_when() -> None:
+def test_a_total_order_operation_ends_for_every_broker_and_round_of_failure() -> None:
     """Every broker, from before its first message to after its last one: all clients deliver it, its own too."""
     networks = {(b, at): operation_with_crash(b, at) for b in PARENT for at in range(20)}
     assert {case: network.beyond for case, network in networks.items() if network.beyond} == {}

@@ -68,7 +68,7 @@ def test_who_waits_for_a_node_that_comes_back_joins(store: Store) -> None:
     assert {run for run, kind, fate in asked if kind == "JOIN_REQUEST" and fate == "delivered"} == {BACK, ASKED}
 
 
-def test_a_node_that_joins_again_answers_whoever_bypasses_its_join_point(store: Store) -> None:
+def test_a_node_that_joins_again_answers_nodes_that_bypass_its_join_point(store: Store) -> None:
     """A turns to J, two hops away, while J is DETACHED and has no connection."""
     named = dict(rows(store, "node", "node_id", "name"))
     told = rows(store, "message", "run_id", "kind", "src", "dst", "sent_round", "due_round", "body")

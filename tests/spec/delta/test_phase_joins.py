@@ -179,7 +179,7 @@ def test_a_request_waits_until_its_join_point_has_recovered(sail: Session) -> No
     assert found(one.now("join_request"), "joiner") == []
 
 
-def test_whoever_is_answered_is_attached_and_issues_j(sail: Session) -> None:
+def test_a_node_with_an_answer_is_attached_and_issues_j(sail: Session) -> None:
     """PAR_SUB comes with PAR_TOP, on the same link."""
     reply = {"dst": JOINER, "src": M, "source": JOINER, "source_seq": 1, "incarnation": 0}
     one = network(

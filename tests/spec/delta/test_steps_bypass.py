@@ -75,7 +75,7 @@ def test_a_node_is_connected_to_neighbours_that_never_failed_and_to_peers_that_a
     assert found(connections.connected(path, peer, link), "peer incarnation latency_rounds") == expected
 
 
-def test_whoever_is_connected_to_an_incarnation_that_is_over_hears_of_it(sail: Session) -> None:
+def test_a_node_connected_to_an_ended_incarnation_is_told(sail: Session) -> None:
     """2 crashed in its incarnation 1; node 5 is connected to a later one, node 4 does not know.
 
     If 2 is back already, a connection that does not know leads to the one that is up.
@@ -258,7 +258,7 @@ def test_the_last_that_a_peer_says_counts(sail: Session) -> None:
 
 
 @pytest.mark.parametrize(("kind", "left"), [("SYN_REQUEST", [2, 6, 7]), ("STATUS", [2, 3, 6, 7])])
-def test_whoever_lies_behind_a_node_that_is_back_counts_as_up_again(sail: Session, kind: str, left: list[int]) -> None:
+def test_nodes_behind_a_recovered_node_count_as_up_again(sail: Session, kind: str, left: list[int]) -> None:
     """2 is back: 3 behind it is not suspected any more, 7 behind 4 is; a STATUS says nothing of that."""
     peer = peer_rows(
         sail, (2, "FAILED", 0, None), (3, "FAILED", 0, None), (6, "OPERATIONAL", 1, 4), (7, "FAILED", 0, None)

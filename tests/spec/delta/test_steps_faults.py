@@ -79,7 +79,7 @@ def test_who_comes_back_gets_nothing_that_was_meant_for_its_earlier_life(sail: S
 SYNCHING = {"node_id": 1, "peer": 2, "is_answered": False}
 
 
-def test_partners_that_had_not_answered_are_lost_and_all_to_whoever_joins(sail: Session) -> None:
+def test_partners_without_an_answer_are_lost_and_all_partners_of_a_joining_node(sail: Session) -> None:
     """1 waits for 2, and has the answer of 3; 4 joins at the moment, 5 has joined, 6 has no answer of M yet."""
     synch = frame(sail, SYNCH.columns, SYNCHING, {"node_id": 1, "peer": 3, "is_answered": True})
     join = join_rows(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
@@ -175,7 +175,7 @@ def test_nobody_is_told_by_a_node_that_is_detached(sail: Session) -> None:
     assert found(one.now("peer"), "node_id peer status") == [(1, 4, "OPERATIONAL"), (6, 3, "OPERATIONAL")]
 
 
-def test_whoever_waits_for_its_join_point_is_connected_to_it(sail: Session) -> None:
+def test_a_node_that_waits_for_its_join_point_is_connected_to_it(sail: Session) -> None:
     """1 has its neighbour 2; 7 waits for 1, where nodes join at all."""
     link = frame(
         sail, "src dst latency_rounds", *({"src": a, "dst": b, "latency_rounds": 3} for a, b in ((1, 2), (7, 1)))

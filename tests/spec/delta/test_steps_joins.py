@@ -62,7 +62,7 @@ def test_a_join_call_sends_a_request_with_the_incarnation(sail: Session) -> None
     assert found(noted, "node_id is_asked") == [(4, True), (5, False), (7, True)]
 
 
-def test_whoever_has_asked_and_is_detached_watches_its_join_point(sail: Session) -> None:
+def test_a_detached_node_that_has_asked_watches_its_join_point(sail: Session) -> None:
     link = frame(sail, "src dst latency_rounds", *({"src": n, "dst": M, "latency_rounds": 3} for n in (4, 5, 6)))
     waiting = joins(sail, (4, "DETACHED", True), (5, "DETACHED", False), (6, "ATTACHED", True))
     watched = join.waiting_connections(waiting, link)

@@ -170,7 +170,7 @@ def test_a_copy_comes_right_behind_its_original_or_later(lossy: Result) -> None:
         assert found(lossy, query, run=RUNS[run]) == [("exactly_once", True)]
 
 
-def test_a_node_that_pauses_handles_in_order_what_came_meanwhile(lossy: Result) -> None:
+def test_a_node_handles_the_messages_of_its_pause_in_order(lossy: Result) -> None:
     query = "select source_seq, due_round from message where run_id = {run} and kind = 'PUB' and dst = 2"
     met = [(seq, 40 if 20 <= seq + 11 < 40 else seq + 11) for seq in range(1, 61)]
     assert found(lossy, query, run=RUNS["pause"]) == met

@@ -90,7 +90,7 @@ def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> No
     assert (election(rows).gone, election(rows).is_electing) == ([0, 7], True)
 
 
-def test_whoever_has_another_parent_answers_a_vote_with_those_above_it() -> None:
+def test_a_broker_with_another_parent_answers_a_vote_with_its_ancestors() -> None:
     """Rule G19: 1 is below 0, which nobody has lost."""
     rows = play(1, ELECTING, Got(5, ms.RootElection(2, (8,))))
     assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), None)]

@@ -248,7 +248,7 @@ def test_an_exception_goes_to_the_publisher_and_a_repeat_to_who_lacks_the_messag
     assert sent(play(1, TREE, Got(2, ms.Repeat(*about, 5))), "lacking") == [("Repeat", 0, 5)]
 
 
-def test_whoever_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -> None:
+def test_a_broker_that_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -> None:
     """2 asks 1, which is not in sub-tree u: it asks 0, and answers when 0 has; both have found nobody."""
     rows = play(1, TREE, Got(2, ms.JoinTopic("u")))
     assert sent(rows, "topic", "rounds") == [("JoinTopic", 0, "u", 2)]
@@ -259,7 +259,7 @@ def test_whoever_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -> None
     assert sent(play(1, TREE, Got(6, ms.JoinTopic("u")))) == []
 
 
-def test_whoever_is_in_the_sub_tree_lets_its_neighbour_in_and_tells_what_it_has_had() -> None:
+def test_a_broker_in_the_sub_tree_admits_its_neighbour_and_reports_its_messages() -> None:
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,))]
     rows = play(1, tree, had(5, passed(1)), Got(3, ms.JoinTopic("t")))
     assert sent(rows, "topic") == [("TopicJoined", 3, "t")]

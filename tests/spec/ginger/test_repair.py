@@ -108,7 +108,7 @@ def answered(answer: str, sender: int = 4, **values: Any) -> Outcome:
     return play(1, ORPHAN, memory(**SEEKS | values), Got(sender, ms.ParentResponse(answer)))
 
 
-def test_whoever_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
+def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
     rows = answered(ms.ACCEPTED, break_degree=True, n_passes=2, declined=[5])
     assert sent(rows) == []
     assert (rows.ctx.watched[4], rows.ctx.statuses) == ((4, ROUND), [])
@@ -119,7 +119,7 @@ def test_whoever_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None
     assert (known.break_degree, known.n_passes, known.declined) == (False, 0, [])
 
 
-def test_whoever_declines_is_not_asked_again_in_this_pass() -> None:
+def test_a_broker_that_declines_is_not_asked_again_in_this_pass() -> None:
     """The sibling is next; an answer of one that was not asked says nothing."""
     rows = answered(ms.DECLINED)
     assert (sent(rows), messages(rows, ms.ParentRequest)) == ([("ParentRequest", 5)], [asks()])
@@ -156,7 +156,7 @@ def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> No
     assert (rows.ctx.statuses, known.is_root, known.is_level, known.dead) == ([], True, True, {4, 5})
 
 
-def test_whoever_joins_sub_trees_first_is_asked_again_meanwhile() -> None:
+def test_a_broker_that_joins_sub_trees_first_is_asked_again() -> None:
     """Rule G25: after the time in which any other answer comes."""
     rows = answered(ms.JOINING)
     assert (sent(rows), timers(rows)) == ([], {("parent", 0): PATIENCE})
@@ -166,7 +166,7 @@ def test_whoever_joins_sub_trees_first_is_asked_again_meanwhile() -> None:
     assert (repair(again).is_promised, repair(again).dead) == (False, set())
 
 
-def test_whoever_does_not_answer_in_time_has_failed() -> None:
+def test_a_broker_without_an_answer_in_time_has_failed() -> None:
     """Alg. 8; the timer of an earlier question, or of a node that is level, says nothing.
 
     Only the sibling is left, so it elects with it (rule G17): three of five connections are free.

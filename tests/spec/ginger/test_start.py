@@ -162,7 +162,7 @@ def test_the_sub_tree_of_a_topic_is_between_the_edge_brokers_of_its_subscribers(
     assert members == [{"t": {1, 2, 8, 9}, "u": {2, 8}}] * 4
 
 
-def test_a_broker_is_in_a_sub_tree_between_two_others_whatever_comes_first() -> None:
+def test_a_broker_is_in_a_sub_tree_between_two_others_in_any_order_of_messages() -> None:
     """C10 is at 0 and C11 at 3: on the way to 2 lies 1, and 1 is in the sub-tree without clients of its own."""
     links = {**{pair: 1 for pair in LATENCY if pair != (1, 9)}, (0, 10): 1, (3, 11): 1}
     infos = [*(info for info in NODES if info.node != 9), *(NodeInfo(c, f"C{c}", "client") for c in (10, 11))]

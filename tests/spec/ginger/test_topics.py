@@ -106,7 +106,7 @@ def test_a_parent_in_the_sub_tree_is_told_again_what_is_pending() -> None:
     assert [(kind, to) for kind, to, seq in sent(other, "source_seq") if seq == 1] == []
 
 
-def test_questions_that_came_meanwhile_are_answered_when_the_broker_is_level() -> None:
+def test_postponed_questions_are_answered_when_the_broker_is_level() -> None:
     """And then asked over the new connection, like all that was looked for."""
     orphan = [*BARE, *sub_tree((2,)), memory(is_level=False), Postponed(2, "t"), Postponed(3, "t")]
     rows = play(1, orphan, Got(0, ms.LostMessages(missing())))
@@ -159,7 +159,7 @@ def test_members_that_failed_need_not_have_had_a_message() -> None:
     assert sent(play(1, state, Failed(20), said)) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
 
 
-def test_what_a_neighbour_that_failed_has_had_counts_no_more_and_all_is_told_anew() -> None:
+def test_messages_of_a_failed_neighbour_count_no_more_and_all_are_reported_again() -> None:
     known = Receipt("t", 2, (2,), {9: [[1, 1]]}), Receipt("t", 9, (9,), {})
     rows = play(1, ROOT, *known, Reported("t", 1), down(2))
     assert (kept(rows, "receipt", "sender"), kept(rows, "reported", "topic")) == ([9], [])

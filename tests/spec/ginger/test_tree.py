@@ -76,7 +76,7 @@ def test_nobody_sees_farther_than_max_hops(max_hops: int, expected: list[int]) -
     assert [row[1] for row in far(seen(max_hops), 3)] == expected
 
 
-def test_whoever_hangs_on_no_root_is_named_and_every_root_but_the_first() -> None:
+def test_brokers_without_a_root_are_named_and_every_root_but_the_first() -> None:
     """B3 and B4 are each other's parents, B5 hangs on B3, the parent of B6 is not there."""
     parents = {0: None, 1: 0, 7: 1, 2: None, 3: 4, 4: 3, 5: 3, 6: 99}
     run = {"run_id": 4, "nodes": [{"node_id": node, "parent": above} for node, above in parents.items()]}

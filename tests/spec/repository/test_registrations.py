@@ -67,7 +67,7 @@ def test_a_deregistered_publisher_is_refused_until_it_is_registered_again() -> N
     assert layout.delivered("s")[-1] == 3
 
 
-def test_what_was_stored_meanwhile_comes_when_its_publisher_is_registered_again() -> None:
+def test_messages_stored_before_its_publisher_registers_again_are_delivered() -> None:
     """r2, which does not steer p, stores what p sends before it is refused; s has passed that when it is covered."""
     layout = owned(["p", "s2"], ["s"])
     matches = layout.subscribe("s")

@@ -179,7 +179,7 @@ def test_a_neighbour_that_introduces_itself_is_moved_to_its_side(message: Introd
     assert subscriber.ring == {"right": (2, "11")}
 
 
-def test_an_introduction_sorts_the_ring_anew_though_no_label_has_changed() -> None:
+def test_an_introduction_sorts_the_ring_again_without_a_changed_label() -> None:
     subscriber = Subscriber("01", left=(3, "11"), right=(8, "1"))
     assert subscriber.receive(introduce(8, "1", "01"), src=8) == ["Introduce(3, 11, -, LIN)->8"]
     assert subscriber.ring == {"right": (8, "1")}
