@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Any, Literal, NamedTuple
+from functools import reduce
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.audits.general import GENERAL
 from pipelines.audits.untested import Untested, untested_runs
-from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
+from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
-from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
+from pipelines.engines.checkpoints import checkpoints_for
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session, concurrently
+from pipelines.engines.session import Session
 from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.query import StoreReader
@@ -29,34 +27,33 @@ from pipelines.tables import RUN, VIOLATION
 Verdict = Literal["valid", "invalid", "unknown"]
 SHOWN = 5
 """Violating rows of an audit that a report shows."""
-_CHECKS_AT_ONCE = 3
+_UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
 """The columns of a violating row by which it is a delivery, and what table ``delivery`` calls them."""
 
-LAST_ROUND = """
-select run_id, cast(max(last_round) as bigint) as rounds from (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
-  from message group by run_id
-  union all
-  select run_id, max(round) as last_round from delivery group by run_id
-  union all
-  select run_id, max(greatest(issued_round, confirmed_round)) as last_round from publication group by run_id
-  union all
-  select run_id, max(greatest(issued_round, confirmed_round, unsubscribed_round, ended_round)) as last_round
-  from subscription group by run_id
-  union all
-  select run_id, max(round) as last_round from node_status group by run_id
-  union all
-  select run_id, max(round) as last_round from fault_event where node_id is not null group by run_id
-) happened
-group by run_id
-"""
-"""The last round in which anything happened: ``run_id, rounds``; a message in flight was sent, but never handled.
-
-A fault of a link begins and ends without anything happening.
-"""
+_SQL = sql_files("pipelines.audits")
+GENERAL = (
+    Audit(
+        "exactly_once",
+        "every matching subscriber gets a publication exactly once, and nobody else",
+        _SQL["exactly_once"],
+        is_of_deliveries=True,
+    ),
+    Audit(
+        "source_order",
+        "a subscriber gets the publications of a source in their order",
+        _SQL["source_order"],
+        is_of_deliveries=True,
+    ),
+    Audit(
+        "conf_implies_delivered",
+        "a publication is confirmed only after every matching subscriber has it",
+        _SQL["conf_implies_delivered"],
+    ),
+)
+"""The guarantees that every protocol is checked for; one without confirmations promises nothing, and may break them."""
 
 
 @dataclass(frozen=True)
@@ -226,21 +223,23 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     Returns:
         The report; nothing is written to the store.
     """
-    checkpoints = checkpoints_for(session)
-    undecided = undecided_runs(reader, protocol, checkpoints)
-    evidence = _evidence(reader, undecided, checkpoints)
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
-    checks = [partial(_check, audit, evidence, since) for audit in audits_of(protocol)]
-    # Sail holds all that a query needs in memory; Spark spills.
-    checked = [check() for check in checks] if session.engine == "local" else concurrently(checks, _CHECKS_AT_ONCE)
-    violation = pa.concat_tables([_VIOLATION.empty_table(), *(rows for _, rows in checked if rows is not None)])
-    findings = _findings(reader, [finding for finding, _ in checked], violation)
-    can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    untested = untested_runs(reader, protocol, since.keys())
-    runs = _run_verdicts(evidence, violation, since, can_tell, {run.run_id for run in untested})
-    order = ("run_id", "round", "reason")
-    told = () if protocol.undecided == NO_RUN else undecided.orderBy(*order).collect()
+    audits = audits_of(protocol)
+    with _evidence(reader, session, protocol) as evidence:
+        found = _violating(audits, evidence)
+        checked = [_check(audit, found[audit.name], since, reader) for audit in audits]
+        violation = pa.concat_tables([_VIOLATION.empty_table(), *(rows for _, rows in checked if rows is not None)])
+        findings = _findings(reader, [finding for finding, _ in checked], violation)
+        can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
+        untested = untested_runs(reader, protocol, since.keys())
+        runs = _run_verdicts(evidence, violation, since, can_tell, {run.run_id for run in untested})
+        order = ("run_id", "round", "reason")
+        told = (
+            ()
+            if protocol.undecided == NO_RUN
+            else evidence.table(_UNDECIDED).select(*Undecided._fields).orderBy(*order).collect()
+        )
     rows = frame_of(session.spark, violation)
     return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), untested, rows)
 
@@ -255,13 +254,20 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
         protocol: The protocol of its runs.
     """
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
-    checkpoints = checkpoints_for(session)
-    evidence = _evidence(reader, undecided_runs(reader, protocol, checkpoints), checkpoints)
-    return audit.rows(evidence).collect()
+    with _evidence(reader, session, protocol) as evidence:
+        return audit.rows(evidence).collect()
 
 
-def _evidence(reader: Reader, undecided: DataFrame, checkpoints: Checkpoints) -> Evidence:
-    return Evidence(reader, _parameters(reader), undecided.select("run_id").distinct(), checkpoints)
+def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
+    """Returns the evidence of a store: the relations of all audits, and those of a protocol's own."""
+    undecided = protocol.undecided
+    relations: dict[str, Relation] = {
+        "in_flight_run": _SQL["in_flight_run"],
+        **protocol.audit_relations,
+        _UNDECIDED: undecided if isinstance(undecided, str) else lambda _: undecided(reader),
+        **{name: _SQL[name] for name in ("busy_run", "due_delivery", "stray_delivery")},
+    }
+    return Evidence(reader, checkpoints_for(session), relations)
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -271,11 +277,6 @@ def record(report: AuditReport, store: Store) -> None:
     kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
     known = store.read(RUN.name).select(kept).toArrow()
     store.load(RUN.name, known.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
-
-
-def _parameters(reader: Reader) -> list[dict[str, Any]]:
-    distinct = reader.table("run").select("parameters").distinct().collect()
-    return [json.loads(row.parameters) for row in distinct]
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
@@ -295,28 +296,57 @@ def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
     return reader.sql(bound) if isinstance(bound, str) else bound(reader)
 
 
-def undecided_runs(reader: Reader, protocol: Protocol, checkpoints: Checkpoints) -> DataFrame:
-    """Returns the runs that ended before what they are held to could be told: ``run_id, round, reason``."""
-    return checkpoints.keep("audit_undecided", _rows_of(protocol.undecided, reader).select(*Undecided._fields))
+def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table | Exception]:
+    """Returns the violating rows of each audit, columns `FOUND`, or the reason for which it cannot run.
+
+    One statement answers all audits that are SQL: an engine plans and schedules a statement for longer than it reads
+    the rows of a small store. If it fails, each audit has a statement of its own, so that one cannot stop another.
+    """
+    try:
+        found = evidence.sql(_union([audit for audit in audits if isinstance(audit.find, str)])).toArrow()
+    except Exception:  # one of them cannot run, whatever the reason; the next statements tell which
+        return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
+    return {
+        audit.name: found.filter(pc.equal(found["guarantee"], audit.name)).select(FOUND)
+        if isinstance(audit.find, str)
+        else _rows_or_error(audit, evidence)
+        for audit in audits
+    }
 
 
-def _check(audit: Audit, evidence: Evidence, since: Mapping[int, int]) -> tuple[Finding, pa.Table | None]:
-    """Runs one audit over all runs; returns its rows of table ``violation``, and a finding without them.
+def _union(audits: Sequence[Audit]) -> str:
+    """Returns SQL for the violating rows of some audits, with the name of the guarantee."""
+    return "\nunion all\n".join(
+        f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits
+        for index, audit in enumerate(audits)
+    )
+
+
+def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
+    """Returns the violating rows of an audit, or the reason for which it cannot run."""
+    try:
+        return audit.rows(evidence).toArrow()
+    except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
+        return error
+
+
+def _check(
+    audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
+) -> tuple[Finding, pa.Table | None]:  # fmt: skip
+    """Returns the finding of an audit, without rows to show, and its rows of table ``violation``.
 
     ``since`` has the runs beyond the bound, each with the round since which it is.
     """
-    try:
-        found = audit.rows(evidence).toArrow()
-        excused = _excused(audit, found, since, evidence)
-    except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
-        return Finding(audit.name, audit.summary, None, None, error=f"{type(error).__name__}: {error}"), None
+    if isinstance(found, Exception):
+        return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
+    excused = _excused(audit, found, since, reader)
     n_excused = pc.sum(excused).as_py() or 0
     named = {"guarantee": pa.repeat(audit.name, len(found)), "excused": excused}
     rows = pa.table({name: named[name] if name in named else found[name] for name in _VIOLATION.names})
     return Finding(audit.name, audit.summary, len(found) - n_excused, n_excused), rows.cast(_VIOLATION)
 
 
-def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], evidence: Evidence) -> pa.ChunkedArray:
+def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a mask of the excused rows; a fault excuses no delivery and no dated row of an earlier round."""
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -333,7 +363,7 @@ def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], evidence: 
     early = found.append_column("row", index).filter(is_before).select([*key, "row"])
     of_runs = ", ".join(map(str, pc.unique(early["run_id"]).to_pylist()))
     text = f"select {', '.join(_DELIVERED.values())} from delivery where run_id in ({of_runs})"  # noqa: S608 - numbers
-    delivery = evidence.sql(text).toArrow().rename_columns(key)
+    delivery = reader.sql(text).toArrow().rename_columns(key)
     delivered = early.join(delivery, key, join_type="left semi")["row"]
     is_early = pc.is_in(index, delivered.combine_chunks())
     return pc.and_(excused, pa.chunked_array([pc.invert(is_early)]))
@@ -383,15 +413,12 @@ def _run_verdicts(
     nothing is unknown.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
-    busy = {row.run_id for row in evidence.busy_runs().collect()}
-    last = {row.run_id: row.rounds for row in evidence.sql(LAST_ROUND).collect()}
     found = []
-    for row in evidence.sql("select run_id from run order by run_id").collect():
-        run: int = row.run_id
+    for run, is_busy, rounds in evidence.sql(_SQL["verdict"]).collect():
         verdict: Verdict = "valid"
         if run in broken:
             verdict = "invalid"
-        elif not can_tell or run in busy or run in untested:
+        elif not can_tell or is_busy or run in untested:
             verdict = "unknown"
-        found.append(RunVerdict(run, verdict, run not in beyond, last.get(run) or 0))
+        found.append(RunVerdict(run, verdict, run not in beyond, rounds))
     return tuple(found)

@@ -6,10 +6,14 @@ store can check again. It reads all runs in one query.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import takewhile
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol as Structural
+from typing import TYPE_CHECKING, Protocol as Structural
+from uuid import uuid4
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,14 +23,6 @@ if TYPE_CHECKING:
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
-
-IN_FLIGHT_RUN = """
-select distinct m.run_id from sent_message m
-join run r on r.run_id = m.run_id
-join protocol p on p.name = r.protocol
-where m.fate = 'in_flight' and not array_contains(p.maintenance, m.kind)
-"""
-"""SQL for the runs that ended, or were interrupted, before they were quiescent: ``run_id``."""
 
 _SLOW = "kind in ('delay', 'reorder', 'pause')"
 SLOW_RUN = f"select distinct run_id from fault_event where {_SLOW}"  # noqa: S608 - built of constants
@@ -73,52 +69,43 @@ def arrow_rows(
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
-def aggregated(rows: DataFrame, keys: Sequence[str], *columns: str) -> DataFrame:
-    """Returns a row for each combination of the keys, with aggregates.
-
-    Args:
-        rows: Any rows.
-        keys: The columns to group by.
-        columns: SQL aggregates with their names, e.g. ``sum(held) as n_held``.
-    """
-    from pyspark.sql import functions as F  # loads PySpark
-
-    return rows.groupBy(*keys).agg(*(F.expr(column) for column in columns))
-
-
-@dataclass(frozen=True)
 class Evidence:
-    """What audits may read.
+    """The rows that audits read: the tables and views of a store, and the relations that audits share.
 
-    Attributes:
-        reader: The store.
-        parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
-        undecided: ``run_id`` of the runs that ended before what they are held to could be told (`Protocol.undecided`).
-        checkpoints: Keeps what several audits read.
+    SQL calls relations by their bare names, as it calls tables. A relation is computed once, when it is first read.
     """
 
-    reader: Reader
-    parameters: Sequence[Mapping[str, Any]]
-    undecided: DataFrame
-    checkpoints: Checkpoints
-    _kept: dict[str, DataFrame] = field(default_factory=dict, repr=False)
-    _asked: dict[str, DataFrame] = field(default_factory=dict, repr=False)
-    _keeping: RLock = field(default_factory=RLock, repr=False)
+    def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
+        """Reads a store.
+
+        Args:
+            reader: The store.
+            checkpoints: Keeps the rows of relations.
+            relations: The relations by name; one may read those before it.
+        """
+        self.reader = reader
+        self.checkpoints = checkpoints
+        self._relations = relations
+        self._prefix = f"audit_{uuid4().hex[:12]}"
+        self._kept: dict[str, DataFrame] = {}
+        self._keeping = RLock()
+
+    def __enter__(self) -> Evidence:
+        """Returns the evidence."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Drops the temporary views of relations; their frames stay readable."""
+        for name in self._kept:
+            self.checkpoints.session.spark.catalog.dropTempView(f"{self._prefix}_{name}")
 
     def table(self, name: str) -> DataFrame:
-        """Returns a table or view of the store."""
-        return self._once(name, self.reader.table)
+        """Returns a table or view of the store, or a relation."""
+        return self._relation(name) if name in self._relations else self.reader.table(name)
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the answer of a query over the store."""
-        return self._once(text, self.reader.sql)
-
-    def _once(self, asked: str, ask: Callable[[str], DataFrame]) -> DataFrame:
-        """Returns an answer; the engine looks at the same question once."""
-        with self._keeping:
-            if asked not in self._asked:
-                self._asked[asked] = ask(asked)
-            return self._asked[asked]
+        """Returns the answer of a query over the store and the relations."""
+        return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
         """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
@@ -126,16 +113,39 @@ class Evidence:
 
         return delta_paths(self.checkpoints.session, link, max_hops)
 
-    def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """Materialises a frame under a name; a second call for the name gets the rows without computing them."""
+    def _answer(self, text: str, relations: Iterable[str]) -> DataFrame:
+        """Returns the answer of a query over the store and some relations."""
+        read = [name for name in relations if name in _words(text)]
+        for name in read:
+            self._relation(name)
+        views = [f"{name} as (select * from {self._prefix}_{name})" for name in read]  # noqa: S608 - names of relations
+        return self.reader.sql(f"with {', '.join(views)} (\n{text}\n)" if views else text)
+
+    def _relation(self, name: str) -> DataFrame:
+        """Returns the rows of a relation."""
         with self._keeping:
             if name not in self._kept:
-                self._kept[name] = self.checkpoints.keep(f"audit_{name}", make())
+                relation = self._relations[name]
+                before = takewhile(lambda other: other != name, self._relations)
+                found = self._answer(relation, before) if isinstance(relation, str) else relation(self)
+                self._kept[name] = self.checkpoints.keep(f"audit_{name}", found)
+                self._kept[name].createOrReplaceTempView(f"{self._prefix}_{name}")
             return self._kept[name]
 
-    def busy_runs(self) -> DataFrame:
-        """Returns ``run_id`` of the runs that ended with messages in flight, or before all could be told."""
-        return self.sql(IN_FLIGHT_RUN).unionByName(self.undecided).distinct()
+
+Relation = str | Callable[[Evidence], "DataFrame"]
+"""The rows that several audits read: SQL over the history and other relations, or a function that returns them."""
+
+
+def sql_files(package: str) -> dict[str, str]:
+    """Returns the SQL files of a package, by name without the suffix."""
+    entries = (entry for entry in files(package).iterdir() if entry.name.endswith(".sql"))
+    return {entry.name.removesuffix(".sql"): entry.read_text("utf-8") for entry in entries}
+
+
+def _words(text: str) -> frozenset[str]:
+    """Returns the words of SQL outside comments."""
+    return frozenset(re.findall(r"\w+", re.sub(r"--[^\n]*", "", text)))
 
 
 @dataclass(frozen=True)
@@ -145,8 +155,9 @@ class Audit:
     Attributes:
         name: Name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: The violating rows, columns `FOUND`: SQL over the history, or a function that returns them; no rows where
-            the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the guarantee is about none.
+        find: The violating rows, columns `FOUND`: SQL over the history and the relations of audits, or a function that
+            returns them; no rows where the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the
+            guarantee is about none. All SQL of a protocol's audits is one statement.
         is_unconditional: Whether it holds under all faults, so that no violation is excused.
         is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
             bound later excuses none.
@@ -165,32 +176,3 @@ class Audit:
         """Returns the violating rows of a store, columns `FOUND`."""
         found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
         return found.select(*FOUND)
-
-
-REPEATED = """
-select run_id, max(round) as round, subscriber as node_id, source, source_seq,
-  concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
-from delivery
-group by run_id, subscriber, source, source_seq
-having count(1) > 1
-"""
-"""A delivery that happened more than once."""
-
-
-UNWANTED = """
-select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
-  concat('delivered in round ', d.round, ' to a node without a matching subscription in that round') as detail
-from delivery d
-left join (
-  select m.run_id, m.source, m.source_seq, s.subscriber, s.issued_round,
-    coalesce(s.ended_round, 9223372036854775807) as last_round
-  from matching m
-  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
-) wanted on wanted.run_id = d.run_id and wanted.source = d.source and wanted.source_seq = d.source_seq
-  and wanted.subscriber = d.subscriber and d.round between wanted.issued_round and wanted.last_round
-where wanted.subscriber is null and d.source_seq > 0
-"""
-"""A delivery that nobody asked for; in the round in which a subscription ends, one may have come before the end.
-
-Publications from before the first round have numbers below 1: no call says who asked for them.
-"""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
 
-from pipelines.contract.audit import Audit, Reader
+from pipelines.contract.audit import Audit, Reader, Relation
 from pipelines.contract.forms import DATAFLOW_FAULTS, Form
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Strict
@@ -75,6 +75,7 @@ class Protocol:
         settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest. By
             default it has the name only.
         audits: The guarantees that it gives beside the general ones.
+        audit_relations: What several of these audits read beside the store, by name; one may read those before it.
         views: The package whose SQL files are views of this protocol's stores; None: there are none.
         bound: The runs whose faults went beyond what it promises to bear: ``run_id``, the first ``round`` in which they
             did, and a ``reason`` in words; SQL over the history, or a function of a store that returns such rows. The
@@ -123,6 +124,7 @@ class Protocol:
     program: type[NodeProgram]
     settings: type[Strict] = Strict
     audits: Sequence[Audit] = ()
+    audit_relations: Mapping[str, Relation] = field(default_factory=dict)
     views: str | None = None
     bound: Bound = NO_RUN
     assumes: frozenset[Assumption] = frozenset()

@@ -19,15 +19,15 @@ PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
 KINDS = ("maintenance", "application", "acknowledgement", "recovery")
 
 
-def promises() -> str:
-    """Returns the protocols as rows of SQL: their names, what they promise, and their kinds of messages by class."""
-    rows = []
-    for spec in PROTOCOLS.values():
-        promised = ", ".join(str(getattr(spec, name)).lower() for name in PROMISES[1:])
-        kinds = (", ".join(map(repr, getattr(spec, name))) for name in KINDS)
-        listed = ", ".join(f"cast(array({of}) as array<string>)" for of in kinds)
-        rows.append(f"('{spec.name}', {promised}, {listed})")
-    return ", ".join(rows)
+def promises() -> pa.Table:
+    """Returns the protocols: their names, what they promise, and their kinds of messages by class."""
+    rows = [{name: getattr(spec, name) for name in (*PROMISES, *KINDS)} for spec in PROTOCOLS.values()]
+    types = {
+        "name": pa.string(),
+        **dict.fromkeys(PROMISES[1:], pa.bool_()),
+        **dict.fromkeys(KINDS, pa.list_(pa.string())),
+    }
+    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
 
 
 _RUN_ID = "run_id"

@@ -43,8 +43,6 @@ from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COL
 from pipelines.sql.computed import (
     HELD_STATE,
     HELD_STATE_COLUMNS,
-    KINDS,
-    PROMISES,
     held_rows,
     parameter_paths,
     parameter_rows,
@@ -244,7 +242,10 @@ class StoreReader:
 
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         if name == PROTOCOL:
-            return f"select * from values {promises()} as known({', '.join((*PROMISES, *KINDS))})"  # noqa: S608 - built of constants
+            known = tuple(map(id, PROTOCOLS.values()))
+            return self._defined_once(
+                f"{self._prefix}_{name}", known, lambda: frame_of(self._session.spark, promises())
+            )
         alias = self._alias(name, round_)
         if name in view_names():
             if (part := self._reader_of(name)) is self:

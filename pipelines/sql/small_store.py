@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.sql.query import PROTOCOL, StoreReader
+from pipelines.sql.query import StoreReader
 from pipelines.sql.snapshot import Snapshot
 from pipelines.sql.statement import identifiers
 from pipelines.sql.views import relations_read, view_names
@@ -57,7 +57,7 @@ class SmallStoreReader(StoreReader):
 
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         text = super()._definition(name, snapshot, round_)
-        if name not in (PROTOCOL, *view_names()) or self._reader_of(name) is not self:
+        if name not in view_names() or self._reader_of(name) is not self:
             return text
         stored = self._stored()
         read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(text) if one in stored)]

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import IO
@@ -23,6 +24,7 @@ import pytest
 from support.commands import cli
 from typer.testing import CliRunner, Result
 
+from pipelines.audits.run import GENERAL
 from pipelines.cli.app import app
 from pipelines.store.folder import locked
 
@@ -232,7 +234,8 @@ def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -
 
 
 def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.audits.general.REPEATED", "select no_such_column from delivery")
+    wrong = replace(GENERAL[0], find="select no_such_column from delivery")
+    monkeypatch.setattr("pipelines.audits.run.GENERAL", (wrong, *GENERAL[1:]))
     result = cli("audit", small[0] / "runs/small/latest")
     monkeypatch.undo()
     assert result.exit_code == 2

@@ -10,7 +10,6 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from support.engines import disturbed, mixed
 
 from pipelines import run
-from pipelines.audits.general import EXPECTED
 from pipelines.audits.run import AuditReport, audit_all
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS
@@ -20,6 +19,13 @@ from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.roots import Root
 from pipelines.testing import run_all, run_configs
 
+EXPECTED = """
+select e.run_id, e.subscriber, e.source, e.source_seq, p.confirmed_round, t.confirms_delivery
+from expected_delivery e
+join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
+join run r on r.run_id = e.run_id
+join protocol t on t.name = r.protocol
+"""
 VIEWS = ("matching", "receiver", "expected_delivery", "node_recovery", "outage", "protocol")
 
 

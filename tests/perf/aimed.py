@@ -27,11 +27,12 @@ from rich.console import Console
 from rich.table import Table
 from support.delta.aimed import KINDS, WHO, as_runs, bases, struck_again, wrong
 
+from pipelines.contract.audit import sql_files
 from pipelines.engines.session import open_session
-from pipelines.protocols.delta.audits.time import LIMITS
 from pipelines.sql.query import StoreReader
 from pipelines.testing import audited, run_all
 
+_LIMITS = sql_files("pipelines.protocols.delta.audits")["time_limit"]
 _COLUMNS = (
     "runs", "crashes", "beyond bound", "violations", "undecided", "of grace", "rounds", "seconds", "peak MiB",
 )  # fmt: skip
@@ -54,7 +55,7 @@ def batch(
                 within = [run for run in report.runs if run.within_bound]
                 hit.update(plans[run.run_id // 2].aims[-1] for run in within if plans[run.run_id // 2].aims)
                 most = "max((end_round - begin_round) / (limit_round - begin_round))"
-                part = StoreReader(session, store.root).sql(LIMITS).selectExpr(most).collect()[0][0]
+                part = StoreReader(session, store.root).sql(_LIMITS).selectExpr(most).collect()[0][0]
                 cells = [
                     len(report.runs), 2 * sum(len(plan.crashes) for plan in plans), len(report.runs) - len(within),
                     sum(finding.n_violations or 0 for finding in report.findings),

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from pipelines.contract.protocol import Protocol, Shown
 from pipelines.contract.settings import Strict
-from pipelines.protocols.delta.audits import AUDITS
-from pipelines.protocols.delta.bound import BOUND
+from pipelines.protocols.delta.audits import AUDITS, BOUND, RELATIONS
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
 
 
@@ -45,6 +44,7 @@ PROTOCOL = Protocol(
     settings=DeltaSettings,
     program=Delta,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     shown=[Shown("processing", ProcessingRow, "processing_list", processing_rows)],

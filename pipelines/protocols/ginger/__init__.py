@@ -15,7 +15,7 @@ from pipelines.contract.protocol import Protocol, Shown
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import NodeName, Strict
 from pipelines.errors import Problem, nearest
-from pipelines.protocols.ginger.audits import AUDITS
+from pipelines.protocols.ginger.audits import AUDITS, RELATIONS
 from pipelines.protocols.ginger.waits import WAITED, WAITS
 from udfs.batches import BEYOND
 from udfs.ginger.bound import beyond_runs
@@ -300,6 +300,7 @@ PROTOCOL = Protocol(
     settings=GingerSettings,
     program=Ginger,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     bound=beyond,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits=WAITS,

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import networkx as nx
 from pydantic import Field, model_validator
 
-from pipelines.contract.audit import Reader, arrow_rows
+from pipelines.contract.audit import Audit, Reader, arrow_rows, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Flag, Share, Strict
 from pipelines.errors import Problem
-from pipelines.protocols.gossipsub.audits import AUDITS, UNDECIDED, WAITS
 from udfs.batches import BEYOND
 from udfs.gossipsub import GossipSub
 from udfs.reach import gossipsub_beyond
@@ -168,6 +167,24 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
             yield Problem(("protocol", "relay"), message)
 
 
+_SQL = sql_files("pipelines.protocols.gossipsub.audits")
+AUDITS = (
+    Audit("symmetric_mesh", "of two nodes each has the other in its mesh, or none has", _SQL["symmetric_mesh"]),
+    Audit("bounded_mesh", "after a heartbeat no mesh has more than `d_hi` neighbours", _SQL["bounded_mesh"]),
+    Audit(
+        "pushes_over_mesh", "a node pushes what others published over grafted links only",
+        _SQL["pushes_over_mesh"], is_unconditional=True,
+    ),
+    Audit(
+        "replies_when_asked", "a REPLY answers an IWANT that names its publication",
+        _SQL["replies_when_asked"], is_unconditional=True,
+    ),
+    Audit(
+        "bounded_gossip", "a node gossips about a publication in at most `history_gossip` heartbeats",
+        _SQL["bounded_gossip"], is_unconditional=True,
+    ),
+)  # fmt: skip
+
 PROTOCOL = Protocol(
     name="gossipsub",
     summary="libp2p's pubsub v1.1 without scores: a mesh a topic, and gossip about what came",
@@ -175,9 +192,9 @@ PROTOCOL = Protocol(
     program=GossipSub,
     audits=AUDITS,
     bound=beyond,
-    undecided=UNDECIDED,
+    undecided=_SQL["undecided"],
     assumes=frozenset({"no_loss", "order"}),
-    waits={"cached": WAITS},
+    waits={"cached": _SQL["waits"]},
     maintenance=("HELLO", "ANNOUNCE", "GRAFT", "PRUNE"),
     application=("PUB",),
     recovery=("IHAVE", "IWANT", "REPLY", "HELLO"),

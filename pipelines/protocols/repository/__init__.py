@@ -13,8 +13,7 @@ from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, NodeName, Strict
 from pipelines.errors import Problem, nearest
-from pipelines.protocols.repository.audits import AUDITS
-from pipelines.protocols.repository.audits.delivery import UNDECIDED
+from pipelines.protocols.repository.audits import AUDITS, RELATIONS, UNDECIDED
 from pipelines.protocols.repository.waits import WAITED, WAITS
 from udfs.batches import BEYOND
 from udfs.repository.bound import beyond_runs
@@ -274,6 +273,7 @@ PROTOCOL = Protocol(
     settings=RepositorySettings,
     program=Repository,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     bound=beyond,
     undecided=UNDECIDED,
     waits=WAITS,

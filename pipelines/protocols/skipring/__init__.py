@@ -13,7 +13,7 @@ from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Count, Round, Strict
 from pipelines.errors import Problem
-from pipelines.protocols.skipring.audits import AUDITS, UNDECIDED, WAITS
+from pipelines.protocols.skipring.audits import AUDITS, RELATIONS, UNDECIDED, WAITS
 from pipelines.protocols.skipring.replay import VIEWS
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
@@ -171,6 +171,7 @@ PROTOCOL = Protocol(
     settings=SkipRingSettings,
     program=SkipRing,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     undecided=UNDECIDED,
     waits={"trie_node": WAITS},
     made_views=VIEWS,

@@ -1,28 +1,75 @@
-"""The guarantees of protocol ``delta`` alone, beside the general ones."""
+"""The guarantees of protocol ``delta`` beside the general ones, and its bound: one SQL file each.
+
+`tree_paths` is Python: how many hops it follows depends on δ, and not every engine has recursive SQL.
+"""
 
 from __future__ import annotations
 
-from pipelines.contract.audit import Audit
-from pipelines.protocols.delta.audits.consistency import join_consistency, level_1, level_2, recovered_state
-from pipelines.protocols.delta.audits.progress import no_operational_skipped, nothing_pending
-from pipelines.protocols.delta.audits.time import ends_in_time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Audit, Evidence, Relation, sql_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SQL = sql_files("pipelines.protocols.delta.audits")
+BOUND = f"{_SQL['bound']}\nunion all\n{SLOW_CRASHING_RUN}"
+"""The runs in which more than δ nodes were not OPERATIONAL at once, or nodes crashed and messages were slow.
+
+Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after
+a fixed time, and by then the node's last words have to be there (rule R21).
+"""
+
+
+def tree_paths(evidence: Evidence) -> DataFrame:
+    """Returns the paths between members, up to δ+1 hops with the largest δ of all runs; columns as `delta_paths`."""
+    (reach,) = evidence.sql("select coalesce(max(delta), 0) + 1 from member").collect()[0]
+    ends = "join member s on s.run_id = l.run_id and s.node_id = l.src join member d on d.run_id = l.run_id"
+    link = evidence.sql(f"select l.run_id, l.src, l.dst from link l {ends} and d.node_id = l.dst")  # noqa: S608 - constant
+    return evidence.paths(link, reach)
+
+
+_READ = (
+    "path", "judged_path", "unreachable", "time_limit", "due_subscription", "near", "entry", "judged_entry",
+    "broken_view", "broken_level_1", "broken_level_2",
+)  # fmt: skip
+RELATIONS: Mapping[str, Relation] = {
+    "member": _SQL["member"],
+    "judged": _SQL["judged"],
+    "tree_path": tree_paths,
+    **{name: _SQL[name] for name in _READ},
+}
 AUDITS: tuple[Audit, ...] = (
     Audit(
         "no_operational_skipped",
         "no message goes past a node that is OPERATIONAL, or was before its REJOIN (Key Corollary)",
-        no_operational_skipped,
+        _SQL["no_operational_skipped"],
     ),
-    Audit("join_consistency", "every node's view holds exactly the links within δ+1 hops (Eq. 1)", join_consistency),
-    Audit("level_1", "within δ+1 hops of a subscriber, entries name the subscriber itself", level_1),
-    Audit("level_2", "farther away, entries name the node δ+1 hops towards the subscriber", level_2),
-    Audit("recovered_state", "a recovered node's view and entries are those of one that never failed", recovered_state),
     Audit(
-        "nothing_pending", "when nothing is in flight, nothing waits for a message that never comes", nothing_pending
+        "join_consistency",
+        "every node's view holds exactly the links within δ+1 hops (Eq. 1)",
+        "select * from broken_view",
+    ),
+    Audit(
+        "level_1", "within δ+1 hops of a subscriber, entries name the subscriber itself", "select * from broken_level_1"
+    ),
+    Audit(
+        "level_2", "farther away, entries name the node δ+1 hops towards the subscriber", "select * from broken_level_2"
+    ),
+    Audit(
+        "recovered_state",
+        "a recovered node's view and entries are those of one that never failed",
+        _SQL["recovered_state"],
+    ),
+    Audit(
+        "nothing_pending",
+        "when nothing is in flight, nothing waits for a message that never comes",
+        _SQL["nothing_pending"],
     ),
     Audit(
         "ends_in_time",
         "some time after the last crash or recovery nodes are OPERATIONAL and calls confirmed",
-        ends_in_time,
+        _SQL["ends_in_time"],
     ),
-)
+)  # fmt: skip

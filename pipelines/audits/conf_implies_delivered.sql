@@ -1,0 +1,6 @@
+-- A confirmed publication has been delivered to every expected subscriber; vacuous without such confirmations.
+select run_id, confirmed_round as round, node_id, source, source_seq,
+  concat('confirmed in round ', confirmed_round, ', ',
+    coalesce(concat('delivered in round ', delivered_round), 'never delivered')) as detail
+from due_delivery
+where confirms_delivery and confirmed_round is not null and coalesce(delivered_round > confirmed_round, true)

@@ -1,0 +1,19 @@
+-- A publication whose delivery came in a later round than that of one issued after it, where the protocol promises the
+-- order of a source; the order within a round is not recorded.
+with first as (
+  select run_id, subscriber, source, source_seq, min(round) as round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), followed as (
+  select *, max(source_seq) over (
+    partition by run_id, subscriber, source order by round, source_seq
+    rows between unbounded preceding and 1 preceding
+  ) as newest
+  from first
+)
+select f.run_id, f.round, f.subscriber as node_id, f.source, f.source_seq,
+  concat('delivered in round ', f.round, ', after call ', f.newest, ' of the same source') as detail
+from followed f
+join run r on r.run_id = f.run_id
+join protocol t on t.name = r.protocol
+where f.newest > f.source_seq and t.keeps_source_order

@@ -1,0 +1,20 @@
+-- Deliveries that happened more than once, and those that nobody asked for. In the round in which a subscription ends,
+-- a delivery may have come before the end. Publications from before the first round have numbers below 1: no call says
+-- who asked for them.
+select run_id, max(round) as round, subscriber as node_id, source, source_seq,
+  concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
+from delivery
+group by run_id, subscriber, source, source_seq
+having count(1) > 1
+union all
+select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
+  concat('delivered in round ', d.round, ' to a node without a matching subscription in that round') as detail
+from delivery d
+left join (
+  select m.run_id, m.source, m.source_seq, s.subscriber, s.issued_round,
+    coalesce(s.ended_round, 9223372036854775807) as last_round
+  from matching m
+  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+) wanted on wanted.run_id = d.run_id and wanted.source = d.source and wanted.source_seq = d.source_seq
+  and wanted.subscriber = d.subscriber and d.round between wanted.issued_round and wanted.last_round
+where wanted.subscriber is null and d.source_seq > 0

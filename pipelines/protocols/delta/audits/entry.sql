@@ -1,0 +1,6 @@
+-- SUBS_SET_N of the nodes that are judged; n_entries: of the node and subscription.
+select e.run_id, e.node_id, e.subscription_id, j.delta, e.origin, e.distance as entry_distance,
+  e.first_hop as entry_hop, e.responsible as entry_responsible,
+  count(1) over (partition by e.run_id, e.node_id, e.subscription_id) as n_entries
+from state_routing_entry e
+join judged j on j.run_id = e.run_id and j.node_id = e.node_id

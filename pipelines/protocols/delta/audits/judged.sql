@@ -1,0 +1,7 @@
+-- The members that are OPERATIONAL at the end of a quiescent run: the others have no state, or not all of it yet.
+select m.run_id, m.node_id, m.delta
+from member m
+left join in_flight_run f on f.run_id = m.run_id
+left join (select distinct run_id, node_id from node_recovery where end_round is null) a
+  on a.run_id = m.run_id and a.node_id = m.node_id
+where f.run_id is null and a.run_id is null

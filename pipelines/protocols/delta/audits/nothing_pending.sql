@@ -1,0 +1,46 @@
+-- At a quiescent end nobody waits for what only a message can bring:
+-- * no ProcessingList holds a message: each was confirmed by all its recipients (Alg. 1, line 30);
+-- * no node recovers, and no synchronisation is open (Alg. 5, line 8); but for those that join at a node that is down
+--   for good, or has not joined itself;
+-- * no peer still has to answer a request (Alg. 4);
+-- * no call waits at a member that is OPERATIONAL, and nobody waits there to join.
+with unconfirmed as (
+  select run_id, round, node_id, source, source_seq, kind,
+    count_if(not coalesce(is_confirmed, false)) as n_recipients
+  from state_processing
+  group by run_id, round, node_id, source, source_seq, kind
+), waiting as (
+  select run_id, node_id, peer, 'still waits for routing information from ' as what from state_synch
+  where not is_answered
+  union all
+  select run_id, node_id, peer, 'still owes routing information to ' as what from state_syn_request
+  union all
+  select run_id, node_id, peer, 'still waits for an answer from ' as what from state_peer where status = 'WAITING'
+  union all
+  select c.run_id, c.node_id, cast(null as bigint) as peer, concat('still holds back a call: ', c.kind) as what
+  from state_call c
+  join judged j on j.run_id = c.run_id and j.node_id = c.node_id
+  union all
+  select q.run_id, q.node_id, q.joiner as peer, 'still has to answer the join of ' as what
+  from state_join_request q
+  join judged j on j.run_id = q.run_id and j.node_id = q.node_id
+), pending as (
+  select run_id, round, node_id, source, source_seq,
+    concat(kind, ' of round ', round, ' still waits for ', n_recipients, ' recipients') as detail
+  from unconfirmed
+  union all
+  select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) as source,
+    cast(null as bigint) as source_seq, concat(w.what, coalesce(n.name, '')) as detail
+  from waiting w
+  left join node n on n.run_id = w.run_id and n.node_id = w.peer
+  union all
+  select r.run_id, r.recovery_round as round, r.node_id, cast(null as bigint) as source,
+    cast(null as bigint) as source_seq, 'came back and is not OPERATIONAL yet' as detail
+  from node_recovery r
+  left join unreachable u on u.run_id = r.run_id and u.node_id = r.node_id
+  where r.recovery_round is not null and r.end_round is null and u.run_id is null
+)
+select p.run_id, p.round, p.node_id, p.source, p.source_seq, p.detail
+from pending p
+left join in_flight_run f on f.run_id = p.run_id
+where f.run_id is null

@@ -1,0 +1,13 @@
+-- Lemma 4: Eq. (1) and both levels hold at nodes that recovered; round is when they were OPERATIONAL again, the last
+-- time.
+select w.run_id, r.round, w.node_id, w.source, w.source_seq,
+  concat('recovered in round ', r.round, ': ', w.detail) as detail
+from (
+  select * from broken_view union all select * from broken_level_1 union all select * from broken_level_2
+) w
+join (
+  select run_id, node_id, max(operational_round) as round
+  from node_recovery
+  where recovering_rounds is not null
+  group by run_id, node_id
+) r on r.run_id = w.run_id and r.node_id = w.node_id

@@ -1,0 +1,28 @@
+-- For how many rounds after the last crash or recovery may a node count as recovering?
+-- One row per run. 2(δ+1)(D + 2W + P) + 2T rounds: W is the most that δ+1 hops take; D the detection delay, at least W;
+-- P the rounds that all routing information waits at low priority; T the latency of all links together. Without further
+-- faults a recovering node asks past at most δ nodes that are down, at a detection delay each, waits for at most δ
+-- others that recover themselves, at a question and an answer each, and has its REJOIN confirmed past the same nodes; a
+-- confirmation comes back over at most the whole tree.
+-- :delta δ
+-- :grace_rounds the rounds
+with scale as (
+  select run_id, max(latency_rounds) as most, div(sum(latency_rounds), 2) as whole, div(count(1), 2) as n_links
+  from link
+  group by run_id
+), entry as (
+  select run_id, count(1) as n_entries from subscription group by run_id
+), setting as (
+  select run_id, cast(get_json_object(parameters, "$['protocol.delta']") as bigint) as delta,
+    cast(get_json_object(parameters, "$['protocol.detection_rounds']") as bigint) as detection_rounds,
+    cast(get_json_object(parameters, "$['protocol.par_rows']") as bigint) as par_rows
+  from run
+)
+select s.run_id, s.delta,
+  2 * (s.delta + 1) * (
+    greatest(s.detection_rounds, (s.delta + 1) * c.most) + 2 * (s.delta + 1) * c.most
+    + div(c.n_links + coalesce(e.n_entries, 0), s.par_rows)
+  ) + 2 * c.whole as grace_rounds
+from setting s
+join scale c on c.run_id = s.run_id
+left join entry e on e.run_id = s.run_id

@@ -1,0 +1,8 @@
+-- No cache holds more events than setting buffer.
+select c.run_id, cast(null as bigint) as round, c.node_id, cast(null as bigint) as source,
+  cast(null as bigint) as source_seq,
+  concat('the cache holds ', c.n_events, ' events, buffer is ', cast(get_json_object(r.parameters,
+    "$['protocol.buffer']") as bigint)) as detail
+from (select run_id, node_id, count(1) as n_events from state_cache group by run_id, node_id) c
+join run r on r.run_id = c.run_id
+where c.n_events > cast(get_json_object(r.parameters, "$['protocol.buffer']") as bigint)

@@ -1,0 +1,22 @@
+-- With eviction foreign_first no own event is discarded while there is a foreign one (section 5). An event is a
+-- dispatcher's own when it published or delivered it; a crash empties caches.
+with own as (
+  select run_id, subscriber as node_id, source, source_seq from delivery
+  union
+  select run_id, node_id, node_id as source, source_seq from state_tag
+), mixed as (
+  select distinct c.run_id, c.node_id
+  from state_cache c
+  join run r on r.run_id = c.run_id
+  where not c.is_own and cast(get_json_object(r.parameters, "$['protocol.eviction']") as string) = 'foreign_first'
+), crashed as (
+  select distinct run_id, node_id from fault_event where kind = 'crash'
+)
+select o.run_id, cast(null as bigint) as round, o.node_id, o.source, o.source_seq,
+  'discarded, although the cache holds an event that the dispatcher neither published nor subscribed to' as detail
+from own o
+join mixed m on m.run_id = o.run_id and m.node_id = o.node_id
+left join crashed x on x.run_id = o.run_id and x.node_id = o.node_id
+left join state_cache c on c.run_id = o.run_id and c.node_id = o.node_id
+  and c.source = o.source and c.source_seq = o.source_seq
+where c.run_id is null and x.run_id is null

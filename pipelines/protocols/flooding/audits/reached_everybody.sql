@@ -1,0 +1,11 @@
+-- In a run that has settled each publication has come to every node that did not crash.
+select p.run_id, p.issued_round as round, n.node_id, p.source, p.source_seq, 'never came to this node' as detail
+from publication p
+join run r on r.run_id = p.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) is null
+join node n on n.run_id = p.run_id
+left join (select distinct run_id, node_id from fault_event where kind = 'crash') c
+  on c.run_id = p.run_id and c.node_id = n.node_id
+left join state_seen s on s.run_id = p.run_id and s.node_id = n.node_id
+  and s.source = p.source and s.source_seq = p.source_seq
+left join busy_run b on b.run_id = p.run_id
+where s.source is null and c.run_id is null and b.run_id is null

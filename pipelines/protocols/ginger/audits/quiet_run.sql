@@ -1,0 +1,5 @@
+-- The runs that ended with nothing in flight but maintenance.
+select r.run_id
+from run r
+left join in_flight_run f on f.run_id = r.run_id
+where f.run_id is null

@@ -1,0 +1,21 @@
+-- Total-order messages on a key item come in one order, and whatever shares it is on one side of each of them (3.2).
+-- The rows: a message on different sides of a total-order message at different clients. All is in one order, with its
+-- barrier, if every message comes after equally many total-order messages everywhere: for these that number is their
+-- position.
+with ranked as (
+  select *, count_if(guarantee = 'total') over (
+    partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding
+  ) as n_before
+  from key_item
+), compared as (
+  select run_id, topic, key_item, source, source_seq, min(struct(n_before, node_id)) as least,
+    max(struct(n_before, node_id)) as most
+  from ranked
+  group by run_id, topic, key_item, source, source_seq
+)
+select c.run_id, cast(null as bigint) as round, c.most.node_id as node_id, c.source, c.source_seq,
+  concat('key item ', c.key_item, ' of topic ', c.topic, ': delivered after ', c.most.n_before,
+    ' total-order messages, at ', n.name, ' after ', c.least.n_before) as detail
+from compared c
+join node n on n.run_id = c.run_id and n.node_id = c.least.node_id
+where c.least.n_before < c.most.n_before

@@ -1,0 +1,21 @@
+-- A node gossips about a publication in at most history_gossip heartbeats. A node that has crashed may have had the
+-- publication, and its cache, twice.
+with told as (
+  select distinct run_id, src, dst, sent_round, explode(from_json(get_json_object(body, '$.ids'),
+    'array<struct<source:bigint,source_seq:bigint>>')) as id from sent_message where kind = 'IHAVE'
+), counted as (
+  select run_id, src, id.source as source, id.source_seq as source_seq, max(sent_round) as round,
+    count(distinct sent_round) as n_heartbeats
+  from told
+  group by run_id, src, id.source, id.source_seq
+), crashed as (
+  select distinct run_id, node_id from fault_event where kind = 'crash'
+)
+select c.run_id, c.round, c.src as node_id, c.source, c.source_seq,
+  concat('gossiped about in ', c.n_heartbeats, ' heartbeats, history_gossip is ', cast(get_json_object(r.parameters,
+    "$['protocol.history_gossip']") as bigint)) as detail
+from counted c
+join run r on r.run_id = c.run_id
+left join crashed x on x.run_id = c.run_id and x.node_id = c.src
+where c.n_heartbeats > cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint)
+  and x.run_id is null

@@ -1,0 +1,20 @@
+-- After a heartbeat no mesh has more than D_hi neighbours. The rows: a mesh above D_hi that no GRAFT has enlarged since
+-- the last heartbeat.
+with last as (
+  select run_id, max(coalesce(due_round, sent_round)) as round from sent_message group by run_id
+), grown as (
+  select m.run_id, m.dst as node_id, max(m.due_round) as round
+  from sent_message m
+  where m.kind = 'GRAFT' and m.fate = 'delivered'
+  group by m.run_id, m.dst
+)
+select t.run_id, cast(null as bigint) as round, t.node_id, cast(null as bigint) as source, cast(null as bigint)
+  as source_seq,
+  concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ',
+    cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint)) as detail
+from state_topic t
+join run r on r.run_id = t.run_id
+join last l on l.run_id = t.run_id
+left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
+where size(t.mesh) > cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint) and coalesce(g.round,
+  -1) + cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) <= l.round

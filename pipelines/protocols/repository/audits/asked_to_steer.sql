@@ -1,0 +1,31 @@
+-- A repository is active for a client once the client asks it, by the number of that designation (4.1, rule P13). The
+-- rows: what only a steering repository sends, before the client's own request has come: gossip and orders name it,
+-- too.
+with said as (
+  select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
+    cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as to,
+    cast(get_json_object(body, '$.designation') as bigint) as designation,
+    cast(get_json_object(body, '$.steering') as bigint) as steering
+  from sent_message
+  where kind in ('P2R-Recovery', 'S2R-Recovery', 'R2P-NAK', 'R2S-Sync', 'R2S-Rectify')
+), asked as (
+  select run_id, topic, left(kind, 1) as role, origin as client, designation, steering as repository,
+    min(due_round) as round
+  from said
+  where kind in ('P2R-Recovery', 'S2R-Recovery') and dst = steering and fate = 'delivered'
+  group by run_id, topic, left(kind, 1), origin, designation, steering
+), steered as (
+  select run_id, topic, substring(kind, 3, 1) as role, to as client, designation, origin as repository,
+    min(sent_round) as round
+  from said
+  where kind in ('R2P-NAK', 'R2S-Sync', 'R2S-Rectify') and src = origin
+  group by run_id, topic, substring(kind, 3, 1), to, designation, origin
+)
+select s.run_id, s.round, s.repository as node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('steers ', n.name, ' by designation ', s.designation, ', and ',
+    coalesce(concat('is asked in round ', a.round), 'is never asked')) as detail
+from steered s
+join node n on n.run_id = s.run_id and n.node_id = s.client
+left join asked a on a.run_id = s.run_id and a.topic = s.topic and a.role = s.role and a.client = s.client
+  and a.designation = s.designation and a.repository = s.repository
+where a.round is null or a.round > s.round

@@ -1,0 +1,75 @@
+-- Long after the last thing from outside nobody waits for a message, an answer or a disk (rule P23). A publisher keeps
+-- copies that a dead member had no time to store, and a member may lack what only dead ones have.
+with published as (
+  select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
+    publication.issued_round as issued_round, false as is_copy, 'queued at its publisher' as detail
+  from state_queued
+  union all
+  select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
+    publication.issued_round as issued_round, is_acknowledged as is_copy,
+    case when is_acknowledged then 'its publisher keeps a copy: it does not know that all members have it'
+      else 'not acknowledged to its publisher' end as detail
+  from state_unstable
+), away as (
+  select run_id, node_id from node_recovery where recovery_round is null
+  union
+  select run_id, node_id from control_call where kind = 'leave'
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
+), dead as (
+  select l.run_id, l.topic, min(n.crash_round) as gone_round
+  from state_log l
+  join node_recovery n on n.run_id = l.run_id and n.node_id = l.node_id and n.recovery_round is null
+  left join control_call c on c.run_id = l.run_id and c.kind = 'remove' and c.peer = l.node_id
+  where c.peer is null
+  group by l.run_id, l.topic
+), had as (
+  select distinct h.run_id, h.topic, h.source, h.incarnation, h.n
+  from stored_message h
+  left join away b on b.run_id = h.run_id and b.node_id = h.node_id
+  where b.node_id is null
+), waiting as (
+  select p.run_id, p.node_id, p.topic, p.source, p.source_seq, p.detail
+  from published p
+  join settled_run s on s.run_id = p.run_id
+  left join dead d on d.run_id = p.run_id and d.topic = p.topic and p.is_copy
+    and d.gone_round < p.issued_round + s.needed_rounds
+  left join topic_owner o on o.run_id = p.run_id and o.topic = p.topic
+  left join authorisation a on a.run_id = p.run_id and a.topic = p.topic and a.node_id = p.node_id
+    and a.role = 'publisher' and a.end_round is null
+  where d.run_id is null and (o.topic is null or a.node_id is not null)
+  union all
+  select run_id, node_id, topic, source, source_seq, concat('expected as number ', seq, ', and not delivered') as detail
+  from state_expected
+  union all
+  select run_id, node_id, topic, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+    concat('number ', seq, ' is acknowledged, and not synced') as detail
+  from state_unsynced
+  union all
+  select run_id, node_id, topic, publisher as source, source_seq,
+    concat('number ', seq, ' is reserved for number ', n, ' of its publisher') as detail
+  from state_slot
+  where status = 'reserved'
+  union all
+  select k.run_id, k.node_id, k.topic, k.publisher as source, cast(null as bigint) as source_seq,
+    concat('number ', k.n, ' of its publisher is at other members, and not here') as detail
+  from state_lacking k
+  left join dead d on d.run_id = k.run_id and d.topic = k.topic
+  left join had h on h.run_id = k.run_id and h.topic = k.topic and h.source = k.publisher
+    and h.incarnation = k.incarnation and h.n = k.n
+  where d.run_id is null or h.run_id is not null
+  union all
+  select run_id, node_id, topic, publisher as source, cast(null as bigint) as source_seq,
+    concat('the recovery waits for number ', n, ' of its publisher') as detail
+  from state_missed
+  union all
+  select run_id, node_id, topic, publisher as source, cast(null as bigint) as source_seq,
+    concat('number ', n, ' of its publisher is on its way to the disk') as detail
+  from state_storing
+)
+select w.run_id, s.last_round as round, w.node_id, w.source, w.source_seq, w.detail
+from waiting w
+join settled_run s on s.run_id = w.run_id and s.is_settled
+join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_serving > 0
+left join away l on l.run_id = w.run_id and l.node_id = w.node_id
+where l.node_id is null

@@ -1,0 +1,9 @@
+-- A subscriber that is up in the end has every message that it asks for, unless nobody can have it (3.7, 3.8; rule
+-- P23). The rows: deliveries that are missing, with the round by which they had to happen; the last round where none is
+-- known.
+select o.run_id, coalesce(o.due_round, s.last_round) as round, o.subscriber as node_id, o.source, o.source_seq,
+  case when o.n_holders > 0 then concat('stored at ', o.n_holders, ' repositories, and never delivered')
+    else 'not stored, though its publisher did not crash' end as detail
+from owed_message o
+join settled_run s on s.run_id = o.run_id
+where o.delivery_round is null and o.excuse is null and s.is_settled
