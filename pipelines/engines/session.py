@@ -37,6 +37,7 @@ _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """What no tag of Spark Connect has."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
+_LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
@@ -81,6 +82,13 @@ class Session:
     def n_python_workers(self) -> int:
         """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
         return n_workers_of(self.engine)
+
+    @property
+    def has_other_machines(self) -> bool:
+        """Whether executors may run where this package is not installed."""
+        if not self.is_classic:
+            return self.engine == "connect"
+        return _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "") is None
 
     @contextmanager
     def tagged(self, tag: str, description: str) -> Iterator[None]:
@@ -160,7 +168,7 @@ def open_session(
     *,
     is_small: bool = False,
 ) -> Session:
-    """Starts an engine, or takes the one that is there.
+    """Starts an engine, or takes the running one.
 
     Args:
         engine: ``auto`` chooses as `engines.names.chosen_engine`; ``spark`` takes the classic session of a notebook or
@@ -265,11 +273,11 @@ def _has_room(place: Path) -> bool:
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs jobs at the same time; returns their answers in the order of the jobs.
 
-    If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.
+    If one fails, or the program is interrupted, running jobs end and waiting ones are dropped.
 
     Args:
-        jobs: What to do.
-        n_threads: How many go at the same time.
+        jobs: Functions without arguments.
+        n_threads: The number of threads.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

@@ -18,7 +18,7 @@ from pipelines.cli import main
 
 
 def run() -> None:
-    """Runs the scenario that the arguments name, whatever engine it names, and exits with the program's code."""
+    """Runs the scenario of the arguments on engine spark, and exits with the program's code."""
     sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
     try:
         main()
