@@ -17,15 +17,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from zipfile import ZipFile
 
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from pyspark.sql import SparkSession
 
+import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
@@ -50,6 +53,9 @@ for _ in range(20):
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     time.sleep(0.1)
 """
+_OF_PROCESS = ExitStack()
+"""What lasts as long as this process."""
+atexit.register(_OF_PROCESS.close)
 _Answer = TypeVar("_Answer")
 
 
@@ -83,12 +89,11 @@ class Session:
         """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
         return n_workers_of(self.engine)
 
-    @property
-    def has_other_machines(self) -> bool:
-        """Whether executors may run where this package is not installed."""
-        if not self.is_classic:
-            return self.engine == "connect"
-        return _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "") is None
+    def ship_udfs(self) -> None:
+        """Sends package `udfs`, which executors import, to the executors of a cluster, later ones included."""
+        is_local = self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "")
+        if self.engine != "local" and not is_local:
+            self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
 
     @contextmanager
     def tagged(self, tag: str, description: str) -> Iterator[None]:
@@ -262,6 +267,16 @@ def open_scratch(closing: ExitStack) -> Path:
 
     closing.callback(remove)
     return folder
+
+
+@cache
+def _udfs_archive() -> Path:
+    """Returns an archive of package `udfs`; Spark takes a file name from one path only, as long as a driver lives."""
+    archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
+    with ZipFile(archive, "w") as zipped:
+        for path in sorted(package.rglob("*.py")):
+            zipped.write(path, path.relative_to(package.parent))
+    return archive
 
 
 def _has_room(place: Path) -> bool:

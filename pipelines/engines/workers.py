@@ -12,9 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
-from zipfile import ZipFile
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
@@ -23,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-import udfs
 from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 
 _SLICES_PER_CORE = 4
@@ -209,18 +206,3 @@ def mapped_on_executors(
     tasks = spark.createDataFrame(packs).coalesce(1).repartition(min(len(packs), n_cores))
     found = tasks.mapInArrow(packed(function), from_arrow_schema(PACKED)).toArrow()
     return pa.Table.from_batches(unpacked(found), schema)
-
-
-def ship_udfs(spark: SparkSession, scratch: Path) -> None:
-    """Sends package `udfs`, all that executors import, to the Python workers of a Spark Connect session.
-
-    Args:
-        spark: The session.
-        scratch: A folder for the archive.
-    """
-    package = Path(udfs.__file__).parent
-    archive = scratch / "udfs.zip"
-    with ZipFile(archive, "w") as zipped:
-        for path in sorted(package.rglob("*.py")):
-            zipped.write(path, path.relative_to(package.parent))
-    spark.addArtifacts(str(archive), pyfile=True)
