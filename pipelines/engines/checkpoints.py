@@ -42,7 +42,7 @@ class Part:
     Attributes:
         rows: The frame.
         schema: Its columns, of which the first is ``run_id``.
-        digest: SQL for a string: what the driver is told of each row, see `Cut.counts`.
+        digest: SQL for a string: what the driver is told of each row, see `CheckpointResult.counts`.
     """
 
     rows: DataFrame
@@ -51,7 +51,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cut:
+class CheckpointResult:
     """What a checkpoint returns.
 
     Attributes:
@@ -90,7 +90,7 @@ class Checkpoints(ABC):
         return self.keep(name, frame)
 
     @abstractmethod
-    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Computes frames in one job, and cuts off their plans.
 
         Args:
@@ -169,7 +169,7 @@ class SparkCheckpoints(Checkpoints):
         """Marks a frame: the first job that reads it keeps its rows."""
         return frame.localCheckpoint(eager=False)
 
-    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job, which counts rows and fetches some of them; the next job cuts off the plan.
 
         The rows are cached first: the planner knows the size of cached rows, and with the estimates of one checkpoint
@@ -188,7 +188,7 @@ class SparkCheckpoints(Checkpoints):
         rows = found.filter(pc.is_null(found["n_rows"]))
         tables = {name: _part_of(rows, name, parts[name].schema) for name in parts if name in fetched}
         kept = {name: _frame_of_part(cut, name, parts[name].schema) for name in parts if name not in fetched}
-        return Cut(kept, tables, counts)
+        return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
         """Frees the cached rows of the checkpoint before: the job of this one has cut them off."""
@@ -198,7 +198,7 @@ class SparkCheckpoints(Checkpoints):
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _SailFrame:
     """A frame of rows of this process.
 
     Attributes:
@@ -219,7 +219,7 @@ class SailCheckpoints(Checkpoints):
         """Keeps nothing yet."""
         super().__init__(session)
         self._number = itertools.count()
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _SailFrame] = {}
 
     def close(self) -> None:
         """Removes the files."""
@@ -233,7 +233,7 @@ class SailCheckpoints(Checkpoints):
         """Fetches the rows."""
         return self._frame(name, frame.toArrow(), is_kept=True)
 
-    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Fetches all rows with one query."""
         return _through_driver(parts, fetched, lambda name, rows: self._frame(name, rows, is_kept=True))
 
@@ -258,7 +258,7 @@ class SailCheckpoints(Checkpoints):
             pq.write_table(rows, file, compression="none", use_dictionary=False)
             frame = spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(file))
         if is_kept:
-            self._kept[id(frame)] = _Kept(frame, file, not len(rows))
+            self._kept[id(frame)] = _SailFrame(frame, file, not len(rows))
         return frame
 
 
@@ -292,7 +292,7 @@ def _tagged(parts: Mapping[str, Part]) -> DataFrame:
 
 def _through_driver(
     parts: Mapping[str, Part], fetched: Collection[str], frame: Callable[[str, pa.Table], DataFrame]
-) -> Cut:
+) -> CheckpointResult:
     """Fetches the rows of all frames with one query.
 
     Args:
@@ -304,7 +304,7 @@ def _through_driver(
     tables = {name: _part_of(found, name, part.schema) for name, part in parts.items()}
     counts = {name: _counts(found, name) for name in parts}
     kept = {name: frame(name, tables.pop(name)) for name in parts if name not in fetched}
-    return Cut(kept, tables, counts)
+    return CheckpointResult(kept, tables, counts)
 
 
 def _answered(whole: DataFrame, parts: Mapping[str, Part], fetched: Collection[str]) -> DataFrame:

@@ -63,10 +63,10 @@ def start_classic(
 
 
 def _start_context(conf: SparkConf) -> SparkContext:
-    """Starts the JVM with its output in a file: Spark, Ivy and the launcher print pages that are nobody's concern."""
+    """Starts the JVM with its output in a file: Spark, Ivy and the launcher print pages of messages."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
-            # A JVM that an earlier session of this process left behind is used again.
+            # The JVM of an earlier session of this process is used again.
             gateway = None if SparkContext._gateway else _launch(conf, {"stdout": log, "stderr": log})
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:

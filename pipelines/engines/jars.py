@@ -1,7 +1,7 @@
 """The jars of Delta Lake and GraphFrames: fetched once into the user's cache, then found without network.
 
 The wheels hold no jars. Spark can fetch them at each start, but prints pages and needs the network; so a child process
-does that once, and later starts read the list that it left.
+does that once, and later starts read the list that it wrote.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
         cache: Where they are kept; the user's cache folder if not given.
 
     Raises:
-        EngineError: They are not there and cannot be fetched.
+        EngineError: They are neither cached nor can be fetched.
     """
     cache = cache or _cache()
     index = cache / _index_name()
@@ -79,7 +79,7 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
         say: Told when they have to be fetched.
 
     Raises:
-        EngineError: They are not there and cannot be fetched.
+        EngineError: They are neither cached nor can be fetched.
     """
     if scheme not in _S3_SCHEMES:
         return []
@@ -94,11 +94,11 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
     Args:
         artifact: Its name.
         more: Coordinates of others that it needs.
-        excluded: Coordinates of what is left out, as Spark wants them.
+        excluded: Coordinates to exclude, comma-separated as in ``spark.jars.excludes``.
         fetching: Called when they have to be fetched.
 
     Raises:
-        EngineError: They are not there and cannot be fetched.
+        EngineError: They are neither cached nor can be fetched.
     """
     cache, coordinates = _cache(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
     index = cache / f"{artifact}{_HADOOP}.json"
@@ -149,7 +149,7 @@ def fetch_packages(packages: str, excluded: str, ivy: str) -> None:
 
     Args:
         packages: Their coordinates.
-        excluded: Coordinates of what is left out.
+        excluded: Coordinates to exclude.
         ivy: As in `fetch`.
     """
     _fetching(ivy, excluded).config("spark.jars.packages", packages).getOrCreate().stop()
@@ -211,7 +211,7 @@ def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
 
 
 def _run_child(name: str, *arguments: str) -> str | None:
-    """Calls a function that fetches, in a child process; returns what went wrong, in a line, or none."""
+    """Calls a function of this module in a child process; returns a line about its failure, or None."""
     command = [sys.executable, "-c", _CHILD.format(name=name), *arguments]
     try:
         child = subprocess.run(  # noqa: S603 - this interpreter

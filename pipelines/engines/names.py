@@ -93,7 +93,7 @@ def check_java() -> int:
     """Returns the major version of the Java that Spark will start.
 
     Raises:
-        EngineError: There is none, or one that Spark does not run on; the message says what was found.
+        EngineError: No Java was found, or one that Spark does not run on; the message says which.
     """
     wanted = f"Java {OLDEST} to {NEWEST}"
     program = _java_program()

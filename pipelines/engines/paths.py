@@ -1,4 +1,4 @@
-"""All paths of at most so many hops in trees: who lies within distance δ of whom, and along which way.
+"""All paths of at most δ hops in trees: the nodes within distance δ of each node, and the path to each.
 
 On classic Spark they are motifs of GraphFrames, elsewhere joins; both give the same rows.
 """
@@ -20,7 +20,7 @@ _RESULT = ("run_id", "node_id", "target", "distance", "path", "responsible")
 
 
 def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
-    """Finds the path from each node to each node at most so many hops away.
+    """Returns the path from each node to each node at most `max_hops` hops away.
 
     Args:
         session: The engine.
@@ -37,7 +37,7 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
 
 
 def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
-    """Finds the same paths by joining one more link to the paths found so far; works on every engine.
+    """Returns the rows of `delta_paths` by joining one more link to the paths of each length; for every engine.
 
     Args:
         link: As in `delta_paths`.

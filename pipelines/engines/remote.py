@@ -25,10 +25,10 @@ ANSWER_SECONDS = 10.0
 _FAREWELL_SECONDS = 3.0
 # The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
-# Answers come in batches of so many rows, whatever their size: 8,000 runs with their nodes have more than the 128 MiB
-# that a client takes by default.
+# A batch of an answer has a fixed number of rows: 8,000 runs with their nodes exceed the 128 MiB that a client takes by
+# default.
 _NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
-# Sail reads these when the server starts. Everything else was measured and changes nothing that can be told from noise.
+# Sail reads these when the server starts. Other settings were measured without an effect beyond noise.
 _ENVIRONMENT = {
     "RUST_LOG": "off",
     # An idle session loses its views and state after 15 minutes otherwise.

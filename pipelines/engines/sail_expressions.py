@@ -1,7 +1,7 @@
 """SQL expressions, parsed here instead of on the server.
 
-Sail 0.7 builds its parser anew for each text and never frees it: some 40 KB a column of ``selectExpr``, 1 GB after
-half a minute of small rounds, which no closing of the session gives back. The program's texts are few and come again,
+Sail 0.7 builds a parser for each expression and never frees it: some 40 KB a column of ``selectExpr``, 1 GB after
+half a minute of small rounds, which no closing of the session gives back. The program's expressions are few and repeat,
 so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (window frames,
 decimal numbers ...) stays text.
 """

@@ -17,15 +17,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from zipfile import ZipFile
 
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from pyspark.sql import SparkSession
 
+import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
@@ -37,6 +40,7 @@ _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """What no tag of Spark Connect has."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
+_LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
@@ -49,6 +53,9 @@ for _ in range(20):
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     time.sleep(0.1)
 """
+_OF_PROCESS = ExitStack()
+"""What lasts as long as this process."""
+atexit.register(_OF_PROCESS.close)
 _Answer = TypeVar("_Answer")
 
 
@@ -81,6 +88,12 @@ class Session:
     def n_python_workers(self) -> int:
         """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
         return n_workers_of(self.engine)
+
+    def ship_udfs(self) -> None:
+        """Sends package `udfs`, which executors import, to the executors of a cluster, later ones included."""
+        is_local = self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "")
+        if self.engine != "local" and not is_local:
+            self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
 
     @contextmanager
     def tagged(self, tag: str, description: str) -> Iterator[None]:
@@ -160,7 +173,7 @@ def open_session(
     *,
     is_small: bool = False,
 ) -> Session:
-    """Starts an engine, or takes the one that is there.
+    """Starts an engine, or takes the running one.
 
     Args:
         engine: ``auto`` chooses as `engines.names.chosen_engine`; ``spark`` takes the classic session of a notebook or
@@ -256,6 +269,16 @@ def open_scratch(closing: ExitStack) -> Path:
     return folder
 
 
+@cache
+def _udfs_archive() -> Path:
+    """Returns an archive of package `udfs`; Spark takes a file name from one path only, as long as a driver lives."""
+    archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
+    with ZipFile(archive, "w") as zipped:
+        for path in sorted(package.rglob("*.py")):
+            zipped.write(path, path.relative_to(package.parent))
+    return archive
+
+
 def _has_room(place: Path) -> bool:
     if not (place.is_dir() and os.access(place, os.W_OK)):
         return False
@@ -265,11 +288,11 @@ def _has_room(place: Path) -> bool:
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs jobs at the same time; returns their answers in the order of the jobs.
 
-    If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.
+    If one fails, or the program is interrupted, running jobs end and waiting ones are dropped.
 
     Args:
-        jobs: What to do.
-        n_threads: How many go at the same time.
+        jobs: Functions without arguments.
+        n_threads: The number of threads.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

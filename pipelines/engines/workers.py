@@ -12,9 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
-from zipfile import ZipFile
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
@@ -23,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-import udfs
 from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 
 _SLICES_PER_CORE = 4
@@ -34,14 +31,14 @@ _lock = Lock()
 
 @dataclass
 class _Pool:
-    """Processes; `is_stopped`: nobody wants their answers any more."""
+    """Processes; `is_stopped`: their results are not needed any more."""
 
     executor: ProcessPoolExecutor
     is_stopped: bool = False
 
 
 _pools: dict[int, _Pool] = {}
-"""By the number of processes: the same ones for all partitions and jobs, as each takes half a second to start."""
+"""By the number of processes: all partitions and jobs share them, as each takes half a second to start."""
 
 
 def _pool(n_workers: int) -> _Pool:
@@ -55,7 +52,7 @@ def _pool(n_workers: int) -> _Pool:
 
 
 def stop_workers() -> None:
-    """Ends all processes, whatever they are doing; functions that wait for them fail."""
+    """Kills all processes; functions that wait for them fail."""
     with _lock:
         pools = [*_pools.values()]
         _pools.clear()
@@ -74,11 +71,11 @@ def _forget(n_workers: int, gone: _Pool) -> None:
 
 @dataclass(frozen=True)
 class InWorkers:
-    """An Arrow function whose batches are worked on by other processes; rows have to be independent of each other.
+    """An Arrow function that processes of this machine apply to batches; rows have to be independent of each other.
 
     Attributes:
-        text: What makes the function, pickled.
-        n_workers: How many processes there are.
+        text: The function that returns it, pickled.
+        n_workers: The number of processes.
     """
 
     text: bytes
@@ -87,7 +84,7 @@ class InWorkers:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields what the function returns, in the order of the batches.
 
-        Each process has a part to work on, and one more waits, or has come back.
+        Each process works on a part; one more part waits, or has its result ready.
         """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
@@ -100,7 +97,7 @@ class InWorkers:
             yield from result()
 
     def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
-        """Has a process work on some rows; returns what waits for its answer, or works on them if it has died."""
+        """Submits rows to a process; returns the function of the result, which runs here if the process died."""
 
         def result() -> list[pa.RecordBatch]:
             try:
@@ -119,28 +116,28 @@ class InWorkers:
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns how many processes Python functions need to use all cores; Spark has its own."""
+    """Returns the number of processes for Python functions: one a core, none where Spark starts them."""
     return (os.cpu_count() or 1) if engine == "local" else 0
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
-    """Returns an Arrow function that has processes of their own work on its rows; they end when nobody needs them.
+    """Returns an Arrow function that processes apply; they end after five idle minutes.
 
     Args:
-        make: Makes a function of which each row that it returns depends on one row that it is given. What can be
-            imported is named in what the processes get, and costs them no more than that.
-        n_workers: Processes; with one or none the function works in this one.
+        make: Returns the function, of which each returned row depends on one given row. Importable parts are pickled by
+            name.
+        n_workers: The number of processes; below two the function runs in this one.
     """
     return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
 
 
 @contextmanager
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
-    """Has the processes of `in_workers` start while something else is made ready; if that fails, they end.
+    """Starts the processes of `in_workers` inside the block; if the block fails, they end.
 
     Args:
         make: As in `in_workers`.
-        n_workers: Processes; with one or none nothing starts.
+        n_workers: The number of processes; below two none starts.
     """
     if n_workers > 1:
         _prepared(make, n_workers)
@@ -153,11 +150,11 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
 
 
 def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
-    """Has processes start and import what a function needs; returns what makes it, pickled."""
+    """Starts processes and imports the modules of a function in them; returns `make`, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
-    with suppress(BrokenProcessPool):  # who needs them finds out
+    with suppress(BrokenProcessPool):  # their user gets the error
         executor = _pool(n_workers).executor
-        for _ in range(n_workers):  # they start meanwhile
+        for _ in range(n_workers):  # they start concurrently
             executor.submit(prepare, text)
     return text
 
@@ -170,11 +167,11 @@ def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
 
 
 def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:
-    """Returns the rows that an Arrow function makes of rows, called in this process.
+    """Returns the result of an Arrow function that this process calls.
 
     Args:
-        rows: The rows.
-        function: Takes and returns batches of rows, each row by itself; it may have processes of its own.
+        rows: Its input.
+        function: Maps batches of rows, each row by itself; it may submit them to processes.
         schema: The columns that it returns.
         n_cores: The cores that work on them.
 
@@ -190,14 +187,14 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
 def mapped_on_executors(
     spark: SparkSession, rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int
 ) -> pa.Table:  # fmt: skip
-    """Returns the rows that an Arrow function makes of rows, called by Spark's executors in one job.
+    """Returns the result of an Arrow function that Spark's executors call in one job.
 
-    A slice of rows is one binary value, as is each batch that comes back: Spark would convert each value of each row.
+    A slice of rows is one binary value, as is each batch of the result: Spark would convert each value of each row.
     Slices are dealt out in turn from one partition, so that tasks have equal numbers of them (within one).
 
     Args:
         spark: A session of Spark, classic or Connect.
-        rows: The rows.
+        rows: Its input.
         function: As in `mapped_here`.
         schema: The columns that it returns.
         n_cores: The cores of all executors.
@@ -209,18 +206,3 @@ def mapped_on_executors(
     tasks = spark.createDataFrame(packs).coalesce(1).repartition(min(len(packs), n_cores))
     found = tasks.mapInArrow(packed(function), from_arrow_schema(PACKED)).toArrow()
     return pa.Table.from_batches(unpacked(found), schema)
-
-
-def ship_udfs(spark: SparkSession, scratch: Path) -> None:
-    """Sends package `udfs`, all that executors import, to the Python workers of a Spark Connect session.
-
-    Args:
-        spark: The session.
-        scratch: A folder for the archive.
-    """
-    package = Path(udfs.__file__).parent
-    archive = scratch / "udfs.zip"
-    with ZipFile(archive, "w") as zipped:
-        for path in sorted(package.rglob("*.py")):
-            zipped.write(path, path.relative_to(package.parent))
-    spark.addArtifacts(str(archive), pyfile=True)

@@ -1,6 +1,6 @@
 """The runs of an experiment as tables: nodes, links, application calls, predicates, contents and faults.
 
-They are made on the driver from the scenario and hashes of the seed, so they are the same on every engine.
+The driver builds them from the scenario and hashes of the seed, so they are the same on every engine.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
 def parameters_json(run: RunConfig) -> str:
     """Returns the protocol's settings and a run's grid values as JSON, path to value, with sorted keys.
 
-    A grid value that is a whole protocol is there as its settings.
+    A grid value that is a whole protocol appears as its settings.
     """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     given = {path: value for path, value in run.parameters.items() if path != "protocol"}

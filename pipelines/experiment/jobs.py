@@ -17,9 +17,9 @@ from pipelines.scenario.expand import RunConfig
 
 COMMIT_EVERY = 20
 COMMIT_BLOCKS_EVERY = 200
-"""Rounds between commits where several rounds are one job: these are over in less time than a commit takes."""
+"""Rounds between commits where a job plays several rounds: they take less time than a commit."""
 COMMIT_MANY_EVERY = 500
-"""The same for many runs: to write all nodes, and to read them again, takes a third of the time of 200 rounds."""
+"""As COMMIT_BLOCKS_EVERY, for many runs: writing and reading all nodes takes a third of the time of 200 rounds."""
 MANY_RUNS = 16
 """With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
 MAX_ROWS = 2_000_000
@@ -83,11 +83,11 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields a line for each distinct text, with the names of its protocols where there are several texts.
+    """Yields a line for each distinct message, with its protocols where the messages differ.
 
     Args:
-        told: A text a protocol.
-        is_named: Whether a line names its protocols though there is one text only.
+        told: The message of each protocol.
+        is_named: Whether a single message names its protocols, too.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -167,7 +167,7 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 
 def is_small(inputs: Inputs) -> bool:
-    """Returns whether the runs have so few rows of state that an engine has more work with its plans than with them."""
+    """Returns whether the runs have few rows of state: planning a round then takes an engine longer than running it."""
     n_runs = inputs.n_runs
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 

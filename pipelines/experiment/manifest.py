@@ -1,8 +1,8 @@
-"""What a store is made from, in the file ``experiment.json`` beside its tables.
+"""The inputs of a store, in the file ``experiment.json`` beside its tables.
 
-It is written before anything else, in one step, so that a store can be resumed from its folder alone: the
-scenario as it was read, and what must be the same for the same rows. It is a file and no table because it must be there
-before the engine makes the first table, whatever instant the program is killed at.
+It has the scenario, the hashes of its files and the versions that determine the rows, so that a store can be resumed
+from its folder alone. It is a file, not a table: it is written in one step before the engine creates the first table,
+so a program that is killed at any time leaves it complete or not at all.
 """
 
 from __future__ import annotations

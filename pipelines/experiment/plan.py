@@ -52,7 +52,7 @@ _MAX_COMPARED = 4
 
 @dataclass(frozen=True)
 class Combination:
-    """What the runs of one combination of the grid are made of, by the example of the first seed.
+    """The sizes of the runs of one combination of the grid, measured on the first seed.
 
     Attributes:
         parameters: The grid's values by path.
@@ -63,7 +63,7 @@ class Combination:
         n_subscriptions: Subscriptions.
         n_unsubscriptions: Unsubscriptions up to the horizon.
         n_publications: Publications.
-        n_joins: Nodes that join while the run goes on.
+        n_joins: Nodes that join during the run.
         n_other_calls: Calls of other kinds.
         n_crashes: Crashes of nodes up to the horizon.
         n_faults: Faults of links and pauses of nodes that begin up to the horizon, one for each direction of a link.
@@ -383,7 +383,7 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
 
 
 def _draws_later(built: Mapped) -> bool:
-    """Returns whether faults of links draw while the run goes on."""
+    """Returns whether faults of links draw during the run."""
     faults = built.faults.link_fault.to_pylist() + built.faults.nth_fault.to_pylist()
     return any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in faults)
 

@@ -95,8 +95,8 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
     """Reads a scenario from a path, a name, a string or a dict.
 
     Args:
-        scenario: As in `prepare`; or the text of a scenario file, which has several lines; or what such a text says, as
-            a dict. Relative paths in the latter two are looked up from the working directory.
+        scenario: As in `prepare`; or the content of a scenario file, which has several lines; or the same as a dict.
+            Relative paths in the latter two are looked up from the working directory.
         overrides: Values set from outside, ``path=value``: one, or several.
 
     Raises:
@@ -122,7 +122,7 @@ def labelled(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         parameters: Those of several combinations of a grid, path to value.
 
     Returns:
-        The same; where the values of a path are objects, texts with the parts in which one differs from the others:
+        The parameters; an object becomes a string of the parts in which it differs from the others of its path:
         ``random_tree nodes 100``. A path that a combination lacks, it lacks here.
     """
     found: list[dict[str, Any]] = [dict(values) for values in parameters]
@@ -156,7 +156,7 @@ def _leaves(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
-    """Returns the leaves as a text: names and kinds first, then other texts, then all else with what it is called."""
+    """Returns the leaves as a string: names and kinds first, then other strings, then other values with their names."""
 
     def place(path: tuple[str, ...]) -> tuple[bool, bool]:
         return path[-1] not in _NAMING, not isinstance(leaves[path], str)

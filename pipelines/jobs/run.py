@@ -1,11 +1,10 @@
 """``roundtable run`` as a Spark job: the same arguments, on the session of the submitter.
 
-    python -m zipfile -c udfs.zip udfs
-    spark-submit --properties-file conf/spark/cluster.conf --py-files udfs.zip pipelines/jobs/run.py FILE --store DIR
+    spark-submit --properties-file conf/spark/cluster.conf pipelines/jobs/run.py FILE --store DIR
 
-The program has to be installed where the driver runs; executors need what `udfs` imports (numpy, pandas, pyarrow). The
-store's folder has to be one that driver and executors share; or it is an address in a bucket or in HDFS, or
-``catalog.schema``.
+The program has to be installed where the driver runs; it sends executors package `udfs`, for which they need numpy,
+pandas and pyarrow. The store's folder has to be one that driver and executors share; or it is an address in a bucket or
+in HDFS, or ``catalog.schema``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pipelines.cli import main
 
 
 def run() -> None:
-    """Runs the scenario that the arguments name, whatever engine it names, and exits with the program's code."""
+    """Runs the scenario of the arguments on engine spark, and exits with the program's code."""
     sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
     try:
         main()

@@ -189,7 +189,7 @@ class History:
             self._store.overwrite(self._names[name], rows)
 
     def read_state(self, name: str) -> DataFrame:
-        """Returns a state table as it was written last."""
+        """Returns the latest version of a state table."""
         stored = self._names[name]
         return self._store.read(stored, self._store.version(stored))
 

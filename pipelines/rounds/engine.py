@@ -34,7 +34,7 @@ from pipelines.contract.round import (
     RunTables,
     in_flight_schema,
 )
-from pipelines.engines.checkpoints import Checkpoints, Cut, Part
+from pipelines.engines.checkpoints import CheckpointResult, Checkpoints, Part
 from pipelines.engines.frames import union
 from pipelines.rounds import network
 from pipelines.rounds.calls import Calls
@@ -94,7 +94,7 @@ class Relations:
 
         Args:
             crashes: Who crashes, and who recovers.
-            stored: Returns a state table as it was written last.
+            stored: Returns the latest version of a state table.
 
         Returns:
             The relations as faults leave them, and the names of those that are still to be checkpointed for that.
@@ -122,8 +122,8 @@ class Relations:
         flags = ", ".join(f"case when {condition} then '{fact}' end" for fact, condition in state.facts.items())
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
-    def take(self, cut: Cut, *, is_stored: bool = False) -> None:
-        """Takes what a checkpoint returns: whole relations, and increments of those that have them.
+    def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
+        """Takes the result of a checkpoint: whole relations, and increments of those that have them.
 
         Args:
             cut: Frames that were given as `part`, and others.
@@ -179,16 +179,16 @@ def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Job:
-    """What the rounds of some runs read; it stays the same.
+    """The constant inputs of the rounds of some runs.
 
     Attributes:
         name: The name of the protocol.
         protocol: The protocol.
         checkpoints: Cuts off the plans of relations.
         calls: The application calls, by round.
-        history: Takes what the rounds leave behind.
+        history: Buffers history rows.
         crashes: The crash schedule.
-        run: What the runs are given.
+        run: Nodes, links, settings and subscriptions.
         latency: The latency of all links, where it is one.
         settings: The distinct settings objects of the runs.
     """
@@ -213,7 +213,7 @@ class RoundEngine(Rounds):
         self._relations = Relations(job.protocol, job.checkpoints)
         self._schema = in_flight_schema(job.protocol.payload)
         self._in_flight = job.checkpoints.empty(self._schema)
-        self._traffic = network.traffic({})
+        self._counts = network.in_flight_counts({})
         self.round = -1
         self.history = job.history
 
@@ -242,10 +242,10 @@ class RoundEngine(Rounds):
 
     def play(self, upcoming: int, last: int) -> int:
         """Plays a round; returns how many messages were due."""
-        job, step, before, traffic = self._job, upcoming - self.round, self._in_flight, self._traffic
+        job, step, before, counts = self._job, upcoming - self.round, self._in_flight, self._counts
         if job.crashes.has_crash(upcoming):
             job.history.write_through(self._relations.to_write_through())
-        is_all_due = traffic.last_wait <= step
+        is_all_due = counts.last_wait <= step
         # 1. faults, inbox
         due = before if is_all_due else network.due_messages(before, step)
         crashes = job.crashes.due(upcoming)
@@ -257,9 +257,9 @@ class RoundEngine(Rounds):
         waiting = [] if is_all_due else [network.waiting_messages(before, step, job.protocol.payload)]
         # 4. checkpoint
         parts = self._changed(result, waiting)
-        self._finish(f"round {upcoming}", upcoming, parts, due if traffic.n_messages else None, result)
+        self._finish(f"round {upcoming}", upcoming, parts, due if counts.n_messages else None, result)
         self.round = upcoming
-        return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
+        return counts.n_messages - (self._counts.n_messages - self._counts.n_new)
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
@@ -276,23 +276,23 @@ class RoundEngine(Rounds):
     @property
     def n_in_flight(self) -> int:
         """Messages in flight."""
-        return self._traffic.n_messages
+        return self._counts.n_messages
 
     def next_round(self) -> int | None:
         """Returns the next round in which anything happens; None: nothing happens any more."""
-        wait = self._traffic.next_wait
+        wait = self._counts.next_wait
         due = None if wait is None else self.round + wait
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
 
     def _round(self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame]) -> Round:
-        """Returns what the protocol may read."""
+        """Returns the inputs of the protocol's steps."""
         job = self._job
         calls = job.calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
-        kinds = {*self._traffic.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
-        inbox = network.handled_messages(due) if self._traffic.n_doomed else due
+        kinds = {*self._counts.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
+        inbox = network.handled_messages(due) if self._counts.n_doomed else due
         return Round(
             number=upcoming,
             due=Due(inbox, calls, frozenset(kinds)),
@@ -316,7 +316,7 @@ class RoundEngine(Rounds):
         return {**parts, _IN_FLIGHT: self._flight(flight)}
 
     def _flight(self, rows: DataFrame) -> Part:
-        return Part(rows, self._schema, network.traffic_digest(self._job.protocol.told_apart))
+        return Part(rows, self._schema, network.digest_of_message(self._job.protocol.told_apart))
 
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
@@ -332,11 +332,13 @@ class RoundEngine(Rounds):
         self._job.history.add(round_, {name: rows for name, rows in cut.tables.items() if len(rows)})
         self._job.checkpoints.end_round([self._in_flight, *self._relations.kept])
 
-    def _checkpoint(self, what: str, parts: Mapping[str, Part], fetched: Mapping[str, Part] | None = None) -> Cut:
+    def _checkpoint(
+        self, what: str, parts: Mapping[str, Part], fetched: Mapping[str, Part] | None = None
+    ) -> CheckpointResult:
         job = self._job
         with job.checkpoints.session.tagged(_TAG, f"{job.name}: {what}"):
             cut = job.checkpoints.checkpoint(parts, fetched or ())
-        self._in_flight, self._traffic = cut.frames[_IN_FLIGHT], network.traffic(cut.counts[_IN_FLIGHT])
+        self._in_flight, self._counts = cut.frames[_IN_FLIGHT], network.in_flight_counts(cut.counts[_IN_FLIGHT])
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:

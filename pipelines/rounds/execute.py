@@ -34,7 +34,7 @@ from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CallLog, History
 from pipelines.rounds.engine import Job, RoundEngine
-from pipelines.rounds.faults import Crashes, LinkFaults, Replacements, RunFaults, crash_events
+from pipelines.rounds.faults import Crashes, LinkFaultTimes, Replacements, RunFaults, crash_events
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
@@ -54,7 +54,7 @@ MOST_LOSSES = 4
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be run.
+    """Expanded runs with their inputs and options.
 
     Attributes:
         runs: The expanded runs; those of a protocol are neighbours.
@@ -101,15 +101,15 @@ def execute(
     experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
     start: Callable[[Batch], None] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Runs all rounds of all runs, a batch after the other; verdicts are the audits' business.
+    """Runs all rounds of all runs, a batch after the other; the audits compute verdicts.
 
-    It resumes after the last complete round of the store: what lies above that is taken back, and the tables end with
-    the rows of a run without an interruption. Without a complete round it starts from the beginning.
+    It resumes after the last complete round of the store: later rows are removed, and the tables end with the rows of
+    an uninterrupted run. Without a complete round it starts from the beginning.
 
     Args:
-        experiment: What is to be run; the same as before where the store holds rounds.
+        experiment: The runs; those of the store where it holds rounds.
         session: The engine.
-        store: Its folder is there; the runs in it are not finished.
+        store: Its folder exists; the runs in it are not finished.
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
@@ -167,7 +167,7 @@ def _run(
         _write_given(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
     if isinstance(protocol, ProgramForm):
-        faults = RunFaults(crashes, LinkFaults(inputs.link_fault, inputs.side), replacements)
+        faults = RunFaults(crashes, LinkFaultTimes(inputs.link_fault, inputs.side), replacements)
         rounds = blocks = Blocks(protocol, store.session, calls, faults, history, inputs, setting)
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
@@ -266,7 +266,7 @@ def execute_and_survive(
         open_store: Returns the store; what one knows of the versions of its tables ends with a failure.
         observe: As in `execute`.
         start: As in `execute`.
-        say: Told, in one line each, that executors were lost, and where it goes on.
+        say: Gets one line for each loss, with the round that it resumes after.
 
     Raises:
         EngineError: Executors were lost several times without a commit between.
@@ -297,7 +297,7 @@ def last_commit(store: Store) -> Commit | None:
 
 
 def done(last: Commit | None) -> str:
-    """Returns where a store stops, in words."""
+    """Returns the last committed round or run of a store, in words."""
     if last is None:
         return "from the beginning"
     ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"

@@ -93,7 +93,7 @@ class Crashes:
         return self._node.filter(pa.array((self._start > after) & (self._start <= last)))
 
     def due(self, round_: int) -> CrashesDue:
-        """Returns what happens in a round."""
+        """Returns the crashes and recoveries of a round."""
         if self.schedule is None:
             return CrashesDue(None, None, None, self.runs)
         crashed = recovered = down = None
@@ -114,7 +114,7 @@ class Crashes:
         """Returns the faults of a round as a protocol sees them.
 
         Args:
-            crashes: What the schedule says of it.
+            crashes: The crashes and recoveries of the round.
         """
         # After a crash nodes may send again what had arrived.
         return FaultsDue(
@@ -180,7 +180,7 @@ def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
     return whole.group_by(_COLUMNS[:3]).aggregate([("latency_rounds", "max")]).rename_columns(_COLUMNS)
 
 
-class LinkFaults:
+class LinkFaultTimes:
     """The link faults of all runs.
 
     Attributes:
@@ -226,7 +226,7 @@ class RunFaults:
     """
 
     crashes: Crashes
-    links: LinkFaults
+    links: LinkFaultTimes
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:

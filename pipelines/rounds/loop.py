@@ -1,4 +1,4 @@
-"""The loop over rounds: which jobs are made, when the history is committed, and what a failing job means."""
+"""The loop over rounds: the rounds of each job, the commits, and the handling of failed jobs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MAX_HELD_BYTES = 2 * 1024**3
 
 
 class Rounds(ABC):
-    """The runs of one protocol, and what plays their rounds.
+    """Plays the rounds of the runs of one protocol, in one of the two forms.
 
     Attributes:
-        round: The round that is over; -1: none is.
-        history: Takes what the rounds leave behind.
+        round: The last round that was played; -1: none was.
+        history: Buffers history rows.
     """
 
     round: int
@@ -49,25 +49,25 @@ class Rounds(ABC):
             PySparkException: The job failed; the rounds before it are as they were.
         """
 
-    def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - most play when they are asked to
-        """Begins to play, where that goes on while the history is committed; `play` asks for the same rounds next."""
+    def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
+        """Begins to play where that is possible during a commit; the next `play` has the same arguments."""
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered, and the state that changed."""
 
-    def discard(self) -> None:  # noqa: B027 - most have nothing under way
-        """Forgets what is under way for a job that has failed."""
+    def discard(self) -> None:  # noqa: B027 - optional
+        """Drops the state of a job that has failed."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to give back
-        """Ends what is under way when no more rounds are wanted."""
+    def close(self) -> None:  # noqa: B027 - optional
+        """Ends the running job; no round follows."""
 
 
 class Loop:
     """Plays the rounds of some runs to their end."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
-        """Starts after the rounds that are over.
+        """Starts after the last round that was played.
 
         Args:
             rounds: The runs.
@@ -76,17 +76,17 @@ class Loop:
         """
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
-        self._n_rounds = rounds.history.n_rounds  # what comes before the first round is one
+        self._n_rounds = rounds.history.n_rounds  # the start counts as a round
         self._n_buffered = 0
 
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
-        """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
+        """Runs until nothing can happen any more, or to the horizon; the last commit writes the remaining rows.
 
-        A commit comes early when many messages are buffered, or the relations that wait for it take much room.
+        A commit is early where many messages are buffered, or the buffered rows take much memory.
 
         Args:
             scheduled_round: The last round with a call or a fault, for the observer.
-            observe: Is told of each round, or of the last one of each job.
+            observe: Gets the progress after each job.
 
         Raises:
             NodeProgramError: A node program failed.
@@ -126,9 +126,9 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns how many rounds are to be played after a job of so many has failed in a node program: half of them.
+        """Returns half of the `n_rounds` of a job that has failed in a node program.
 
-        So all rounds before the one that fails are played.
+        Halving plays all rounds before the failing one.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.
@@ -141,6 +141,6 @@ class Loop:
         if n_rounds > 1:
             return n_rounds // 2
         if self._rounds.round >= 0:
-            with suppress(PySparkException):  # what cannot be committed either is played again when it is resumed
+            with suppress(PySparkException):  # rounds that cannot be committed are played again by resume
                 self._rounds.commit(is_final=False)
         raise failed from error

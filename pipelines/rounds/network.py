@@ -109,15 +109,15 @@ def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> 
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """What is in flight, over all runs.
+class InFlightCounts:
+    """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: For each kind in flight the rounds until the first that somebody will handle is due.
+        waits: By kind: the rounds until the first message that a node will handle is due.
         last_wait: Rounds until the last message is due; 0 with nothing in flight.
-        n_messages: How many there are.
-        n_doomed: How many of them nobody will handle.
-        n_new: How many of them were sent in the round just made.
+        n_messages: All messages.
+        n_doomed: Those that no node will handle.
+        n_new: Those that the last round sent.
     """
 
     waits: dict[str, int]
@@ -128,16 +128,16 @@ class Traffic:
 
     @property
     def next_wait(self) -> int | None:
-        """Rounds until something is due."""
+        """Rounds until the next message is due."""
         return min(self.waits.values(), default=None)
 
     def due_kinds(self, step: int) -> Iterable[str]:
-        """The kinds that are due after so many rounds."""
+        """Returns the kinds that are due after `step` rounds."""
         return (kind for kind, wait in self.waits.items() if wait == step)
 
 
-def traffic_digest(kinds: Sequence[str]) -> str:
-    """Returns SQL for what `traffic` reads of a message in flight.
+def digest_of_message(kinds: Sequence[str]) -> str:
+    """Returns SQL for the digest of a message in flight that `in_flight_counts` reads.
 
     Args:
         kinds: The kinds that rounds tell apart, or `contract.due.ANY_KIND`.
@@ -149,8 +149,8 @@ def traffic_digest(kinds: Sequence[str]) -> str:
     return f"concat_ws(',', {told})"
 
 
-def traffic(counts: Mapping[str, int]) -> Traffic:
-    """Returns the traffic in flight from the number of messages for each `traffic_digest`.
+def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
+    """Returns the counts from the number of messages for each `digest_of_message`.
 
     Raises:
         InternalError: A message was sent where no link is.
@@ -167,4 +167,4 @@ def traffic(counts: Mapping[str, int]) -> Traffic:
         else:
             n_doomed += count
         n_new += count if is_new == "true" else 0
-    return Traffic(waits, last_wait, sum(counts.values()), n_doomed, n_new)
+    return InFlightCounts(waits, last_wait, sum(counts.values()), n_doomed, n_new)

@@ -54,7 +54,7 @@ class ProgressForm(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProgressReading:
     """Progress at one moment.
 
     Attributes:
@@ -108,7 +108,7 @@ class Meter:
         """Starts the time again: what came before is no part of the rounds."""
         self._read_at = self.clock()
 
-    def add(self, progress: Progress) -> Reading | None:
+    def add(self, progress: Progress) -> ProgressReading | None:
         """Counts a round; returns a reading when one is due."""
         self._messages += progress.n_handled
         self._last = progress
@@ -117,11 +117,11 @@ class Meter:
         self._round = progress.round
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
-    def rest(self) -> Reading | None:
+    def rest(self) -> ProgressReading | None:
         """Returns a reading of the rounds that are in none yet."""
         return self._reading() if self._last is not None else None
 
-    def _reading(self) -> Reading | None:
+    def _reading(self) -> ProgressReading | None:
         last, now = self._last, self.clock()
         if last is None:
             return None
@@ -129,7 +129,7 @@ class Meter:
         pace = round((self._messages - self._messages_read) / seconds)
         self._read_at, self._messages_read, self._last = now, self._messages, None
         left = self._seconds_left(now, last.round, last.scheduled_round)
-        return Reading(last.round, last.n_in_flight, self._messages, pace, last.scheduled_round, left)
+        return ProgressReading(last.round, last.n_in_flight, self._messages, pace, last.scheduled_round, left)
 
     def _seconds_left(self, now: float, round_: int, scheduled: int) -> float | None:
         started, first = self._first or (now, round_)
@@ -145,7 +145,7 @@ class Reporter:
         """Takes note of a round."""
 
     def note(self, text: str) -> None:
-        """Says in one line what goes on before the rounds or after them."""
+        """Prints a line about work before or after the rounds."""
 
     def close(self) -> None:
         """Shows what was not shown yet."""
@@ -182,7 +182,7 @@ class LineReporter(Reporter):
         """Writes the last line."""
         self._show(self._meter.rest())
 
-    def _show(self, reading: Reading | None) -> None:
+    def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None:
             left = _left(reading)
             self._write(
@@ -197,7 +197,7 @@ class LineReporter(Reporter):
 class JsonReporter(LineReporter):
     """One JSON object a line, for programs."""
 
-    def _show(self, reading: Reading | None) -> None:
+    def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None:
             left = None if reading.seconds_left is None else round(reading.seconds_left, 1)
             event = {"event": "round", "horizon": self._meter.horizon, **asdict(reading), "seconds_left": left}
@@ -245,7 +245,7 @@ class BarReporter(Reporter):
     def _begin(self) -> None:
         self._bar.start()
 
-    def _show(self, reading: Reading | None) -> None:
+    def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None and self._task is not None:
             shares = f"{reading.in_flight:,} in flight", f"{reading.messages_per_s:,} messages/s", _left(reading)
             self._bar.update(
@@ -275,7 +275,7 @@ class NotebookReporter(BarReporter):
     def _begin(self) -> None:
         self._output = import_module("IPython.display").display(self._bar, display_id=True)
 
-    def _show(self, reading: Reading | None) -> None:
+    def _show(self, reading: ProgressReading | None) -> None:
         super()._show(reading)
         if reading is not None and self._output is not None:
             self._output.update(self._bar)
@@ -288,7 +288,7 @@ def is_notebook() -> bool:
 
 
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
-    """Returns what shows a run's progress: on stderr, but JSON lines on stdout, and in a notebook below the cell.
+    """Returns the reporter of a form: it writes to stderr, but JSON lines on stdout, and in a notebook below the cell.
 
     Args:
         form: How.
@@ -308,8 +308,8 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
             return Reporter()
 
 
-def _left(reading: Reading) -> str:
-    """Returns how long it takes to the last call or fault, or that there is none left."""
+def _left(reading: ProgressReading) -> str:
+    """Returns the time to the last call or fault in words, or that the runs drain."""
     if reading.is_draining:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"

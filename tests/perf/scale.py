@@ -1,13 +1,18 @@
-"""What more executors bring: a sweep of many runs and one large overlay on Spark clusters of one-core executors.
+"""What more executors bring: sweeps and one large overlay on Spark clusters of one-core executors.
 
-    python tests/perf/scale.py [--executors 1 --executors 2] [--runs 1000] [--brokers 20] [--overlay 20000] [--bank 400]
+    python tests/perf/scale.py [--what sweep] [--executors 1 --executors 2] [--runs 1000] [--nodes 20000] [--limit 600]
 
-The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine. The
-sweep is that of `rounds.py`, partitioned by run; the overlay is one run of protocol delta with δ = 1 on a random tree,
-five subscribers, partitioned by run and node; the bank is that of `nodes.py`, on 20 brokers for 300 rounds, several
-rounds a job; 0 leaves any of them out. Columns: seconds; messages, and how many a second; millions of rows that
-executors wrote for exchanges, and MiB; CPU seconds of the program, of the driver's JVM and of all executors; peak
-memory of the same in MiB. Each measurement is a process of its own.
+The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine; with
+``--executors 0`` engine `local` plays in processes of this machine, without a JVM. ``sweep``: runs of `delta` on trees
+of ``--brokers`` brokers as in `rounds.py`, as programs; ``bank``: runs of `ginger` as in `nodes.py`; ``overlay``: one
+run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, as dataflow, partitioned by run
+and node; ``program``: the same run as a program.
+
+Columns: seconds; the last round, with ``+`` where ``--limit`` seconds ended the measurement; messages, and how many a
+second; millions of rows that executors wrote for exchanges, and MiB; CPU seconds of the program, of the driver's JVM
+and of all executors, Python included; the executors' share of these; peak memory of the same in MiB. CPU seconds are
+those of the rounds: starting the engine and building the runs is not among them, and audits are not run. Each
+measurement is a process of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from rich.console import Console
 from rich.table import Table
 from rounds import START, experiment as sweep
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.jars import engine_jars
 from pipelines.engines.session import open_session
 from pipelines.engines.settings import shipped_settings
@@ -44,7 +50,11 @@ EXECUTOR_MB = 3072
 """Memory of an executor, and of the driver's JVM."""
 
 
-def overlay(n_nodes: int) -> Experiment:
+class LimitReachedError(Exception):
+    """The time of a measurement is over."""
+
+
+def overlay(n_nodes: int, form: AskedForm) -> Experiment:
     """One run: every subscription goes to every broker, and ten publications to some."""
     parts: dict[str, Any] = {
         "name": "overlay",
@@ -59,7 +69,7 @@ def overlay(n_nodes: int) -> Experiment:
         "time": {"rounds": 2000},
     }
     runs = run_configs([parts])
-    return Experiment(runs, build_inputs(runs, None), commit_every=50)
+    return Experiment(runs, build_inputs(runs, None), commit_every=50, form=form)
 
 
 def bank(n_runs: int) -> Experiment:
@@ -95,61 +105,83 @@ def exchanged(spark: SparkSession) -> tuple[int, int]:
     return sum(one.shuffleWriteRecords() for one in of), sum(one.shuffleWriteBytes() for one in of)
 
 
-def measured(n_executors: int, what: Experiment) -> dict[str, Any]:
+def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns CPU seconds and peak MiB of a process and of those that it started, by their role."""
+    cpu, peak = ({"program": 0.0, "driver": 0.0, "executors": 0.0} for _ in range(2))
+    for process in processes(root):
+        line = (process / "cmdline").read_bytes()
+        is_executor = any(name in line for name in (b"CoarseGrainedExecutorBackend", b"pyspark.daemon", b"loky"))
+        role = "executors" if is_executor else "driver" if b"java" in line else "program"
+        cpu[role] += cpu_of(process)
+        peak[role] = max(peak[role], peak_of(process) / 1024)
+    return cpu, peak
+
+
+def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]:
     """Makes one measurement in this process."""
-    spark, n_messages = cluster(n_executors), 0
+    spark, n_messages, round_ = cluster(n_executors) if n_executors else None, 0, -1
 
     def observe(progress: Progress) -> None:
-        nonlocal n_messages
-        n_messages += progress.n_handled
+        nonlocal n_messages, round_
+        n_messages, round_ = n_messages + progress.n_handled, progress.round
+        if time.perf_counter() > start + limit:
+            raise LimitReachedError
 
-    with tempfile.TemporaryDirectory() as folder, open_session(spark=spark) as session:
-        start = time.perf_counter()
-        execute(what, session, Store(Path(folder), session), observe)
+    session = open_session(spark=spark) if spark else open_session("local")
+    with tempfile.TemporaryDirectory() as folder, session:
+        before, _ = usage(os.getpid())
+        start, is_whole = time.perf_counter(), True
+        try:
+            execute(what, session, Store(Path(folder), session), observe)
+        except LimitReachedError:
+            is_whole = False
         seconds = time.perf_counter() - start
-    cpu, peak = {"program": 0.0, "driver": 0.0, "executors": 0.0}, {"program": 0.0, "driver": 0.0}
-    for process in processes(os.getpid()):
-        line = (process / "cmdline").read_bytes()
-        is_executor = b"CoarseGrainedExecutorBackend" in line or b"pyspark.daemon" in line
-        kind = "executors" if is_executor else "driver" if b"java" in line else "program"
-        cpu[kind] += cpu_of(process)
-        peak[kind] = max(peak.get(kind, 0.0), peak_of(process) / 1024)
-    n_rows, n_bytes = exchanged(spark)
-    spark.stop()
-    return {"seconds": seconds, "messages": n_messages, "rows": n_rows, "bytes": n_bytes, "cpu": cpu, "peak": peak}
+        after, peak = usage(os.getpid())
+        exchanges = exchanged(spark) if spark else (0, 0)
+    if spark:
+        spark.stop()
+    cpu = {role: after[role] - before[role] for role in after}
+    return {
+        "seconds": seconds, "round": round_, "is_whole": is_whole, "messages": n_messages, "rows": exchanges[0],
+        "bytes": exchanges[1], "cpu": cpu, "share": cpu["executors"] / sum(cpu.values()), "peak": peak,
+    }  # fmt: skip
 
 
 def made(what: str, given: argparse.Namespace) -> Experiment:
-    """Returns what is to be measured."""
+    """Returns the runs of a measurement."""
     if what == "sweep":
-        return sweep(given.runs, given.brokers, 1.0, START + 15)
-    return overlay(given.overlay) if what == "overlay" else bank(given.bank)
+        return sweep(given.runs, given.brokers, 1.0, START + given.rounds)
+    if what == "bank":
+        return bank(given.runs)
+    return overlay(given.nodes, "dataflow" if what == "overlay" else "program")
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", action="append", choices=["sweep", "bank", "overlay", "program"])
     parser.add_argument("--executors", type=int, action="append")
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--brokers", type=int, default=20)
-    parser.add_argument("--overlay", type=int, default=20_000)
-    parser.add_argument("--bank", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=15, help="rounds with publications of the sweep")
+    parser.add_argument("--nodes", type=int, default=20_000)
+    parser.add_argument("--limit", type=float, default=3600.0)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         what, n_executors = given.one
-        print(json.dumps(measured(int(n_executors), made(what, given))))
+        print(json.dumps(measured(int(n_executors), made(what, given), given.limit)))
         return
-    shown = {
-        "sweep": f"{given.runs:,} x {given.brokers}" if given.runs else None,
-        "overlay": f"1 x {given.overlay:,}" if given.overlay else None,
-        "bank": f"bank, {given.bank:,} x 20" if given.bank else None,
-    }
-    table = Table("what", "executors", "seconds", "messages", "msg/s", "M rows", "MiB", "CPU s", "peak MiB")
-    for what, name in shown.items():
-        for n_executors in (given.executors or [1, 2]) if name else []:
-            table.add_row(name, f"{n_executors}", *cells(what, n_executors))
-    Console(width=140).print(table)
+    names = {
+        "sweep": f"delta, {given.runs:,} x {given.brokers}", "bank": f"ginger, {given.runs:,} x 20",
+        "overlay": f"delta, 1 x {given.nodes:,}, dataflow", "program": f"delta, 1 x {given.nodes:,}, program",
+    }  # fmt: skip
+    columns = ("seconds", "round", "messages", "msg/s", "M rows", "MiB", "CPU s", "share", "peak MiB")
+    table = Table("what", "executors", *columns)
+    for what in given.what or ["sweep"]:
+        for n_executors in given.executors or [1, 2]:
+            table.add_row(names[what], f"{n_executors or 'local'}", *cells(what, n_executors))
+    Console(width=160).print(table)
 
 
 def cells(what: str, n_executors: int) -> list[str]:
@@ -161,8 +193,9 @@ def cells(what: str, n_executors: int) -> list[str]:
     cpu, peak = (" / ".join(f"{one:,.0f}" for one in found[name].values()) for name in ("cpu", "peak"))
     rate = found["messages"] / found["seconds"]
     return [
-        f"{found['seconds']:.1f}", f"{found['messages']:,}", f"{rate:,.0f}", f"{found['rows'] / 1e6:.1f}",
-        f"{found['bytes'] / 2**20:,.0f}", cpu, peak,
+        f"{found['seconds']:.1f}", f"{found['round']:,}{'' if found['is_whole'] else '+'}", f"{found['messages']:,}",
+        f"{rate:,.0f}", f"{found['rows'] / 1e6:.1f}", f"{found['bytes'] / 2**20:,.0f}", cpu, f"{found['share']:.2f}",
+        peak,
     ]  # fmt: skip
 
 

@@ -1,60 +1,282 @@
-"""``spark-submit`` on a cluster of two workers that Spark starts for a test, and the processes of its executors."""
+"""A Spark standalone cluster on loopback with the packaged wheel: a master, two workers, and the jobs that it runs."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
 
 import pyspark
 
 from pipelines.engines.jars import engine_jars
-from pipelines.engines.settings import read_settings
+from pipelines.engines.settings import read_settings, shipped_settings
 from support.jvm import JVM
 
 PROJECT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
+N_WORKERS = 2
+_WORKER_MB = 1024
+_START_SECONDS = 120
+_CLASSES = {"master": "org.apache.spark.deploy.master.Master", "worker": "org.apache.spark.deploy.worker.Worker"}
+_EVENT = re.compile(rb'{"Event":"SparkListener(Job|Task|ExecutorRemoved)')
+_DRIVER_OPTIONS = ("--driver-memory", "1g", "--conf", f"spark.executor.memory={_WORKER_MB}m")
 
 
-def submitted(folder: Path, *arguments: str) -> tuple[list[str], Mapping[str, str]]:
-    """Returns the command that runs ``roundtable run`` with these arguments as a job, and its environment."""
-    zipped = folder / "udfs.zip"
-    subprocess.run([sys.executable, "-m", "zipfile", "-c", str(zipped), "udfs"], cwd=PROJECT, check=True)
-    # The jars are there already: --jars instead of the settings' spark.jars.packages.
-    settings = read_settings(PROJECT / "conf" / "spark" / "cluster.conf")
-    assert settings.pop("spark.jars.packages").startswith("io.delta:delta-spark_")
-    (folder / "cluster.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    command = [
-        str(SPARK / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--driver-memory", "1g",
-        "--conf", "spark.executor.memory=1g", "--properties-file", str(folder / "cluster.conf"),
-        "--jars", ",".join(map(str, engine_jars(print))), "--py-files", str(zipped),
-        str(PROJECT / "pipelines" / "jobs" / "run.py"), *arguments,
-    ]  # fmt: skip
-    environment = {
-        **os.environ, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
+@dataclass(frozen=True)
+class Package:
+    """The wheel of this project as an environment without the checkout has it.
+
+    Attributes:
+        folder: Its files, unpacked as an installation does.
+    """
+
+    folder: Path
+
+    @classmethod
+    def build(cls, folder: Path) -> Package:
+        """Builds the wheel and unpacks it."""
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(PROJECT)]
+        subprocess.run(build, check=True, capture_output=True)
+        (wheel,) = folder.glob("*.whl")
+        with ZipFile(wheel) as zipped:
+            zipped.extractall(folder / "installed")
+        return cls(folder / "installed")
+
+
+@dataclass
+class Cluster:
+    """A running cluster of workers with one core each.
+
+    Attributes:
+        url: ``spark://host:port``.
+        package: The wheel that jobs run from.
+        folder: Logs and work folders.
+        workers: The processes of the workers.
+    """
+
+    url: str
+    package: Package
+    folder: Path
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def command(self, *options: str, confs: Mapping[str, str] | None = None) -> list[str]:
+        """Returns ``spark-submit`` on this cluster with the settings of ``conf/spark/cluster.conf``."""
+        # The jars are cached: --jars instead of the settings' spark.jars.packages.
+        settings = read_settings(self.package.folder / "pipelines" / "_data" / "conf" / "spark" / "cluster.conf")
+        assert settings.pop("spark.jars.packages").startswith("io.delta:delta-spark_")
+        file = self.folder / "cluster.conf"
+        file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+        given = [part for name, value in (confs or {}).items() for part in ("--conf", f"{name}={value}")]
+        return [
+            str(SPARK / "bin" / "spark-submit"), "--master", self.url, *_DRIVER_OPTIONS, "--properties-file", str(file),
+            "--jars", ",".join(map(str, engine_jars(print))), *given, *options,
+        ]  # fmt: skip
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of drivers: the package, not the checkout."""
+        return {**daemon_environment(), "PYTHONPATH": str(self.package.folder)}
+
+    def executors(self) -> list[int]:
+        """Returns the processes of the executors, ascending."""
+        return sorted(pid for worker in self.workers for pid in _children(worker.pid))
+
+    def kill_executor(self) -> None:
+        """Kills an executor, as the loss of a machine does."""
+        os.kill(self.executors()[0], signal.SIGKILL)
+
+
+def daemon_environment() -> dict[str, str]:
+    """Returns the environment of a process of Spark; the checkout and the mode of this process are not in it."""
+    left_out = ("SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH", "SPARK_REMOTE")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {
+        **kept, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_MEMORY": "256m",
     }  # fmt: skip
-    environment.pop("SPARK_CONNECT_MODE_ENABLED", None)  # the mode of this process
-    return command, environment
 
 
-def executors(job: int) -> Iterator[int]:
-    """Yields the executors that a job has started, by their processes."""
-    parents, found = {}, []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:  # it has ended meanwhile
-            continue
-    for executor in sorted(found):
-        process = executor
-        while process > 1 and process != job:
-            process = parents.get(process, 0)
-        if process == job:
-            yield executor
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Starts a master and two workers of one core each, which end with the block."""
+    with ExitStack() as closing:
+        port = free_port()
+        url = f"spark://127.0.0.1:{port}"
+        found = Cluster(url, Package.build(folder / "package"), folder)
+        master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        closing.enter_context(_daemon("master", folder / "master.log", *master))
+        worker = ["--host", "127.0.0.1", "--cores", "1", "--memory", f"{_WORKER_MB}m", "--webui-port", "0"]
+        for number in range(N_WORKERS):
+            work = folder / f"worker{number}"
+            daemon = _daemon("worker", folder / f"worker{number}.log", *worker, "--work-dir", str(work), url)
+            found.workers.append(closing.enter_context(daemon))
+        wait_for(lambda: _said(folder / "master.log").count("Registering worker") == N_WORKERS, "two workers")
+        yield found
+
+
+@contextmanager
+def connect_server(on: Cluster, log: Path, confs: Mapping[str, str]) -> Iterator[str]:
+    """Starts a Spark Connect server whose executors are those of a cluster; yields its address."""
+    port = free_port()
+    mine = {**shipped_settings(), **confs, "spark.connect.grpc.binding.port": str(port)}
+    options = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
+    with log.open("wb") as said:
+        server = subprocess.Popen(
+            on.command(*options, confs=mine), env=daemon_environment(), stdout=said, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_for(lambda: _is_open(port) or server.poll() is not None, "the server")
+        assert server.poll() is None, _said(log)[-3000:]
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@contextmanager
+def _daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [str(SPARK / "bin" / "spark-class"), _CLASSES[name], *arguments]
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, env=daemon_environment(), stdout=said, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    """Returns a port of the loopback interface that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_for(is_done: Any, what: str, seconds: float = _START_SECONDS) -> None:
+    """Waits until a condition holds, and fails with its name after some seconds."""
+    until = time.monotonic() + seconds
+    while not is_done():
+        assert time.monotonic() < until, f"no {what} after {seconds:g} s"
+        time.sleep(0.02)
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _said(log: Path) -> str:
+    return log.read_text("utf-8", errors="replace")
+
+
+def _children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of an event log.
+
+    Attributes:
+        description: Its description.
+        start: Its submission, ms.
+        end: Its completion, ms; None while it runs.
+        executors: The executor of each of its tasks.
+        task_ms: The run time of its tasks, summed up.
+        n_speculative: The number of its speculative tasks.
+    """
+
+    description: str
+    start: int
+    end: int | None
+    executors: list[str]
+    task_ms: int
+    n_speculative: int
+
+
+def event_log_confs(folder: Path) -> dict[str, str]:
+    """Returns the settings with which Spark writes an event log into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri(), "spark.eventLog.compress": "false"}
+
+
+class EventLog:
+    """The event log of an application, which may still be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[Path, int] = {}
+        self._events: dict[str, list[dict[str, Any]]] = {}
+
+    def _update(self) -> None:
+        """Reads the complete lines that were appended since the last call."""
+        for path in sorted(self._folder.rglob("events_*")):
+            with path.open("rb") as log:
+                log.seek(self._read.get(path, 0))
+                new = log.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            for line in whole.splitlines():
+                if _EVENT.match(line):
+                    event = json.loads(line)
+                    self._events.setdefault(event["Event"].removeprefix("SparkListener"), []).append(event)
+
+    def jobs(self, description: str = "") -> list[Job]:
+        """Returns the jobs whose description matches a regular expression, in their order."""
+        self._update()
+        ends = {event["Job ID"]: event["Completion Time"] for event in self._events.get("JobEnd", [])}
+        named = [
+            (event["Properties"].get("spark.job.description") or "", event)
+            for event in self._events.get("JobStart", [])
+        ]
+        started = {event["Job ID"]: event for name, event in named if re.match(description, name)}
+        stages = {stage: number for number, event in started.items() for stage in event["Stage IDs"]}
+        tasks: dict[int, list[dict[str, Any]]] = {number: [] for number in started}
+        for event in self._events.get("TaskEnd", []):
+            if event["Stage ID"] in stages:
+                tasks[stages[event["Stage ID"]]].append(event)
+        return [
+            Job(
+                event["Properties"].get("spark.job.description") or "",
+                event["Submission Time"],
+                ends.get(number),
+                [task["Task Info"]["Executor ID"] for task in tasks[number]],
+                sum((task.get("Task Metrics") or {}).get("Executor Run Time", 0) for task in tasks[number]),
+                sum(task["Task Info"]["Speculative"] for task in tasks[number]),
+            )
+            for number, event in started.items()
+        ]
+
+    def lost(self) -> list[int]:
+        """Returns when executors were removed, ms."""
+        self._update()
+        return [event["Timestamp"] for event in self._events.get("ExecutorRemoved", [])]
+
+
+def told(jobs: list[Job]) -> str:
+    """Returns the counts of jobs in a line."""
+    n_tasks, seconds = sum(len(job.executors) for job in jobs), sum(job.task_ms for job in jobs) / 1000
+    n_speculative = sum(job.n_speculative for job in jobs)
+    return (
+        f"{len(jobs)} jobs, {n_tasks} tasks ({n_speculative} speculative), {seconds:.1f} executor seconds, "
+        f"busy for {busy_share(jobs):.2f} of the time"
+    )
+
+
+def busy_share(jobs: list[Job]) -> float:
+    """Returns the share of the time between the start of the first job and the end of the last in which a job runs."""
+    ends = [job.end for job in jobs if job.end is not None]
+    busy = sum(job.end - job.start for job in jobs if job.end is not None)
+    return busy / (max(ends) - min(job.start for job in jobs))
