@@ -216,7 +216,8 @@ def leave(turn: Turn) -> None:
     """Sends the messages of the round."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
-    turn.outbox.sort()
+    if len(turn.outbox) > 1:
+        turn.outbox.sort()
     for one in turn.outbox:
         _send(turn, one)
 
