@@ -351,7 +351,7 @@ class Messages:
             are_whole: Whether ``hidden`` has the hidden fields; otherwise it is null, as the history does not show it.
         """
         heads = [self._head[type(one)](one) for one in messages]
-        source, source_seq = zip(*heads, strict=True) if heads else ((), ())
+        source, source_seq = map(list, zip(*heads, strict=True)) if heads else ([], [])
         try:
             body = [self._body[type(one)](one) for one in messages]
             hidden = [self._hidden[type(one)](one) if are_whole else None for one in messages]
