@@ -24,9 +24,9 @@ def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
     """Returns the first copies among those of a round, which come in their order (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
-    first, seen = list[Copy](), set[Key]()
+    first, seen, detector = list[Copy](), set[Key](), turn.node.detector
     for copy in copies:
-        key, known = copy.key, turn.node.detector.get(_identity(copy))
+        key, known = (copy.source, copy.source_seq), detector.get(_identity(copy))
         if key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
             first.append(copy)
         seen.add(key)
@@ -70,8 +70,8 @@ def _note(turn: Turn, source: int, number: int) -> None:
     known = turn.node.detector.get(source)
     if known is None:
         turn.node.detector[source] = Detected(source, number)
-    else:
-        known.last_seq = max(known.last_seq, number)
+    elif known.last_seq < number:
+        known.last_seq = number
 
 
 def _identity(copy: Copy) -> int:

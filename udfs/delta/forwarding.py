@@ -15,6 +15,7 @@ from udfs.delta.state import Delivered, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Copy, Finished, Key, Turn
 from udfs.delta.view import Changes, bury, change_entries, changes_of, closest, store_own, unmark
 
+_UNCHANGED: Changes = {}, {}
 _TURN = attrgetter("trigger", "source", "source_seq")
 
 
@@ -22,14 +23,14 @@ def forward(turn: Turn) -> None:
     """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
     node = turn.node
     if not turn.copies and not turn.guided:
-        change_entries(node.routing_entry, routing_changes(turn))
+        if turn.finished or turn.told:
+            change_entries(node.routing_entry, routing_changes(turn))
         return
     copies = list(_accepted(turn)) if node.is_recovering else turn.copies
     if len(copies) > 1:
         copies = sorted(copies, key=_TURN)
     first = detectors.first_copies(turn, copies)
-    firsts = {id(copy) for copy in first}
-    late = [copy for copy in copies if id(copy) not in firsts] if len(first) < len(copies) else []
+    late = _late(copies, first) if len(first) < len(copies) else []
     if late and node.is_synchronising:
         _take_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first)
@@ -43,6 +44,11 @@ def forward(turn: Turn) -> None:
         here += _compute_again(turn, m)
     if here:
         _deliver(turn, here)
+
+
+def _late(copies: Iterable[Copy], first: Iterable[Copy]) -> list[Copy]:
+    firsts = {id(copy) for copy in first}
+    return [copy for copy in copies if id(copy) not in firsts]
 
 
 def _accepted(turn: Turn) -> Iterable[Copy]:
@@ -138,8 +144,7 @@ def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
 
 def _compute_again(turn: Turn, m: Processing) -> list[Copy | Processing]:
     """Sends a publication that was accepted as Guided to the recipients that N knows of by now (rule R32)."""
-    nothing: Changes = {}, {}
-    matched = matching(turn, m, nothing, m.trigger)
+    matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
     _add_recipients(turn, m, away)
     return [m] if turn.id in matched else []
@@ -177,7 +182,7 @@ def _deliver(turn: Turn, here: list[Copy | Processing]) -> None:
 def confirm(turn: Turn) -> None:
     """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
     ended: dict[Key, int] = {}
-    for one in turn.inbox.get("CONF", ()):
+    for one in turn.inbox["CONF"]:
         key = one.message.source, one.message.source_seq
         m = turn.node.processing_list.get(key)
         if m is None:
@@ -202,7 +207,7 @@ def routing_changes(turn: Turn) -> Changes:
     """Lines 25 and 26: returns how SUBS_SET_N changes by all that is finished."""
     finished = [one for one in turn.finished if one.m.subscription_id is not None]
     if not finished and not turn.told:
-        return {}, {}
+        return _UNCHANGED
     bury(turn, finished)
     store_own(turn, finished)
     return changes_of(turn, finished)
@@ -222,20 +227,18 @@ def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
 
 def answer_senders(turn: Turn) -> None:
     """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
-    if not turn.finished:
-        return
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
     for one in turn.finished:
-        key = one.key
-        senders = {row.sender for row in answered if (row.source, row.source_seq) == key} if answered else set()
-        if one.sender is not None:
-            senders.add(one.sender)
-        for sender in sorted(senders):
-            turn.send(one.trigger, 3, "CONF", sender, Conf(*key, None))
-        if key[0] == turn.id and key[1] > 0:
-            turn.ctx.confirm(key[1])
+        m, trigger, sender = one
+        senders = {sender} if sender is not None else set()
+        if answered:
+            senders |= {row.sender for row in answered if (row.source, row.source_seq) == one.key}
+        for waiting_sender in sorted(senders) if answered else senders:
+            turn.send(trigger, 3, "CONF", waiting_sender, Conf(m.source, m.source_seq, None))
+        if m.source == turn.id and m.source_seq > 0:
+            turn.ctx.confirm(m.source_seq)
     for row in answered:
         del waiting[row.source, row.source_seq, row.sender]
     unmark(turn, turn.finished)

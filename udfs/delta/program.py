@@ -70,11 +70,14 @@ class Delta(State):
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
         bypass.take_in(turn)
         handle_faults(turn)
-        confirm(turn)
+        if "CONF" in turn.inbox:
+            confirm(turn)
         handle_joins(turn)
         forward(turn)
-        answer_senders(turn)
-        bypass.report(turn)
+        if turn.finished:
+            answer_senders(turn)
+        if turn.broken:
+            bypass.report(turn)
         leave(turn)
 
 

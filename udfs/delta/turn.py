@@ -130,6 +130,8 @@ class Leaving(NamedTuple):
 
 _leaving = tuple.__new__
 _LEAST = -(1 << 63)
+_SERVING_NONE = frozenset({"DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"})
+"""Messages that serve no call."""
 
 
 class Turn:
@@ -197,10 +199,12 @@ class Turn:
         for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
         """Sends a message at the end of the round; see `Leaving`."""
-        source, seq = getattr(body, "source", None), getattr(body, "source_seq", None)
-        self.outbox.append(_leaving(Leaving, (
+        outbox, source, seq = self.outbox, None, None
+        if kind not in _SERVING_NONE:
+            source, seq = body.source, body.source_seq
+        outbox.append(_leaving(Leaving, (
             trigger, rank, dst, _LEAST if source is None else source, _LEAST if seq is None else seq, kind,
-            len(self.outbox), body, for_incarnation, latency, delay,
+            len(outbox), body, for_incarnation, latency, delay,
         )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
@@ -216,7 +220,8 @@ def leave(turn: Turn) -> None:
     """Sends the messages of the round."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
-    turn.outbox.sort()
+    if len(turn.outbox) > 1:
+        turn.outbox.sort()
     for one in turn.outbox:
         _send(turn, one)
 
@@ -226,27 +231,26 @@ def _send(turn: Turn, one: Leaving) -> None:
 
     A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
     """
-    peer = turn.node.peer.get(one.dst)
-    latency = one.latency
-    if latency is None and peer is not None and peer.latency_rounds is not None:
-        latency = peer.latency_rounds + one.delay
-    incarnation = one.for_incarnation
-    if incarnation is None and peer is not None:
-        incarnation = peer.incarnation
-    if one.kind in MULTICAST:
+    _, _, dst, _, _, kind, _, body, incarnation, latency, delay = one
+    peer, guide = turn.node.peer.get(dst), None
+    if peer is not None:
+        if latency is None and peer.latency_rounds is not None:
+            latency = peer.latency_rounds + delay
+        if incarnation is None:
+            incarnation = peer.incarnation
+    if kind in MULTICAST:
         if peer is not None and peer.status in ("WAITING", "FAILED"):
             return
-        guide = None
         if peer is not None and peer.status == "RECOVERING":
-            guide = _guide(turn, one.body, one.dst)
+            guide = _guide(turn, body, dst)
             if guide is None:
                 return
-        body = _copy(turn, one.body, one.dst, guide, incarnation)
-    else:
-        if one.kind == "CONF" and latency is None and (turn.id, one.dst) not in turn.ctx.run.links:
-            return
-        body = one.body if incarnation is None else replace(one.body, for_incarnation=incarnation)
-    turn.ctx.send(one.dst, body, latency)
+        body = _copy(turn, body, dst, guide, incarnation)
+    elif kind == "CONF" and latency is None and (turn.id, dst) not in turn.ctx.run.links:
+        return
+    elif incarnation is not None:
+        body = replace(body, for_incarnation=incarnation)
+    turn.ctx.send(dst, body, latency)
 
 
 def _copy(
@@ -261,7 +265,8 @@ def _copy(
             origin_path = way if guide is not None else None
     return MULTICAST[m.kind](
         m.source, m.source_seq, None if m.hops is None else m.hops + 1, m.join_point, m.subscription_id, origin, guide,
-        m.issued_round, m.matches, origin_path, _visited(turn, m, dst), incarnation,
+        m.issued_round, m.matches, origin_path, None if m.msg_id is None else _visited(turn, m, dst, m.msg_id),
+        incarnation,
     )  # fmt: skip
 
 
@@ -276,13 +281,11 @@ def _way_to_origin(turn: Turn, m: Copy | Processing, dst: int) -> tuple[int, ...
     return (*paths[dst].path[:0:-1], *onward)[: turn.delta + 2]
 
 
-def _visited(turn: Turn, m: Copy | Processing, dst: int) -> tuple[Visit, ...] | None:
+def _visited(turn: Turn, m: Copy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
     """Returns m.visited with N's own pair and one for each node that is skipped, cut to the last δ+1 (section 5)."""
-    if m.msg_id is None:
-        return None
     path = turn.node.path.get(dst)
     skipped = 0 if path is None else max(path.distance - 1, 0)
-    whole = (*(m.visited or ()), Visit(turn.id, m.msg_id), *([_SKIPPED] * skipped))
+    whole = (*(m.visited or ()), Visit(turn.id, msg_id), *([_SKIPPED] * skipped))
     return whole[-(turn.delta + 1) :]
 
 

@@ -13,13 +13,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Internal, Watch
-from udfs.nodes.fields import shown_name, sql_of, written
+from udfs.nodes.fields import remembered, shown_name, sql_of, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import HEAD, hidden_of, record, spec_of
 from udfs.nodes.world import Node, ProgramError
@@ -304,6 +305,8 @@ def table_schema(one: Declared) -> pa.Schema:
 
 _BLOCK_BYTES = 1 << 20
 _Convert = Callable[[Any], Any] | None
+_Head = Callable[[Any], tuple[int | None, int | None]]
+_Text = Callable[[Any], str | None]
 _of_text = json.JSONDecoder().decode
 
 
@@ -331,33 +334,29 @@ class Messages:
 
     def __init__(self, plan: Plan) -> None:
         """Reads the classes of messages."""
-        names = {cls: list(spec_of(cls).types) for cls in plan.kinds.values()}
-        self._text = {
-            cls: None if set(of) <= {*HEAD, *hidden_of(cls)} else _text(cls, *HEAD, *hidden_of(cls))
-            for cls, of in names.items()
-        }
-        self._hidden = {
-            cls: _text(cls, *(name for name in of if name not in hidden_of(cls))) if hidden_of(cls) else None
-            for cls, of in names.items()
-        }
-        self._served = {cls: [name in of for name in HEAD] for cls, of in names.items()}
+        self._head, self._body, self._hidden = dict[type, _Head](), dict[type, _Text](), dict[type, _Text]()
+        for cls in plan.kinds.values():
+            types, hidden = spec_of(cls).types, hidden_of(cls)
+            body = {name: kind for name, kind in types.items() if name not in {*HEAD, *hidden}}
+            self._head[cls] = _head(*(name in types for name in HEAD))
+            self._body[cls] = remembered(body) if body else _nothing
+            self._hidden[cls] = written({name: types[name] for name in types if name in hidden}) if hidden else _nothing
         self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
 
-    def columns(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
-        """Returns messages as columns ``source``, ``source_seq``, ``body`` and ``hidden``."""
-        source, source_seq = list[int | None](), list[int | None]()
-        body, hidden = list[str | None](), list[str | None]()
-        for message in messages:
-            cls = type(message)
-            has_source, has_seq = self._served[cls]
-            source.append(message.source if has_source else None)
-            source_seq.append(message.source_seq if has_seq else None)
-            text, rest = self._text[cls], self._hidden[cls]
-            try:
-                body.append(None if text is None else text(message))
-                hidden.append(None if rest is None else rest(message))
-            except TypeError as error:
-                raise _unfit([message], error) from error
+    def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
+        """Returns messages as columns ``source``, ``source_seq``, ``body`` and ``hidden``.
+
+        Args:
+            messages: The messages.
+            are_whole: Whether ``hidden`` has the hidden fields; otherwise it is null, as the history does not show it.
+        """
+        heads = [self._head[type(one)](one) for one in messages]
+        source, source_seq = map(list, zip(*heads, strict=True)) if heads else ([], [])
+        try:
+            body = [self._body[type(one)](one) for one in messages]
+            hidden = [self._hidden[type(one)](one) if are_whole else None for one in messages]
+        except TypeError as error:
+            raise _unfit(messages, error) from error
         return {"source": source, "source_seq": source_seq, "body": body, "hidden": hidden}
 
     def message(
@@ -369,6 +368,17 @@ class Messages:
             given |= _of_text(hidden)
         given["source"], given["source_seq"] = source, source_seq
         return self._classes[kind](given)
+
+
+def _head(has_source: bool, has_seq: bool) -> _Head:
+    """Returns a function that reads the call that a message serves."""
+    if has_source and has_seq:
+        return attrgetter(*HEAD)
+    return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)
+
+
+def _nothing(_: object) -> None:
+    """Stands for the JSON document of a message that has no such fields."""
 
 
 @cache

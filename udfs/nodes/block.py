@@ -152,18 +152,22 @@ def _play_of(program: type[NodeProgram], runs: Callable[[Rows, pa.RecordBatch], 
 
 def _played(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
     """Plays the next runs until they have many messages, and returns their rows; None: no run is next."""
+    with rare_collections():  # what is played is garbage before thresholds fall, and no collection walks through it
+        return _played_rows(rows, given)
+
+
+def _played_rows(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
     runs, n_rows = list[Run](), 0
-    with rare_collections():
-        for one in given:
-            one.network.play(one.last, one.left)
-            runs.append(one)
-            n_rows += len(one.left.handled)
-            if n_rows > _BATCH_ROWS:
-                break
-        left = _left(rows, runs) if runs else None
-        for one in runs:
-            one.network.close()
-        return left
+    for one in given:
+        one.network.play(one.last, one.left)
+        runs.append(one)
+        n_rows += len(one.left.handled)
+        if n_rows > _BATCH_ROWS:
+            break
+    left = _left(rows, runs) if runs else None
+    for one in runs:
+        one.network.close()
+    return left
 
 
 def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
@@ -260,8 +264,8 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
         "last_played": pa.array([one.network.last_played for one in runs], _LONG),
         "counted": pa.array([None if one.faults is None else one.faults.counted for one in runs], COUNTED),
         **_node_lists(rows, [one.network for one in runs]),
-        "in_flight": _flight_lists(rows, [one.network.flights for one in runs]),
-        "handled": _flight_lists(rows, [one.left.handled for one in runs]),
+        "in_flight": _flight_lists(rows, [one.network.flights for one in runs], are_whole=True),
+        "handled": _flight_lists(rows, [one.left.handled for one in runs], are_whole=False),
     }
     flat: dict[str, list[list[Any]]] = {
         "delivery": [[(at, round_, *what) for at, round_, what in one.left.delivered] for one in runs],
@@ -276,10 +280,10 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]]) -> pa.Array:
+def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]], *, are_whole: bool) -> pa.Array:
     flat = [flight for flights in of_runs for flight in flights]
     *heads, messages = zip(*flat, strict=True) if flat else [()] * len(Flight._fields)
-    columns: dict[str, Sequence[Any]] = {**rows.messages.columns(messages)}
+    columns: dict[str, Sequence[Any]] = {**rows.messages.columns(messages, are_whole=are_whole)}
     columns |= dict(zip(Flight._fields[:-1], heads, strict=True))
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -43,12 +44,14 @@ class FieldType:
         encode: Turns a value into what JSON and Arrow take; None where it already is.
         decode: Turns it back; None where nothing is to do.
         writer: How it is written as JSON.
+        is_hashable: Whether its values can be keys.
     """
 
     arrow: pa.DataType
     encode: Convert | None
     decode: Convert | None
     writer: Writer
+    is_hashable: bool = False
 
     @property
     def sql(self) -> str:
@@ -76,12 +79,12 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         TypeError: The annotation is none of those that the module names.
     """
     if annotation in _PLAIN:
-        return FieldType(_PLAIN[annotation], None, None, plain(annotation))
+        return FieldType(_PLAIN[annotation], None, None, plain(annotation), is_hashable=True)
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
         convert = _unless_none(inner.encode), _unless_none(inner.decode)
-        return FieldType(inner.arrow, *convert, inner.writer.or_null())
+        return FieldType(inner.arrow, *convert, inner.writer.or_null(), inner.is_hashable)
     if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
         return _sequence(origin, field_type(given[0], where))
     if origin in (set, frozenset):
@@ -99,6 +102,18 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
 def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
     """Returns a function that writes some fields of a dataclass or NamedTuple as a JSON object."""
     return compiled({name: kind.writer for name, kind in types.items()})
+
+
+def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
+    """Returns a function as `written` does; it remembers JSON documents by their values, where these can be keys.
+
+    Most messages of a run differ in few fields: to find a document takes a tenth of the time that writing it takes.
+    """
+    if not types or not all(kind.is_hashable for kind in types.values()):
+        return written(types)
+    write = lru_cache(_REMEMBERED, typed=True)(compiled({name: kind.writer for name, kind in types.items()}, "{}"))
+    values = attrgetter(*types)
+    return (lambda row: write(values(row))) if len(types) == 1 else lambda row: write(*values(row))
 
 
 def types_of(record: type) -> dict[str, FieldType]:
@@ -136,7 +151,8 @@ def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any
     is_same = order is None and item.encode is None
     of_items = None if origin is list else origin
     convert = None if is_same else encode, of_items if item.decode is None else decode
-    return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None))
+    is_hashable = origin in (tuple, frozenset) and item.is_hashable
+    return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None), is_hashable)
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
@@ -170,7 +186,8 @@ def _struct(record: type) -> FieldType:
         return record(*(one if convert is None else convert(one) for convert, one in given))
 
     arrow = pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()])
-    return FieldType(arrow, encode, decode, called(written(kinds)))
+    is_hashable = _is_named_tuple(record) and all(kind.is_hashable for kind in kinds.values())
+    return FieldType(arrow, encode, decode, called(written(kinds)), is_hashable)
 
 
 def _same(value: Any) -> Any:  # noqa: ANN401
@@ -179,6 +196,8 @@ def _same(value: Any) -> Any:  # noqa: ANN401
 
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _number = count()
+_REMEMBERED = 4096
+"""JSON documents that are remembered of a class of messages."""
 
 
 @dataclass(frozen=True)
@@ -233,22 +252,27 @@ def shown_name(name: str) -> str:
     return name.rstrip("_")
 
 
-def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
+def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..., str]:
     """Returns a function that writes an object of some attributes; those that are None are omitted.
 
     It raises a TypeError where a value is not as annotated.
+
+    Args:
+        fields: The writer of each attribute.
+        given: ``row.{}``: the function takes an object; ``{}``: it takes the values of the attributes.
     """
     if not fields:
         return lambda row: "{}"
     template, values, names = "", list[str](), dict[str, Any]()
     for name, writer in fields.items():
-        head, value = f",{to_text(shown_name(name))}:", f"row.{name}"
+        head, value = f",{to_text(shown_name(name))}:", given.format(name)
         text = writer.of(value)
         template += "%s" if writer.is_optional else f"{head}%s"
         values.append(f"('' if {value} is None else {head!r} + {text})" if writer.is_optional else text)
         names |= writer.names
-    source = f"lambda row: '{{' + ({template!r} % ({', '.join(values)},))[1:] + '}}'"
-    found: Callable[[Any], str] = eval(source, names)  # noqa: S307 - made of the names of fields
+    parameters = ", ".join(fields) if given == "{}" else "row"
+    source = f"lambda {parameters}: '{{' + ({template!r} % ({', '.join(values)},))[1:] + '}}'"
+    found: Callable[..., str] = eval(source, names)  # noqa: S307 - made of the names of fields
     return found
 
 

@@ -143,11 +143,11 @@ class Network:
         while self._wakes and not self._is_awaited(*self._wakes[0]):
             heappop(self._wakes)
         found = [
-            *(round_ for round_ in self._due if round_ > self.round), *self._call_rounds[place : place + 1],
+            min(self._due, default=None), *self._call_rounds[place : place + 1],
             self._given.crashes.next_round(self.round), self._links.next_round(self.round),
             *(round_ for round_, _ in self._wakes[:1]),
         ]  # fmt: skip
-        return min((round_ for round_ in found if round_ is not None), default=None)
+        return min([round_ for round_ in found if round_ is not None], default=None)
 
     def play(self, last: int, rows: Rows) -> None:
         """Plays all rounds up to one, that included.

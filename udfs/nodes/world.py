@@ -173,6 +173,7 @@ class RoundDue(NamedTuple):
 
 
 _MESSAGE_ID = itemgetter(0)
+_tuple = tuple.__new__
 
 
 def step(
@@ -203,8 +204,8 @@ def step(
         if plan.is_whole:
             what = "round"
             timers, by_id, in_turn = _whole(node, ctx, received, calls)
-            due = RoundDue(by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
-            program.on_round(due, ctx)
+            due = (by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
+            program.on_round(_tuple(RoundDue, due), ctx)
             return
         if is_recovered:
             program.on_recover(ctx)
