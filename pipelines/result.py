@@ -21,6 +21,7 @@ from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
+from pipelines.experiment.manifest import MANIFEST, Manifest
 from pipelines.report.document import Asked
 from pipelines.report.pictures import Picture
 from pipelines.report.plots import Plot
@@ -37,6 +38,7 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT, RUN
 from pipelines.why import Story, story
 from pipelines.why.compare_node import compare_node
+from pipelines.why.moves import Move, MoveLoss, lost_by_moves
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2
@@ -203,6 +205,24 @@ class Result:
             QueryError: There is no such run, node or publication.
         """
         return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
+
+    def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
+        """Returns the publications that moving applications lost (``workload.moves``), by run and round.
+
+        Args:
+            run_id: The run; None: all.
+        """
+        if not (self.store.absolute() / MANIFEST).is_file():
+            return []
+        manifest = Manifest.read(self.store.absolute())
+        if not any("moves" in text for text in (manifest.text, *manifest.overrides)):
+            return []
+        listed = {
+            Move(one.at, one.to, one.round, one.round + one.away)
+            for run in manifest.prepared().combinations()
+            for one in run.scenario.workload.moves
+        }
+        return lost_by_moves(self.reader, sorted(listed), run_id)
 
     def report(
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,

@@ -33,17 +33,24 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints deliveries that are missing, twice, late or excused, by cause, and tells the first."""
+    """Prints the losses of moves, and the deliveries that went wrong, by cause; tells the first."""
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # PySpark takes a second
     from pipelines.why.story import print_story
 
     found = overview(result.reader, run_id)
     commands = [why_command(result.store, group.options) for group in found.groups]
+    losses = result.lost_by_moves(run_id)
     if as_json:
         for group, command in zip(found.groups, commands, strict=True):
             row = {"what": group.what, "number": group.number, "cause": group.cause, "first": group.first.as_dict()}
             print(json.dumps(row | {"command": command}, ensure_ascii=False))
+        for loss in losses:
+            print(json.dumps(loss.as_dict(), ensure_ascii=False))
         return
+    for line in (line for loss in losses for line in loss.lines()):
+        print_lines(line)
+    if losses:
+        print()
     if not found.groups:
         print_lines("nothing to explain: each wanted delivery happened, once, and as early as the links allow")
         return

@@ -248,6 +248,7 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
         text,
         *missing,
         *_beyond(report, *counts.get(False, (0, 0))),
+        *_lost_by_moves(result),
         *(f"failed: {failure}" for failure in failures),
     ]
     return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
@@ -276,6 +277,7 @@ def verdict_json(result: Result, report: AuditReport, failures: Sequence[str] = 
         "runs_untested": len(report.untested),
         "wanted": n_wanted,
         "wanted_delivered": n_delivered,
+        "lost_by_moves": sum(len(loss.lost) for loss in result.lost_by_moves()),
         "failed": list(failures),
         "excused": {finding.title: finding.n_excused for finding in report.findings},
         "store": str(result.store),
@@ -328,6 +330,15 @@ def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[st
     excused = f", excused ({broken})" if broken else ""
     lost = f"{n_wanted - n_delivered:,} of {n_wanted:,} wanted deliveries lost"
     yield f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}"
+
+
+def _lost_by_moves(result: Result) -> Iterator[str]:
+    """Yields the number of publications that moving applications lost."""
+    with readable_errors():
+        losses = result.lost_by_moves()
+    if losses:
+        number = plural(sum(len(loss.lost) for loss in losses), "publication")
+        yield f"{number} lost to {plural(len(losses), 'application')} that moved"
 
 
 def wanted(result: Result) -> tuple[int, int]:

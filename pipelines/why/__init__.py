@@ -5,6 +5,7 @@
 2. `cause`: where it ended, and what ended it.
 3. `story`: a tree of steps and a sentence, and their printed form; `telling` composes it, `ask` turns names into ids.
 4. `overview`: the deliveries of a store that went wrong, by cause.
+5. `moves`: the publications that an application loses because it moves.
 
 No protocol is known by name. What is read beside the columns of the history tables is in the bodies of messages:
 ``subscription_id`` names the subscription that a message spreads, ``guide`` marks a copy that brings its own recipients

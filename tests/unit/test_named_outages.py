@@ -13,7 +13,7 @@ from support.real_data import shared_case
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import prepare, prepare_given
+from pipelines.experiment.prepared import prepare_given
 from pipelines.inputs.faults.timeline import renewal_times
 from pipelines.scenario.faults import Pareto
 
@@ -122,16 +122,6 @@ def test_a_profile_of_simgrid_repeats_for_each_node(tmp_path: Path) -> None:
     assert found == [(name, start, end if end <= 100 else None) for name, start, end in wanted]
     path.write_text("5 0\n")
     assert outages(given(path, nodes=["b3"], format="simgrid", unit="round")) == [("b3", 5, None)]
-
-
-def test_the_outages_that_failed_are_read() -> None:
-    path = shared_case("files", "tr_named.yaml")
-    run = prepare(path).runs[0]
-    overlay, _, faults = build_run(run, path.parent)
-    frame = pd.read_csv(path.parent / "t" / "named.csv")
-    wanted = list(frame.itertuples(index=False, name=None))
-    found = [(overlay.names[row["node_id"]], row["round"], row["end_round"]) for row in faults.crash.to_pylist()]
-    assert found == wanted == [("b2", 10, 12), ("b3", 20, 21)]
 
 
 def test_an_outage_without_a_stop_lasts_until_the_next_event_of_its_node() -> None:

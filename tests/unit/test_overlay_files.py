@@ -321,7 +321,7 @@ def test_what_a_file_does_not_say_of_latencies_is_told(tmp_path: Path) -> None:
     (tmp_path / "net.graphml").write_bytes(with_delays([("A", "B", "1")]))
     (note,) = build({"file": {"path": "net.graphml"}}, beside=tmp_path).notes
     assert note == (
-        "no node has a position, so every link takes 0.5 ms; "
+        "no link has positions of both ends, so every link takes 0.5 ms; "
         "to take an edge attribute, name it with file.latency: delay"
     )
     nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0), ("2", "C", None, None)]

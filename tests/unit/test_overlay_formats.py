@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import pandas as pd
 import pytest
-from support.real_data import shared_case
 
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
@@ -234,51 +230,3 @@ def test_a_graph_that_cannot_be_used_says_why(
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "file", field)
     assert words in problem.message
-
-
-READ: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "gephi.graphml": (("Lyon", "Nice", "Lille"), {}),
-    "igraph.graphml": (("Oslo", "Bergen", "Narvik"), {"latency": "latency"}),
-    "pos.graphml": (("A", "B"), {}),
-    "rep.graph": (("0_Rom", "1_Mailand", "2_Neapel"), {"latency_unit": "us"}),
-    "semi.csv": (("A", "B", "C"), {"latency": "latency"}),
-    "snap.tsv": (("0", "7", "12", "3"), {}),
-    "snap.txt": (("0", "7", "12", "3"), {}),
-    "sndlib.xml": (("A", "B"), {}),
-    "x.gexf": (("a", "b"), {}),
-    "x.gml": (("a", "b"), {}),
-    "asym.csv": (("A", "B"), {"latency": "ms"}),
-    "nfd.csv": (("Zürich", "Bern"), {}),
-}
-REFUSED = {
-    "two.graphml": "keep one <graph> in the file",
-    "nested.graphml": "allowed: the id of a <node>",
-    "m1miss.csv": "overlay.latency: {matrix: ...}",
-    "mcase.csv": "overlay.latency: {matrix: ...}",
-    "king_us.txt": "overlay.latency: {matrix: ...}",
-}
-
-
-@pytest.mark.parametrize("name", READ)
-def test_a_file_that_failed_is_read(name: str) -> None:
-    path, (names, file) = shared_case("files", "g", name), READ[name]
-    spec = OverlaySpec.model_validate({"file": {"path": str(path), **file}})
-    overlay = build_overlay(spec, seed=0, round_ms=1.0, needs_tree=False, beside=None)
-    assert overlay.names == names
-    assert len(overlay.a) == len(names) - 1
-    known = {"gml": nx.read_gml, "gexf": nx.read_gexf, "graphml": nx.read_graphml}
-    if path.suffix[1:] in known:
-        graph = nx.Graph(known[path.suffix[1:]](path))
-        assert (len(overlay.names), len(overlay.a)) == (len(graph), graph.number_of_edges())
-    elif path.suffix in (".csv", ".tsv", ".txt"):
-        text = re.sub(r"(?m)^#.*\n", "", path.read_text("utf-8"))
-        rows = pd.read_csv(StringIO(text), sep=None, engine="python", header=None, dtype=str)
-        ends = rows.iloc[0 if "snap" in name else 1 :, :2].apply(lambda column: column.str.normalize("NFC"))
-        assert links(overlay) == {frozenset(pair) for pair in ends.itertuples(index=False, name=None)}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_is_no_overlay_is_refused_with_the_cure(name: str) -> None:
-    spec = OverlaySpec.model_validate({"file": {"path": str(shared_case("files", "g", name))}})
-    with pytest.raises(OverlayError, match=re.escape(REFUSED[name])):
-        build_overlay(spec, seed=0, round_ms=1.0, needs_tree=False, beside=None)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from support.real_data import shared_case, shared_data
+from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import OverlayError
@@ -304,24 +303,6 @@ def test_a_list_of_pairs_that_cannot_be_used_says_why(
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "latency", field)
     assert words in problem.message
-
-
-def test_the_files_that_failed_are_latencies() -> None:
-    pairs, king = (shared_case("files", "g", name) for name in ("wonder.csv", "king_us.txt"))
-    one = build({"links": [["1", "2"]], "latency": {"pairs": str(pairs)}})
-    assert one.latency_rounds.tolist() == [6]  # (11 + 12) / 2 ms, and half of it
-    assert any("column avg of wonder.csv half of it, as of a round trip" in note for note in one.notes)
-    line = build({"generate": {"kind": "line", "nodes": 3}, "latency": {"matrix": str(king), "unit": "us"}})
-    assert set(line.latency_rounds.tolist()) < {5, 20, 30}
-    asym = shared_case("files", "g", "asym.csv")
-    both = build({"links": [["A", "B"]], "latency": {"pairs": str(asym), "per_direction": True}})
-    assert both.directed_rounds.tolist() == [10, 80]
-    cities = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
-    for name, words in (("m1miss.csv", "no row for 1 of 3 nodes: 'Narvik'"), ("mcase.csv", "did you mean 'oslo'")):
-        with pytest.raises(OverlayError, match=re.escape(words)):
-            build({**cities, "latency": {"matrix": str(shared_case("files", "g", name))}})
-    filled = {"matrix": str(shared_case("files", "g", "m1miss.csv")), "missing": "mean"}
-    assert build({**cities, "latency": filled}).latency_rounds.tolist()[0] == 5
 
 
 def test_links_in_a_scenario_have_latencies_of_each_direction() -> None:

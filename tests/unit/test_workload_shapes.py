@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import pandas as pd
 import pytest
-from support.real_data import shared_case
 
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import prepare, prepare_given
+from pipelines.experiment.prepared import prepare_given
 
 LINKS = {"links": [["b1", "b2"], ["b2", "b3"]], "clients": [{"name": "d1", "at": "b1"}, {"name": "d2", "at": "b2"}]}
 
@@ -93,28 +91,6 @@ def test_times_in_json_lines_stay_texts_in_contents(tmp_path: Path) -> None:
 def test_files_that_cannot_be_used_are_refused_with_the_cure(tmp_path: Path, name: str, text: str, words: str) -> None:
     (tmp_path / name).write_text(text)
     assert words in refused(scenario({"publications": {"file": {"path": str(tmp_path / name), "node": "node"}}}))
-
-
-@pytest.mark.parametrize(("name", "file"), [("semi.csv", FILE), ("x.jsonl", FILE), ("nohead.csv", NUMBERED)])
-def test_the_workloads_that_failed_are_read(name: str, file: dict[str, Any]) -> None:
-    path = shared_case("files", "w", name)
-    _, workload = built(scenario({"publications": {"file": {"path": str(path), **file}}}))
-    read = {
-        "semi.csv": lambda: pd.read_csv(path, sep=";", decimal=","),
-        "x.jsonl": lambda: pd.read_json(path, lines=True),
-        "nohead.csv": lambda: pd.read_csv(path, header=None, names=["round", "device", "topic", "value"]),
-    }
-    frame = read[name]()
-    assert workload.publication["round"].to_pylist() == frame["round"].tolist()
-    assert workload.publication["topic"].to_pylist() == frame["topic"].tolist()
-    values = [next(iter(json.loads(text).values())) for text in workload.publication["content"].to_pylist()]
-    assert values == frame["value"].tolist()
-
-
-def test_the_scenario_with_semicolons_is_read() -> None:
-    path = shared_case("files", "wl_semi.yaml")
-    _, workload, _ = build_run(prepare(path).runs[0], path.parent)
-    assert workload.publication["content"].to_pylist() == ['{"value":21.5}', '{"value":22}']
 
 
 def test_topics_have_levels_and_subscriptions_filters() -> None:

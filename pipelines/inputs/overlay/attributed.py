@@ -129,7 +129,7 @@ def _note(km: Floats, attributes: Sequence[str]) -> str:
     hint = f"; to take an edge attribute, name it with file.latency: {named}" if named else ""
     n_unknown = int(np.isnan(km).sum())
     if len(km) and n_unknown == len(km):
-        return f"no node has a position, so every link takes {FLOOR_MS:g} ms{hint}"
+        return f"no link has positions of both ends, so every link takes {FLOOR_MS:g} ms{hint}"
     if n_unknown:
         return f"{n_unknown} of {len(km)} links end at nodes without a position and take the median of the others{hint}"
     return f"latencies follow from positions, not from the edge attribute {', '.join(like)}{hint}" if like else ""

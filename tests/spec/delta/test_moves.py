@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import pipelines as rt
+from pipelines.cli.asking import print_overview
+from pipelines.cli.verdict import verdict_line
 from pipelines.engines.session import Session
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
@@ -45,6 +48,34 @@ def test_a_move_under_delta_loses_what_is_published_before_it_is_known_again(sai
     assert got == sorted([(ids["A"], 40), (ids["C"], 100)]), "what is published while it is away, or unknown, is lost"
     confirmed = dict(rows(store, "subscription", "subscriber", "confirmed_round"))[ids["C"]]
     assert 71 < confirmed < 100
+
+
+def test_why_and_the_verdict_tell_what_a_move_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of rounds 60, 62 and 71: A delivers the first two after its application has left."""
+    calls = [{"at": "P", "round": at, "topic": "t"} for at in (40, 60, 62, 71, 100)]
+    given = parts(**{**MOVED, "subscriptions": [*MOVED["subscriptions"], {"at": "B", "topic": "t"}]})
+    given["workload"]["publications"] = calls
+    with rt.run(given, store=tmp_path / "store", engine="local") as result:
+        (loss,) = result.lost_by_moves()
+        assert loss.move == ("A", "C", 60, 70)
+        assert [one.issued_round for one in loss.lost] == [60, 62, 71]
+        assert [one.old_round for one in loss.lost] == [61, 63, None]
+        assert 71 < (loss.confirmed_round or 0) < 100
+        line = verdict_line(result, result.audit())
+        assert result.lost_by_moves(0) == [loss]
+        print_overview(result, None, as_json=False)
+    assert "3 publications lost to 1 application that moved" in line
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "run 0: the application of A leaves in round 60, and subscribes at C in round 70" in shown
+    assert "of P, of round 60, delivered to A in round 61" in shown
+
+
+def test_a_move_that_loses_nothing_is_not_told(tmp_path: Path) -> None:
+    given = parts(**MOVED)
+    given["workload"]["publications"] = [{"at": "P", "round": at, "topic": "t"} for at in (40, 100)]
+    with rt.run(given, store=tmp_path / "store", engine="local") as result:
+        assert result.lost_by_moves() == []
+        assert "moved" not in verdict_line(result, result.audit())
 
 
 def prepared(folder: Path, **workload: Any) -> Prepared:
