@@ -34,7 +34,7 @@ class SkipRingSettings(Strict):
     )
     start_until: Round | None = Field(
         None,
-        description="start other than empty: subscribers whose call is due up to this round are there from the start"
+        description="start other than empty: subscribers whose call is due up to this round are members from the start"
         " (default: all)",
     )
     start_publications: Count = Field(
