@@ -164,7 +164,7 @@ class Pause(TimedSpan):
         return self
 
 
-def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     return "<list>" if isinstance(value, (list, tuple)) else "<text>" if isinstance(value, str) else None
 
 
@@ -328,7 +328,7 @@ class FaultGenerator(Strict):
     ] = Field(description="what goes wrong, where and how often")
 
 
-def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     """Returns the tag of the kind of a listed fault, or that of a generator, also where its key is misspelt."""
     if not isinstance(value, Mapping):
         return (

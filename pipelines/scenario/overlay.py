@@ -168,7 +168,7 @@ def _connection_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
         )
 
 
-def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     return (
         ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
         if isinstance(value, (list, tuple))
@@ -370,7 +370,7 @@ class ClientGenerator(Strict):
     generate: GeneratedClients
 
 
-def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     if isinstance(value, (list, tuple)):
         return "<list>"
     has_generate = (
