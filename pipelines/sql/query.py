@@ -77,7 +77,7 @@ _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
-    BROKEN_ORDER: "broken orders of deliveries, independently of the protocol's promises; one row per run with deliveries",
+    BROKEN_ORDER: "broken orders of deliveries, also where the protocol promises none; a row per run with deliveries",
     HELD_STATE: "how many rows and bytes of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
