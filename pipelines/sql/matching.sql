@@ -7,7 +7,7 @@ with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
   from publication
 ), marked as (
-  -- In compact JSON a text's value follows its name with a quote: "name":"
+  -- In compact JSON a quote precedes a string value: "name":"
   select *, substr(to_json(map(attribute, '')), 2, length(to_json(map(attribute, ''))) - 3) as mark
   from item
 ), typed as (
