@@ -1,10 +1,10 @@
-"""What protocol ``delta`` promises to bear: at no time more than δ nodes that are not OPERATIONAL (rule R11).
+"""The bound of protocol ``delta``: at most δ nodes are not OPERATIONAL at any time (rule R11).
 
-And crashes only where messages take the time that their links take.
+In runs with crashes, messages also take no longer than the latencies of their links.
 
-How long a node may count as recovering follows from faults and latencies, not from what it says: after the *grace*
-without a crash or a recovery, whatever was begun has to have ended. A node that says OPERATIONAL earlier counts as up
-from then on; one that says so later, or never, counts as up after the grace all the same, and breaks the guarantee
+Faults and latencies determine how long a node may count as recovering, not its status. After the *grace* without a
+crash or a recovery, each pending operation must have ended. A node that reports OPERATIONAL earlier counts as up from
+that round on. A node that reports it later, or never, counts as up after the grace, and violates guarantee
 ``ends_in_time``.
 """
 
@@ -44,13 +44,13 @@ scale as (
 )"""
 """SQL (parts of a WITH) for the grace of each run, and the ends of its disturbances.
 
-``grace``: ``run_id, delta, grace_rounds``: 2(δ+1)(D + 2W + P) + 2T. W is the most that δ+1 hops take; D the detection
-delay, at least W; P the rounds that all routing information waits at low priority; T the latency of all links together.
-Without further faults a recovering node asks past at most δ nodes that are down, at a detection delay each, waits for
-at most δ others that recover themselves, at a question and an answer each, and has its REJOIN confirmed past the same
-nodes; a confirmation comes back over at most the whole tree.
+``grace``: ``run_id, delta, grace_rounds``: 2(δ+1)(D + 2W + P) + 2T. W is the largest latency of δ+1 hops; D the
+detection delay, at least W; P the rounds that all routing information waits at low priority; T the sum of all link
+latencies. Without further faults a recovering node asks past at most δ nodes that are down, at a detection delay each.
+It waits for at most δ other recovering nodes, at a question and an answer each. Its REJOIN is confirmed past these
+nodes, over at most the whole tree.
 
-``calm``: ``run_id, round, settled_round``: crashes and recoveries that no other one follows within the grace.
+``calm``: ``run_id, round, settled_round``: crashes and recoveries without another one within the grace.
 """
 
 BOUND = f"""
@@ -95,8 +95,8 @@ from absent a
 join run r on r.run_id = a.run_id
 union all
 {SLOW_CRASHING_RUN}"""  # noqa: S608 - built of constants
-"""Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it.
+"""Runs in which more than δ nodes were not OPERATIONAL at once, with the first such round.
 
-Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after
-a fixed time, and by then the node's last words have to be there (rule R21).
+Only runs with crashes depend on latencies: a failure detector reports a crash after a fixed time, and the last messages
+of the node must arrive before the report (rule R21).
 """

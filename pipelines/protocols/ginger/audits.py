@@ -137,7 +137,7 @@ where f.is_own = 1 and f.last_before > f.position
 
 
 def total_order(evidence: Evidence) -> DataFrame:
-    """Total-order messages on a key item come in one order, and whatever shares it is on one side of each of them."""
+    """Total-order messages on a key item have one order everywhere; other messages on it are on one side of each."""
     return evidence.sql(TOTAL_ORDER).select(*FOUND)
 
 

@@ -78,7 +78,7 @@ def paths(evidence: Evidence) -> DataFrame:
 
     Returns:
         ``run_id, node_id, target, distance, path, first_hop, responsible, delta``; ``responsible`` is the node of the
-        path closest to N that is not down at the end, null where there is none.
+        path closest to N that is not down at the end; null if all are down.
     """
     return evidence.keep("paths", lambda: _find_paths(evidence))
 

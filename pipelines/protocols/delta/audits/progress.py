@@ -18,7 +18,7 @@ left join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
 where m.kind in {_MULTICAST} and m.src <> m.dst and l.run_id is null
   and get_json_object(m.body, '$.guide') is null
 """  # noqa: S608 - built of constants
-"""Plain multicast messages over a bypass; Guided ones answer their receiver's SynRequest, whoever is back since."""
+"""Plain multicast messages over a bypass; Guided ones answer a SynRequest, so nodes in between may have recovered."""
 
 _ABSENT = """
 with rejoin as (
@@ -39,8 +39,8 @@ group by n.run_id, n.node_id, n.crash_round
 def no_operational_skipped(evidence: Evidence) -> DataFrame:
     """Key Corollary: a message from A to B skips no node between them that is OPERATIONAL*.
 
-    A node is OPERATIONAL* from the round on in which it sends its first REJOIN (A.2). The sender can know: before that,
-    the closest node on the way to A has answered it, and so on for each node in between that came back since.
+    A node is OPERATIONAL* from the round of its first REJOIN (A.2). The sender can know this: before that round the
+    closest node on the way to A has answered it, and so has each recovered node in between.
     """
     between = (
         evidence.sql(_FAR_MESSAGE)
