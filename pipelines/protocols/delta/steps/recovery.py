@@ -9,8 +9,8 @@ Rows that the steps read and write, for a recovering node R and a synchronisatio
 3. S answers ``syn_request`` (Algorithm 7, lines 13 to 20; rule R30): PAR_TOP and PAR_SUB at low priority. An S that
    recovers itself waits until its own synchronisation points on the other sides have answered.
 4. PAR_TOP, PAR_SUB at R: TOP_R and SUBS_SET_R grow; with PAR_SUB the synchronisation point has answered.
-5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of accepted Guided messages is
-   computed again, REJOIN is issued. With REJOIN's confirmation R is OPERATIONAL.
+5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of accepted Guided messages
+   is computed again, REJOIN is issued. With REJOIN's confirmation R is OPERATIONAL.
 """
 
 from __future__ import annotations
