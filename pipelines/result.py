@@ -21,7 +21,7 @@ from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
-from pipelines.experiment.manifest import MANIFEST, Manifest
+from pipelines.experiment.manifest import Manifest
 from pipelines.report.document import Asked
 from pipelines.report.pictures import Picture
 from pipelines.report.plots import Plot
@@ -32,7 +32,7 @@ from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import VERY_FEW_BYTES, reader_of
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
-from pipelines.store.folder import locked, resume_hint
+from pipelines.store.folder import MANIFEST, locked, resume_hint
 from pipelines.store.roots import Root, is_writable
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT, RUN

@@ -61,7 +61,7 @@ RUN = table(
     ("engine", STRING, "engine that computed it: spark, sail or connect"),
     ("form", STRING, "form that played it: program (a node program) or dataflow (steps over all nodes)"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
-    ("verdict", STRING, "valid, invalid or unknown; null while the run goes on"),
+    ("verdict", STRING, "valid, invalid or unknown; null: the run has not ended"),
     ("within_bound", BOOLEAN, "whether the faults stayed within the protocol's fault model"),
     ("rounds", BIGINT, "last round in which anything happened"),
 )
@@ -102,7 +102,7 @@ PREDICATE = table(
     ("op", STRING, "= != < <= > >= prefix suffix contains, or filter: a topic filter of MQTT"),
     ("number", T.DoubleType(), "value compared with, where it is a number"),
     ("whole", BIGINT, "the same, where it is a whole number of 64 bits: doubles are not exact beyond 2^53"),
-    ("text", STRING, "value compared with, where it is a text"),
+    ("text", STRING, "value to compare with, if it is a string"),
 )
 CONTROL_CALL = table(
     "control_call",
@@ -163,8 +163,8 @@ FAULT_EVENT = table(
     (
         "kind",
         STRING,
-        "crash, recovery, pause, or a link fault as in scenarios; burst: a link is bad; with _end: it is over; unlink:"
-        " another link replaces it; link: it replaces another",
+        "crash, recovery, pause, or a link fault as in scenarios; burst: a link is bad; with _end: the fault ends;"
+        " unlink: another link replaces it; link: it replaces another",
     ),
     ("node_id", BIGINT, "the node, for faults of nodes"),
     ("src", BIGINT, "faults of links: sender of the messages concerned; null: any"),

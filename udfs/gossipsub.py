@@ -294,7 +294,7 @@ class GossipSub(SubscribingNode):
             ctx.send(peer, Prune(topic.topic, rounds))
 
     def _candidates(self, topic: Topic, ctx: Context) -> set[int]:
-        """Returns the peers that may be grafted: their backoff, and a heartbeat beyond it, is over."""
+        """Returns the peers that may be grafted: at least a heartbeat after the end of their backoff."""
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:

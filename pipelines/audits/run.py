@@ -70,17 +70,17 @@ class Shown:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         name: The guarantee.
-        summary: What it says.
-        n_violations: Violating rows that are not excused; None where the audit could not run.
-        n_excused: Violating rows of runs whose faults went beyond the bound; None as before.
-        shown: The first of those not excused, at most `SHOWN`.
-        shown_excused: The first of the excused ones, at most `SHOWN`.
-        error: Why it could not run.
-        protocol: The protocol whose runs it checked, where the store has runs of several; else empty.
+        summary: The statement of the guarantee.
+        n_violations: Number of violations that are not excused; None if the audit failed.
+        n_excused: Number of violations in runs whose faults exceed the bound; None if the audit failed.
+        shown: The first violations that are not excused, at most `SHOWN`.
+        shown_excused: The first excused violations, at most `SHOWN`.
+        error: Why the audit failed; empty if it did not.
+        protocol: The protocol of the checked runs in a store of several protocols; else empty.
     """
 
     name: str
@@ -245,13 +245,13 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
-    """Returns what one audit finds, excused or not: rows with columns `FOUND`.
+    """Returns the violations of one guarantee, excused or not: rows with columns `FOUND`.
 
     Args:
         name: The guarantee.
         reader: The store.
         session: The engine.
-        protocol: The protocol of its runs.
+        protocol: The protocol of the runs.
     """
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
@@ -271,7 +271,7 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
 
 
 def record(report: AuditReport, store: Store) -> None:
-    """Writes table ``violation``, and the verdicts into table ``run``; what was there of an earlier audit goes."""
+    """Writes table ``violation`` and the verdicts in table ``run``, in place of those of an earlier audit."""
     store.overwrite(VIOLATION.name, report.violation)
     found = pa.table({name: [getattr(run, name) for run in report.runs] for name in RunVerdict._fields})
     kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
@@ -407,10 +407,10 @@ def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) 
 def _run_verdicts(
     evidence: Evidence, violation: pa.Table, beyond: Collection[int], can_tell: bool, untested: Collection[int]
 ) -> tuple[RunVerdict, ...]:
-    """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
+    """Returns a verdict for each run: invalid if a guarantee is broken, unknown if that is undecided, else valid.
 
-    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. A run that tested
-    nothing is unknown.
+    Beyond the bound the protocol promises nothing, so a run beyond it is valid or unknown. A run that tested nothing is
+    unknown.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

@@ -43,13 +43,13 @@ class Untested(NamedTuple):
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
     """Returns the runs that tested nothing, by id.
 
-    A run that published nothing, and in which messages were sent, tests the guarantees that its protocol has beside the
-    general ones. In a run beyond the bound a subscription may never have stood because of the faults, so such a run is
-    untested only where no publication satisfies a subscription.
+    A run with messages but no publication tests the guarantees of its protocol, but not the general ones. In a run
+    beyond the bound, faults may have prevented every subscription: that run is untested only if no publication
+    satisfies a subscription.
 
     Args:
         reader: The store.
-        protocol: The protocol of its runs.
+        protocol: The protocol of the runs.
         beyond: The runs beyond the bound.
     """
     silent = reader.sql(_SILENT).collect()

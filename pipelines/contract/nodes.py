@@ -85,7 +85,7 @@ def _relation(rows: Rows, name: str) -> str:
 
 def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
     tables = ", ".join(f"state_{of}" for of in declared)
-    text = f"what the round after reads: as JSON its rows in {tables}, a text each; null: none"
+    text = f"state for the next round: rows in {tables}, a JSON document for each; null: no rows"
     comments = {**_COMMENTS, "volatile_tables": text, "durable_tables": text}
     kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
     schema = from_arrow_schema(pa.schema(list(kinds.items())))

@@ -73,7 +73,7 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The same store as it was at the end of an earlier round: Delta time travel for the state of the brokers.
+# MAGIC The store at the end of an earlier round: Delta time travel for the state of the brokers.
 
 # COMMAND ----------
 

@@ -69,12 +69,12 @@ def show(picture: Picture) -> None:
 
 
 def given(notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None) -> Given:
-    """Returns what a notebook is given.
+    """Returns the values of a notebook's parameters and its Spark session, from widgets or the command line.
 
     Args:
-        notebook: Its variables, ``globals()``.
-        defaults: Its parameters.
-        arguments: Those of the command line; None for those of the program.
+        notebook: The variables of the notebook, ``globals()``.
+        defaults: The default of each parameter.
+        arguments: Arguments of the command line; None for ``sys.argv``.
     """
     spark = notebook.get("spark")
     if "dbutils" in notebook:

@@ -47,7 +47,7 @@ def run(
     scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens its store if it is there; the other arguments as in `pipelines.run`."""
+    """Runs one of `SCENARIOS`, or opens its store if that exists; the other arguments as in `pipelines.run`."""
     if store.exists():
         return rt.open_store(store, spark=spark, engine=engine)
     return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)

@@ -38,7 +38,7 @@ def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
 
     Args:
         charts: Altair charts by name; writing them needs the extra ``report``.
-        folder: Where to; made if it is not there.
+        folder: The folder of the files; created if it does not exist.
 
     Returns:
         The files, ``name.svg`` each.

@@ -98,7 +98,7 @@ def _take(entry: EntryPoint) -> None:
     package = entry.dist.name if entry.dist is not None else "?"
     try:
         protocol = entry.load()
-    except Exception as error:  # whatever a package does when it is imported, the others are there all the same
+    except Exception as error:  # an import may fail in any way; the other packages stay available
         BROKEN[entry.name] = f"package {package}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
         return
     if not isinstance(protocol, Protocol):

@@ -109,7 +109,7 @@ class CrashTrace(Strict):
         1.0, description="fta, lanl: hours of the trace that pass in a round"
     )
     skip_hours: Annotated[float, Field(ge=0.0, le=1e9, strict=True)] = Field(
-        0.0, description="fta, lanl: hours of the trace that are over when the rounds begin"
+        0.0, description="fta, lanl: hours at the start of the trace that are skipped"
     )
     shuffled: Flag = Field(
         False,
@@ -154,7 +154,7 @@ class Pause(TimedSpan):
     kind: Literal["pause"] = Field(description="what goes wrong")
     node: NodeName = Field(description="the node that pauses")
     round: Round = Field(description="the first round in which it handles nothing")
-    until: Round = Field(description="the round in which it handles what came meanwhile")
+    until: Round = Field(description="the round in which it resumes and handles all pending messages")
 
     @model_validator(mode="after")
     def _ends_later(self) -> Pause:
@@ -164,7 +164,7 @@ class Pause(TimedSpan):
         return self
 
 
-def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     return "<list>" if isinstance(value, (list, tuple)) else "<text>" if isinstance(value, str) else None
 
 
@@ -173,9 +173,9 @@ class CrashGenerator(Strict):
 
     kind: Literal["crash"] = Field(description="what goes wrong")
     count: Annotated[int, Field(ge=0, le=10_000, strict=True)] | None = Field(
-        None, description="exactly so many crashes at drawn rounds and nodes; with consecutive, so many chains"
+        None, description="exact number of crashes, at drawn rounds and nodes; with consecutive: number of chains"
     )
-    rate: CrashRate | None = Field(None, description="how long each node is up and down by turns")
+    rate: CrashRate | None = Field(None, description="how long each node is up and down, alternately")
     trace: CrashTrace | None = Field(None, description="outages that were recorded")
     rounds: Annotated[tuple[Round, Round], ORDERED] | None = Field(
         None, description="first and last round of crashes; default: 0 and time.rounds"
@@ -185,24 +185,26 @@ class CrashGenerator(Strict):
         | Annotated[Literal["all", "leaves", "inner", "clients"], Tag("<text>")],
         by_form(_nodes_form),
     ] = Field(
-        "all", description="which nodes may crash: names, all, leaves, clients, or inner: brokers without clients"
+        "all",
+        description="which nodes may crash: names, all, leaves, clients, or inner: brokers without a client"
+        " (all brokers of an overlay without clients)",
     )
     spare: list[NodeName] = Field(default_factory=list, description="nodes that never crash")
     at_most: Round | None = Field(
         None,
-        description="never more nodes than so many not operational at once, counted with the crashes that are listed"
+        description="largest number of nodes that are not operational at once, counted with the crashes that are listed"
         " and those of generators before this one; count then looks for room, rate and trace leave crashes out",
     )
     recovery: Round | None = Field(
         None,
-        description="at_most: so many rounds more does a node count that recovered; default: 20 times the largest"
+        description="at_most: rounds after its recovery for which a node still counts; default: 20 times the largest"
         " latency of a link",
     )
     down: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
         None, description="count: fewest and most rounds for which a node is down, drawn; without it: for good"
     )
     consecutive: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        1, description="count: so many neighbours on a path of the overlay crash as a chain, for the same time"
+        1, description="count: length of a chain, i.e. of a path of neighbours that are down for the same time"
     )
     stagger: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
         0, description="consecutive: rounds from the crash of one neighbour to that of the next; 0: all at once"
@@ -255,9 +257,9 @@ class DrawnTimes(Strict):
 
     kind: str = Field(description="what goes wrong")
     count: Annotated[int, Field(ge=0, le=10_000, strict=True)] | None = Field(
-        None, description="exactly so many faults at drawn rounds and places"
+        None, description="exact number of faults, at drawn rounds and nodes or links"
     )
-    rate: CrashRate | None = Field(None, description="how long each place is whole and struck by turns")
+    rate: CrashRate | None = Field(None, description="how long each node or link works and fails, alternately")
     rounds: Annotated[tuple[Round, Round], ORDERED] | None = Field(
         None, description="first and last round in which one begins; default: 0 and time.rounds"
     )
@@ -306,11 +308,11 @@ class ReplaceGenerator(Strict):
     """Links that others replace, made from the seed: a drawn link, and drawn ends in the two parts of the tree."""
 
     kind: Literal["replace"] = Field(description="what goes wrong")
-    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] = Field(description="exactly so many")
+    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] = Field(description="exact number of replacements")
     rounds: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
         None, description="first and last round of a break; default: 1 and time.rounds"
     )
-    after: Extra = Field((0, 0), description="fewest and most rounds from a break until the other link is there")
+    after: Extra = Field((0, 0), description="fewest and most rounds from a break until the other link exists")
 
 
 class FaultGenerator(Strict):
@@ -326,7 +328,7 @@ class FaultGenerator(Strict):
     ] = Field(description="what goes wrong, where and how often")
 
 
-def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     """Returns the tag of the kind of a listed fault, or that of a generator, also where its key is misspelt."""
     if not isinstance(value, Mapping):
         return (

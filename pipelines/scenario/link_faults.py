@@ -37,7 +37,7 @@ class LinkFault(TimedSpan):
     links: Links | None = Field(None, description="the links, each [a, b]; without it all messages between two nodes")
     direction: Literal["both", "forward"] = Field("both", description="forward: from the first node of a link only")
     round: Round = Field(0, description="the first round of sending that is concerned")
-    until: Round | None = Field(None, description="the round in which it is over; without it it stays")
+    until: Round | None = Field(None, description="the round in which the fault ends; default: it never ends")
 
     @model_validator(mode="after")
     def _fits(self) -> LinkFault:
@@ -84,7 +84,7 @@ class MessageFault(LinkFault):
         None, alias="to", description="nth: count the messages to this receiver; without it those to all"
     )
     stream: Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)] | None = Field(
-        None, description="which draws decide; without it the fault's place in the list, from 0"
+        None, description="number of the random stream; default: the fault's index in the list, from 0"
     )
 
     def problems(self) -> Iterator[Problem]:
@@ -147,7 +147,7 @@ class Replace(Timed):
     link: LinkName = Field(description="the link that breaks, [a, b]")
     by: LinkName = Field(description="the link that takes its place, between the two parts of the tree, [c, d]")
     round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
-    after: ExtraRounds = Field(0, description="rounds from the break until the other link is there")
+    after: ExtraRounds = Field(0, description="rounds from the break until the other link exists")
     latency: LatencyRounds | None = Field(
         None, description="of the other link, in rounds; default: that of the one that breaks"
     )

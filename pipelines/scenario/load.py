@@ -79,14 +79,14 @@ def shipped() -> dict[str, Path]:
 
 
 def find_scenario(path: Path) -> Path:
-    """Returns the scenario file that is meant by a path, or by the name of an installed scenario.
+    """Returns the scenario file of a path, or of the name of an installed scenario.
 
     Args:
-        path: A file; or ``quickstart``, ``compared/loss``, or ``conf/scenarios/quickstart.yaml`` where there is no
-            such folder.
+        path: A file; or ``quickstart``, ``compared/loss``, or ``conf/scenarios/quickstart.yaml``, even where the
+            folder does not exist.
 
     Raises:
-        ScenarioError: There is neither such a file nor such a scenario.
+        ScenarioError: No file and no installed scenario has this name.
     """
     if path.exists() or path.is_absolute():
         return path
@@ -217,10 +217,10 @@ def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Co
 
     Args:
         root: The file's values.
-        overrides: Texts ``path=value``: a dotted path, list items by index from 0, and a value in YAML.
+        overrides: Strings ``path=value``: a dotted path, list items by index from 0, and a value in YAML.
 
     Returns:
-        The changed tree, and what is wrong with some of the texts: those are left out.
+        The changed tree, and a complaint about each invalid override, which is not applied.
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):

@@ -26,7 +26,7 @@ MAX_RUNS = 1_000_000
 _Values = Annotated[list[Any], Field(min_length=1)]
 
 
-def _form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     if isinstance(value, (list, tuple)):
         return "<list>"
     return "<range>" if isinstance(value, (Mapping, Strict)) else None
@@ -136,7 +136,7 @@ class Scenario(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_rounds(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+    def _in_rounds(cls, data: Any) -> Any:  # noqa: ANN401 - any value of the file
         return with_rounds(data)
 
     @model_validator(mode="after")

@@ -168,7 +168,7 @@ def _connection_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
         )
 
 
-def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     return (
         ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
         if isinstance(value, (list, tuple))
@@ -303,7 +303,7 @@ class NodesOverlay(Strict):
     supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         1, description="nodes that serve them, beside these; they are called supervisor1, supervisor2, ..."
     )
-    prefix: Prefix = Field("N", description="of the names of the nodes with applications")
+    prefix: Prefix = Field("N", description="prefix of the names of the nodes with applications")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -317,7 +317,7 @@ class Attached(Strict):
 
     name: NodeName = Field(description="its name; no other node has it")
     at: NodeName = Field(description="its edge broker")
-    latency: LatencyRounds = Field(1, description="of the link between the two, in rounds")
+    latency: LatencyRounds = Field(1, description="latency of the link to its edge broker, in rounds")
 
 
 class Client(Attached):
@@ -336,9 +336,9 @@ class GeneratedServers(Strict):
         | Annotated[Literal["all", "central"], Tag("<text>")],
         by_form(nodes_form),
     ] = Field("central", description="brokers: names, all, or the most central ones: the least latency to all others")
-    count: Size | None = Field(None, description="at: central — at so many brokers (default: 1)")
+    count: Size | None = Field(None, description="at: central — number of brokers with clients (default: 1)")
     prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
-    latency: LatencyRounds = Field(1, description="of each server's link, in rounds")
+    latency: LatencyRounds = Field(1, description="latency of each server's link, in rounds")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -361,7 +361,7 @@ class GeneratedClients(Strict):
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
     prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
-    latency: LatencyRounds = Field(1, description="of each client's link, in rounds")
+    latency: LatencyRounds = Field(1, description="latency of each client's link, in rounds")
 
 
 class ClientGenerator(Strict):
@@ -370,7 +370,7 @@ class ClientGenerator(Strict):
     generate: GeneratedClients
 
 
-def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     if isinstance(value, (list, tuple)):
         return "<list>"
     has_generate = (
@@ -407,7 +407,7 @@ class OverlaySpec(Strict):
         description="joined: the overlay stands at round 0; joining: every link is made by the protocol's join",
     )
     join_root: NodeName | None = Field(
-        None, description="start: joining — the node that is there first (default: the first)"
+        None, description="start: joining — the node that does not join, but exists from the start (default: the first)"
     )
 
     @model_validator(mode="after")

@@ -130,7 +130,7 @@ def _described(schema: Schema) -> str:
         case "boolean":
             return "true or false"
         case "string":
-            return "a text" + _length(schema)
+            return "a string" + _length(schema)
         case "array":
             return _described_list(schema)
         case "object":

@@ -39,17 +39,18 @@ def template(
     """Returns the text of a scenario.
 
     Args:
-        name: Its name.
-        schema: Where editors find the JSON Schema.
+        name: The scenario's name.
+        schema: Path or URL of the JSON Schema, for editors.
         overlay: A file with an overlay; None for a random tree.
         subscriptions: A table with subscriptions; None for drawn ones.
         publications: A table with publications, or PADRES quotes; None for drawn ones.
-        names: The nodes of the overlay. The column of a table whose values are mostly among them is the one of nodes,
-            whatever its title is.
-        spread: Whether who subscribes and publishes in the tables is spread over the overlay; else they are its nodes.
+        names: The nodes of the overlay. A column of which most values are node names is the node column, under any
+            title.
+        spread: Whether the subscribers and publishers of the tables are spread over the overlay; otherwise they are
+            its nodes.
 
     Raises:
-        DataFileError: A file cannot be read, or lacks columns that are needed.
+        DataFileError: A file is unreadable, or lacks a required column.
     """
     return _TEXT.format(
         schema=f"{SCHEMA_LINE}{schema}",

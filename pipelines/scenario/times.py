@@ -1,4 +1,4 @@
-"""Times of a scenario: rounds, milliseconds from the start, and timestamps; the ``time`` part makes rounds of them."""
+"""Converts the times of a scenario, in milliseconds from the start or as timestamps, to rounds by its ``time`` part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse_iso(text: str) -> float:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000.0
 
 
-def _form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     if isinstance(value, bool):
         return None
     return "<timestamp>" if isinstance(value, str) else "<number>" if isinstance(value, (int, float)) else None
@@ -59,7 +59,7 @@ class Clock:
 
     Attributes:
         round_ms: Milliseconds of a round.
-        speed: How many times as fast as recorded times a run is.
+        speed: Factor by which a run is faster than its recorded times.
         origin_ms: The time of round 0, in ms from 1970; None: the first timestamp of a file.
     """
 
@@ -128,10 +128,10 @@ _LISTS: tuple[Path, ...] = (
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
-def with_rounds(data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     """Returns the values of a scenario with ``round`` and ``until`` where only ``at_ms`` and ``until_ms`` are given.
 
-    What cannot be understood stays as it is: the model refuses it.
+    Invalid values stay unchanged: the model refuses them.
 
     Args:
         data: A mapping with the parts of a scenario; anything else is returned.
@@ -154,7 +154,7 @@ def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, A
                 yield (*path, index), item
 
 
-def _clock(given: Any, items: list[Mapping[str, Any]]) -> Clock:  # noqa: ANN401 - whatever the file holds
+def _clock(given: Any, items: list[Mapping[str, Any]]) -> Clock:  # noqa: ANN401 - any value of the file
     """Returns the clock of the time part, the default one if the part is wrong."""
     try:
         clock = TimeSpec.model_validate({} if given is None else given).clock
@@ -171,7 +171,7 @@ def _moments(item: Timed) -> Mapping[str, Any]:
     return {key: getattr(item, key, None) for key, _ in _KEYS}
 
 
-def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - whatever the file holds
+def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of the file
     try:
         return ms_from_start(moment, 0.0) if is_timestamp(moment) else None
     except (ValueError, TypeError):
@@ -203,7 +203,7 @@ def _is_later(item: Mapping[str, Any], clock: Clock) -> bool:
         return False
 
 
-def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noqa: ANN401 - any value of the file
     if path in changed:
         return changed[path]
     if not any(one[: len(path)] == path for one in changed):

@@ -1,4 +1,4 @@
-"""A scenario's values with the place of each: what the file and ``--set`` give, before it is checked."""
+"""The values of a scenario file and of ``--set``, each with its source position, before validation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Node:
         value: A scalar, or the nodes of a list or a mapping.
         place: Where the value starts.
         raw: A scalar as it is written; None for lists and mappings.
-        text_column: The column of a text's first character, where the text stands in the file as it reads (no escapes).
+        text_column: The column of a string's first character; None for a string with escapes, or over several lines.
         key_places: Where the keys of a mapping are.
     """
 
@@ -93,7 +93,7 @@ def walk(root: Node, path: Path) -> Iterator[tuple[str | int, Node]]:
 
 
 def nearest_node(root: Node, path: Path) -> Node:
-    """Returns the node at a path, or the last one before the path leaves what is there."""
+    """Returns the node at a path, or its nearest ancestor that exists."""
     node = root
     for step in path:
         child = node.child(step)

@@ -42,31 +42,31 @@ class _Call(Timed):
 
 
 class JoinCall(_Call):
-    """A server takes part from then on."""
+    """A server joins its bundle."""
 
     kind: Literal["join"] = Field(description="what is called")
 
 
 class LeaveCall(_Call):
-    """A server takes part no more, once others can do without it."""
+    """A server leaves, as soon as other servers hold all that it stores."""
 
     kind: Literal["leave"] = Field(description="what is called")
 
 
 class RemoveCall(_Call):
-    """A server takes another one, which is dead, for one that has left."""
+    """A server removes a dead server from the members, as if that had left."""
 
     kind: Literal["remove"] = Field(description="what is called")
     peer: NodeName = Field(description="the server that is dead")
 
 
 class _OnTopic(_Call):
-    topic: Topic | None = Field(None, description="the topic; without it the one that has no name")
+    topic: Topic | None = Field(None, description="the topic; default: the topic without a name")
     peer: NodeName = Field(description="the other node that the call is about")
 
 
 class SteerCall(_OnTopic):
-    """A client turns to another server."""
+    """A client changes its server."""
 
     kind: Literal["steer"] = Field(description="what is called")
 
@@ -79,7 +79,7 @@ class RegisterCall(_OnTopic):
 
 
 class DeregisterCall(_OnTopic):
-    """The owner of a topic takes an authorisation back."""
+    """The owner of a topic withdraws the authorisation of a client."""
 
     kind: Literal["deregister"] = Field(description="what is called")
     role: Literal["publisher", "subscriber"] = Field(description="what the client was")
@@ -170,7 +170,7 @@ class Publication(Timed):
 
 
 class Join(Timed):
-    """A node that joins the overlay while the run goes on; it has no link before."""
+    """A node that joins the overlay during the run; it has no link before."""
 
     node: NodeName = Field(description="the node that joins")
     to: NodeName = Field(description="the join point; the link between the two is in the overlay")
@@ -178,7 +178,7 @@ class Join(Timed):
 
 
 class Move(Timed):
-    """An application that moves: it unsubscribes at its node, and subscribes to the same at another one."""
+    """An application that moves: it unsubscribes at its node and repeats its subscriptions at another one."""
 
     at: NodeName = Field(description="the node that it leaves")
     to: NodeName = Field(description="the node that it goes to")
@@ -196,7 +196,7 @@ class Move(Timed):
 class GeneratedJoins(Strict):
     """Brokers that join one after the other: drawn leaves of the overlay, then leaves of the remainder."""
 
-    count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exactly so many")
+    count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exact number of joins")
     nodes: Nodes = Field("all", description="who may join: names, a number of nodes (drawn), all, leaves, or brokers")
     rounds: Rounds = Field(description="first and last round of a join call, drawn; no two join in one round")
 
@@ -215,7 +215,7 @@ class _GeneratedSubscriptions(Strict):
         1, description="subscriptions of each of them"
     )
     rounds: Rounds = Field((0, 0), description="first and last round of subscribe calls, drawn")
-    lifetime: Rounds | None = Field(None, description="a subscription ends after so many rounds, drawn; none: it stays")
+    lifetime: Rounds | None = Field(None, description="rounds until a subscription ends, drawn; without it: it stays")
 
 
 class _GeneratedPublications(Strict):
@@ -340,7 +340,7 @@ class QuotePublications(_Symbols, _GeneratedPublications):
 
     kind: Literal["quotes"] = Field(description="what is drawn")
     volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
-        0.02, description="of the price, from quote to quote"
+        0.02, description="volatility of the price, from quote to quote"
     )
 
 
@@ -351,7 +351,9 @@ class BankPublications(Strict):
     nodes: Nodes = Field("clients", description="who operates: names, a number of nodes (drawn), all, clients, ...")
     topic: Topic = Field("bank", description="topic of all operations; each operates on all accounts")
     round: Round = Field(description="the first round of an operation")
-    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(100, description="of each of them")
+    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        100, description="operations of each node"
+    )
     interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
         5, description="rounds from an operation to the next of the same node"
     )
@@ -363,7 +365,9 @@ class BankPublications(Strict):
         0.3, description="share of deposit; the rest is withdraw, transfer and applyInterest in equal parts"
     )
     most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="largest amount, in cents")
-    interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(5, description="of applyInterest, per thousand")
+    interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
+        5, description="interest rate of applyInterest, per thousand"
+    )
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -433,9 +437,7 @@ class WorkloadSpec(Strict):
     )
     joins: Annotated[
         Annotated[list[Join], Tag("<list>")] | Annotated[JoinGenerator, Tag("<generate>")], by_form(nodes_form)
-    ] = Field(
-        default_factory=list, description="nodes that join the overlay while a run goes on: a list, or a generator"
-    )
+    ] = Field(default_factory=list, description="nodes that join the overlay during a run: a list, or a generator")
     moves: list[Move] = Field(
         default_factory=list, description="applications that take their subscriptions to another node, in any order"
     )

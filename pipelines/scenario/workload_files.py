@@ -39,7 +39,7 @@ class _TimedFile(Strict):
 
 
 class SubscriptionFile(_TimedFile):
-    """Subscriptions from a text file, JSON lines or Parquet, one row each (e.g. Last.fm ``user_artists.dat``)."""
+    """Subscriptions from a CSV file, JSON lines or Parquet, one row each (e.g. Last.fm ``user_artists.dat``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
@@ -48,7 +48,7 @@ class SubscriptionFile(_TimedFile):
     )
     node: str = Field("node", description="column whose distinct values are spread over `nodes`, or are node names")
     topic: str | None = Field(None, description="column of the topic")
-    where: str | None = Field(None, description="column of the predicate text")
+    where: str | None = Field(None, description="column of the predicate")
     round: ColumnOrRound = Field(0, description="column, or one round for all")
     until: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="column of the round of the unsubscribe call; a row without it stays"
@@ -59,11 +59,11 @@ class SubscriptionFile(_TimedFile):
     nodes: Nodes | None = Field(
         None, description="spread the column's values over these nodes; without it they are names"
     )
-    limit: Count | None = Field(None, description="only the first so many rows")
+    limit: Count | None = Field(None, description="number of rows to read, from the first on")
 
 
 class PublicationFile(_TimedFile):
-    """Publications from a text file, JSON lines or Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
+    """Publications from a CSV file, JSON lines or Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
@@ -74,7 +74,7 @@ class PublicationFile(_TimedFile):
         None, description="column whose distinct values are spread over `nodes`, or are node names"
     )
     topic: str | None = Field(None, description="column (attribute) of the topic")
-    content: list[str] | None = Field(None, description="columns that make the content; default: all the others")
+    content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
     round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
         1, description="rows published in a round"
@@ -83,4 +83,4 @@ class PublicationFile(_TimedFile):
     nodes: Nodes | None = Field(
         None, description="spread the column's values over these nodes; without it they are names"
     )
-    limit: Count | None = Field(None, description="only the first so many rows")
+    limit: Count | None = Field(None, description="number of rows to read, from the first on")

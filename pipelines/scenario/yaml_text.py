@@ -34,7 +34,7 @@ _ENDLESS = 2**31
 
 
 class _RefusedError(Exception):
-    """A scalar that is not taken; the message says why and what to do."""
+    """A refused scalar; the message gives the reason and the remedy."""
 
 
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
@@ -45,10 +45,10 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
         place_of: Returns the place of a line and a column, both from 1.
 
     Returns:
-        The values, and what is wrong with some of them: those are left out or null in the tree.
+        The values, and a complaint about each invalid value, which is left out or null in the tree.
 
     Raises:
-        ScenarioError: It is no YAML, or cannot be read as one document of bounded size.
+        ScenarioError: The document is not YAML, or not one document of bounded size.
     """
     _check_characters(text, place_of)
     try:
@@ -296,7 +296,7 @@ def _is_block(value: Any) -> bool:  # noqa: ANN401 - any value of YAML
 
 
 def _flow(value: Any) -> str:  # noqa: ANN401 - any value of YAML
-    """Returns a value in one line; texts are in quotes unless they are plain words."""
+    """Returns a value as one line of YAML; strings other than plain words are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -307,6 +307,6 @@ def _flow(value: Any) -> str:  # noqa: ANN401 - any value of YAML
     return _dumped(value)
 
 
-def _dumped(value: Any, default_style: str | None = None) -> str:  # noqa: ANN401 - a text, a number or a truth value
+def _dumped(value: Any, default_style: str | None = None) -> str:  # noqa: ANN401 - a string, a number or a truth value
     text = yaml.safe_dump(value, default_style=default_style, allow_unicode=True, width=_ENDLESS)
     return text.removesuffix("\n").removesuffix("\n...")

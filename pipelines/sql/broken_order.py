@@ -21,10 +21,10 @@ COLUMNS: Final = {
     "n_source_order_broken": "deliveries after that of a later publication of the same source",
     "n_causal_order_broken": "deliveries after that of a publication whose publisher had issued or got this one before",
     "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
-    "n_asked_causal_broken": "those of n_causal_order_broken after a publication that asks for causal or total order"
-    " and has a topic and a key item of this one; null: no publication asks for one",
-    "n_asked_total_broken": "those of n_total_order_broken that have a topic and a key item in common, one of the two"
-    " asking for total order; null: no publication asks for one",
+    "n_asked_causal_broken": "those of n_causal_order_broken after a publication that requests causal or total order"
+    " and shares a topic and a key item with this one; null: no publication requests one",
+    "n_asked_total_broken": "those of n_total_order_broken that share a topic and a key item, one of the two requesting"
+    " total order; null: no publication requests one",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = """
@@ -114,7 +114,7 @@ def _pairs(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
     rounds: Mapping[int, npt.NDArray[np.float64]],
 ) -> _Pairs:  # fmt: skip
-    """Returns what publications are to one another; ``rounds`` has those of the deliveries by subscriber."""
+    """Returns the order relations of all pairs of publications; ``rounds``: delivery rounds by subscriber."""
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
     never = np.full(len(keys), np.nan)

@@ -1,23 +1,22 @@
--- How do runs compare, whatever their protocols promise?
--- One row per run; each measure means the same for all protocols. Orders are counted from the deliveries alone, the first
--- one of each publication at each subscriber; deliveries of the same round are in no order. An order that is broken
--- through a publication that was not delivered counts for causal order only where the publisher itself had it. Orders
--- that were asked for are counted beside those of all deliveries: protocol ginger owes those alone.
--- A message is of one class, which its protocol says of its kind (view protocol): application (it carries a publication
--- the first time), acknowledgement, recovery (what was lost, or nodes that return), or control: all others. Its bytes are
--- the text of its body, with that of topic and content where it is an application message: protocols are compared, not
--- encodings.
--- Null: there was nothing to measure.
+-- How do runs compare, independently of their protocols' promises?
+-- One row per run; each measure has one meaning for all protocols. Broken orders are counted from the first delivery of
+-- each publication at each subscriber; deliveries of one round have no order. A causal order through a publication that
+-- was not delivered counts as broken only if the publisher of the later one had the earlier one itself. Requested
+-- orders are counted separately: protocol ginger promises only these. The protocol assigns each kind of message to one
+-- class (view protocol): application (carries a publication for the first time), acknowledgement, recovery (repeats
+-- lost messages, or serves nodes that recover), or control (all others). The bytes of a message are the length of its
+-- body, and of topic and content of an application message: the measure compares protocols, not encodings. Null:
+-- nothing to measure.
 -- :* run
 -- :n_deliveries deliveries, the first of each publication at each subscriber
 -- :n_duplicates further deliveries of a publication at a subscriber
 -- :n_source_order_broken deliveries after that of a later publication of the same source
 -- :n_causal_order_broken deliveries after that of a publication whose publisher had issued or got this one before
 -- :n_total_order_broken pairs of publications that two subscribers got in different orders
--- :n_asked_causal_broken those of n_causal_order_broken after a publication that asks for causal or total order and has
---   a topic and a key item of this one; null: no publication asks for one
--- :n_asked_total_broken those of n_total_order_broken that have a topic and a key item in common, one of the two asking
---   for total order; null: no publication asks for one
+-- :n_asked_causal_broken those of n_causal_order_broken after a publication that requests causal or total order and
+--   shares a topic and a key item with this one; null: no publication requests one
+-- :n_asked_total_broken those of n_total_order_broken that share a topic and a key item, one of the two requesting
+--   total order; null: no publication requests one
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 their 95th percentile
 -- :latency_rounds_p99 their 99th percentile
@@ -26,19 +25,20 @@
 -- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
 -- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is
 -- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
--- :settling_rounds rounds from the first fault to the last delivery of what was issued before the last fault, if later
+-- :settling_rounds rounds from the first fault to the last delivery of a publication from before the last fault, if
+--   later
 -- :settling_ms settling_rounds in ms; null where run.round_ms is
 -- :messages_per_delivery n_messages / n_deliveries
 -- :application_per_delivery application messages / n_deliveries
 -- :acknowledgement_per_delivery acknowledgements / n_deliveries
 -- :control_per_delivery control messages / n_deliveries
--- :recovery_per_delivery messages of recovery / n_deliveries
+-- :recovery_per_delivery recovery messages / n_deliveries
 -- :bytes_per_delivery bytes of all messages / n_deliveries
 -- :application_bytes_per_delivery bytes of application messages / n_deliveries
 -- :held_rows_per_node rows of the protocol's state at the end / nodes
--- :durable_rows_per_node those of them that outlive a crash of their node / nodes
--- :held_bytes_per_node bytes of the rows of held_rows_per_node, as JSON text, / nodes
--- :durable_bytes_per_node bytes of those that outlive a crash of their node / nodes: the disk that a node needs
+-- :durable_rows_per_node rows of held_rows_per_node that survive a crash of their node, / nodes
+-- :held_bytes_per_node bytes of the rows of held_rows_per_node, as JSON, / nodes
+-- :durable_bytes_per_node bytes of the rows of durable_rows_per_node, as JSON, / nodes: the disk space of a node
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
     count(1) as n

@@ -44,11 +44,11 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
     Args:
         run_ids: The runs.
-        parameters: For each of them the JSON object of table ``run``: path to value.
+        parameters: The JSON object of each run in table ``run``: path to value.
 
     Returns:
-        ``run_id``, then a column a path in the order of the alphabet: whole numbers, numbers, truth values or texts
-        where all values are such, else the values as JSON; null where a run has no such parameter.
+        ``run_id``, then a column for each path, in alphabetical order. A column has the common type of its values:
+        whole numbers, numbers, truth values or strings, else JSON. Null: the run has no such parameter.
     """
     parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
     given = [parsed[text] for text in parameters]

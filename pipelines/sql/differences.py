@@ -67,12 +67,12 @@ class Difference:
 def first_difference(
     first: StoreReader, second: StoreReader, runs: tuple[int, int] | None = None
 ) -> Difference | None:  # fmt: skip
-    """Returns the first difference of two runs, or of all runs of two stores; None: there is none.
+    """Returns the first difference between two runs, or between all runs of two stores; None: they are equal.
 
     Args:
         first: A store.
-        second: Another, in the same session, or the same.
-        runs: One run of each; None compares all runs by their ids.
+        second: The same store, or another one in the same session.
+        runs: A run of ``first`` and a run of ``second``; None compares all runs by their ids.
 
     Raises:
         QueryError: A store has no such run.

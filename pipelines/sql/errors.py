@@ -40,7 +40,7 @@ _NOISE = (
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turns an engine's error into a `QueryError` of one line, for whoever collects the rows of a statement."""
+    """Turns an engine's error into a `QueryError` of one line, while the rows of a statement are collected."""
     try:
         yield
     except PySparkException as error:

@@ -1,13 +1,13 @@
 -- Which publication satisfies which subscription?
--- A publication satisfies a subscription when every comparison of its predicate holds; rounds play no part. An attribute
--- that a publication lacks satisfies nothing, not even !=. A number is never equal to a text; true and false are texts.
--- A topic filter is compared level by level, as MQTT 5.0 says in section 4.7.
--- Equalities are joined by their value, the other comparisons by their attribute (probe '*').
+-- A publication satisfies a subscription when every comparison of its predicate holds, in any round. A missing
+-- attribute satisfies no comparison, not even !=. A number never equals a string; true and false are strings. A topic
+-- filter is compared level by level (MQTT 5.0, section 4.7). Equalities are joined by their value, the other
+-- comparisons by their attribute (probe '*').
 with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
   from publication
 ), marked as (
-  -- In compact JSON a text's value follows its name with a quote: "name":"
+  -- In compact JSON a quote precedes a string value: "name":"
   select *, substr(to_json(map(attribute, '')), 2, length(to_json(map(attribute, ''))) - 3) as mark
   from item
 ), typed as (

@@ -1,7 +1,7 @@
 -- How many messages did each node send, and how many did it receive?
--- Timers, from a node to itself, are no messages.
--- :n_sent messages that it put on a link, whatever became of them
--- :n_received messages that it handled, duplicates too; those lost or in flight are not received
+-- Timers, from a node to itself, are not messages.
+-- :n_sent messages that it put on a link, including lost ones
+-- :n_received messages that it handled, including duplicates, without lost ones and those in flight
 with sent as (
   select run_id, src as node_id, count(1) as n_sent
   from sent_message

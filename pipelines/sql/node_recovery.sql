@@ -1,9 +1,9 @@
 -- When did each node crash and recover, and how long did that take?
--- One row per crash. A node whose status says RECOVERING in the round in which it recovers is there again when its
--- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once.
+-- One row per crash. A node with status RECOVERING in the round of its recovery is operational when its status becomes
+-- OPERATIONAL, or VALID_JOINED if its join restarts; any other node is operational at once.
 -- :incarnation number of the crash at its node, from 0: the incarnation that it ends
--- :operational_round round in which it is there again; null: it is not, or not before it crashes again
--- :end_round operational_round, or the round in which it crashes again before that; null: neither happened
+-- :operational_round round from which it is operational again; null: never, or not before its next crash
+-- :end_round operational_round, or the round of an earlier next crash; null: neither happened
 -- :down_rounds rounds from the crash to the recovery; null: it did not recover
 -- :recovering_rounds rounds from the recovery to operational_round; null where that is
 -- :down_ms down_rounds in ms; null where run.round_ms is

@@ -1,25 +1,24 @@
 """SQL over a store: its tables and views by their bare names, now or as of an earlier round.
 
-Each statement is wrapped in a WITH that defines the names it uses: tables as temporary views whose names no other store
-and no other round shares, views as their texts. So several stores, and several rounds of one, can be asked in one
-session, and a frame that is read later still means the store it came from. A name that the statement itself defines in
-a WITH hides the store's.
+Each statement is wrapped in a WITH that defines the names that it uses. A table becomes a temporary view whose name no
+other store and no other round shares; a view becomes its SQL. So one session can query several stores and several
+rounds of a store, and a frame stays bound to its store. A name that the statement defines in its own WITH hides the
+name of the store.
 
 As of round R:
 
-- history tables hold what had happened by the end of round R: messages handled by then (``sent_message`` has those in
-  flight too), publications and subscriptions issued by then, with later rounds null; how a run ended is null where it
-  went on after R;
-- state tables are those of the last commit that ended by round R (`StoreReader.state_round` says which round that is);
-  before the end of the first commit there are none;
-- a round after the last one of a finished store is as the last one; negative rounds, and in an unfinished store rounds
-  that are not committed yet, are refused.
+- history tables hold the events up to the end of round R: handled messages (``sent_message`` also has those in flight),
+  and issued publications and subscriptions, with later rounds null; the result of a run that ends after R is null;
+- state tables are those of the last commit up to round R (`StoreReader.state_round` returns its round); before the end
+  of the first commit they do not exist;
+- a round after the last one of a finished store gives the last round; negative rounds, and uncommitted rounds of an
+  unfinished store, are refused.
 
-Where the runs are of several protocols, a view that knows one of them is about the runs of that one, and
-`StoreReader.of_protocol` reads the store as if it had no others.
+In a store with several protocols, a view of one protocol reads the runs of that protocol, and `StoreReader.of_protocol`
+restricts the store to one protocol.
 
-A store whose runs are not finished answers as of its last commit. Publications and subscriptions that are not final yet
-have no texts there (``topic``, ``content``, ``predicate`` are null): a row gets them when it becomes final.
+A store with unfinished runs answers as of its last commit. There, publications and subscriptions that are not final
+have null in ``topic``, ``content`` and ``predicate``: a row gets these values when it becomes final.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
-    BROKEN_ORDER: "how often deliveries break an order, one row a run with deliveries, whatever its protocol promises",
+    BROKEN_ORDER: "broken orders of deliveries, also where the protocol promises none; a row per run with deliveries",
     HELD_STATE: "how many rows and bytes of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
@@ -132,13 +131,13 @@ class StoreReader:
         return self._parts[protocol]
 
     def of_run(self, run_id: int) -> StoreReader:
-        """Returns the store as if it had the runs of one protocol alone: that of a run."""
+        """Returns the store restricted to the runs of the protocol of a run."""
         return self.of_protocol(self._runs.protocol_of(run_id))
 
     def tables(self) -> list[str]:
         """Returns the names that a statement may use: history tables, state tables, views.
 
-        A view of the state of one protocol is there where that state is.
+        A view of the state of a protocol is listed only if that state exists.
         """
         stored = self._stored()
         theirs = {
@@ -149,14 +148,14 @@ class StoreReader:
         return [*stored, *sorted([*views, *MADE, *self._made_views()])]
 
     def _stored(self) -> Mapping[str, str]:
-        """Returns what the store calls its tables, by the names that a statement uses."""
+        """Returns the stored names of the tables, by the names that a statement uses."""
         if self._only is None:
             return {name: name for name in self._store.tables()}
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
         return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
 
     def _reader_of(self, view: str) -> StoreReader:
-        """Returns what a view reads: one that knows one of several protocols reads the runs of that one."""
+        """Returns the reader of a view: a view of one protocol reads the runs of that protocol alone."""
         owner = view_owner(view)
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
 
@@ -181,10 +180,10 @@ class StoreReader:
             as_of_round: The end of this round; None for the newest.
 
         Returns:
-            The rows, not computed yet; whoever collects them wraps that in `readable_errors`.
+            The rows, not computed yet; collect them inside `readable_errors`.
 
         Raises:
-            QueryError: It is no such statement, or it cannot be answered.
+            QueryError: The statement is another one, or the engine cannot answer it.
         """
         statement = read_statement(text)
         if statement.verb == "tables":
@@ -198,7 +197,7 @@ class StoreReader:
         """Returns the round whose end the state tables show when asked as of a round; the newest of all batches.
 
         Raises:
-            QueryError: No state was written by then, or there is no such round.
+            QueryError: No state was committed up to the round, or the round does not exist.
         """
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
@@ -275,7 +274,7 @@ class StoreReader:
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Makes a temporary view, unless it is there for the same versions; returns what reads it."""
+        """Defines a temporary view, unless it exists for these versions; returns the SELECT that reads it."""
         with self._defining:
             if self._defined.get(alias) != versions:
                 make().createOrReplaceTempView(alias)
@@ -331,7 +330,7 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
-        """Returns what the columns of a table or a view mean, by name; it may know more columns than there are."""
+        """Returns the meanings of the columns of a table or a view, by name, maybe of further columns."""
         if name in self._in_flight():
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:

@@ -1,11 +1,11 @@
 -- How did each run end, and what did it cost?
--- One row per run. Median and 95th percentile are the smallest value that at least so many of the values do not exceed.
--- What is expected depends on the protocol and its settings; what is wanted does not, so compare runs by wanted_ratio.
--- Null: there was nothing to measure.
+-- One row per run. The 95th percentile is the smallest value with at least 95 % of the values at or below it; so is the
+-- median with 50 %. Expected deliveries depend on the protocol and its settings, wanted deliveries do not: compare runs
+-- by wanted_ratio. Null: nothing to measure.
 -- :* run
 -- :n_publications publications that were issued
 -- :delivery_ratio share of the expected deliveries that happened
--- :n_excused deliveries that were asked for and not expected, see view receiver
+-- :n_excused deliveries that were wanted and not expected, see view receiver
 -- :messages_per_delivery n_messages / n_deliveries
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 their 95th percentile

@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 16 * 1024**2
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
-    """Opens a store for whoever may ask much of it.
+    """Opens a store for many queries; one of few bytes on a local disk keeps the rows of its views.
 
     Args:
         session: The engine that answers.

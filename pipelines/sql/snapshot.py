@@ -1,8 +1,8 @@
-"""Which protocols the runs of a store are of, and a store as it was at the end of a round.
+"""The protocols of the runs of a store, and the snapshot of a store at the end of a round.
 
-History tables are read at their newest version and cut to what had happened by then. State tables are read at the
-version that the ledger names for the last commit that ended by then. A store whose runs are not finished is read as of
-its last commit: rows of an interrupted commit do not show, and calls that are not final come from the call log.
+History tables are read at their newest version and cut to events up to the round. State tables are read at the version
+that the ledger names for the last commit up to the round. A store with unfinished runs is read as of its last commit:
+rows of an interrupted commit are hidden, and calls that are not final are read from the call log.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class StoredRuns:
         return next(found, self._spans[0][0])
 
     def stored(self, protocol: str, name: str) -> str:
-        """Returns what the store calls a state table of a protocol."""
+        """Returns the stored name of a state table of a protocol."""
         own = f"{STATE}{protocol}_{name.removeprefix(STATE)}"
         return own if self._store.version(own) >= 0 else name
 
@@ -142,12 +142,12 @@ class Snapshot:
         }
 
     def frame(self, name: str) -> DataFrame:
-        """Returns a table by the store's name of it, or ``sent_message``.
+        """Returns a table by its stored name, or ``sent_message``.
 
-        The latter has every message that was put on a link; columns as in ``message``.
+        ``sent_message`` has every message that was put on a link, with the columns of ``message``.
 
         Raises:
-            QueryError: It is a state table, and none was written by then.
+            QueryError: The table is a state table without a commit up to the round.
             StoreError: The store has no such table.
         """
         if name.startswith(STATE):
@@ -233,7 +233,7 @@ class Snapshot:
         return self._until(rows, SUBSCRIPTION.columns, *later)
 
     def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns what was issued by the round, with null for rounds that were still to come."""
+        """Returns the rows issued up to the round; later rounds in columns ``later`` become null."""
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
@@ -245,7 +245,7 @@ _HAPPENED = {
     ROUND_COMMIT.name: "last_round <= {round}",
     **{table.name: "round <= {round}" for table in (DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC, VIOLATION)},
 }
-"""Which rows of a table are there after a round."""
+"""The predicate of the rows of each table that exist after a round."""
 
 
 def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
@@ -253,6 +253,6 @@ def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
 
 
 def _run_columns(cut: int) -> list[str]:
-    """How a run ended is unknown while it goes on."""
+    """Returns the columns of ``run``; how a run ended is null until its last round."""
     ending = ("verdict", "within_bound", "rounds")
     return _replaced(RUN.columns, **{name: f"case when rounds <= {cut} then {name} end as {name}" for name in ending})

@@ -1,4 +1,4 @@
-"""SQL texts before an engine sees them: which names they use, and whether they only read."""
+"""Checks SQL before an engine gets it: its names, and that it only reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_statement(text: str) -> Statement:
     """Reads one statement.
 
     Raises:
-        QueryError: It is none, several, or one that does more than read.
+        QueryError: ``text`` has no statement, several, or one that does more than read.
     """
     tokens = list(_tokens(text))
     while tokens and tokens[-1].text == ";":
@@ -84,7 +84,7 @@ def read_statement(text: str) -> Statement:
 
 
 def place(text: str, offset: int) -> str:
-    """Returns ``line L, column C`` of an offset into a text."""
+    """Returns ``line L, column C`` of an offset into ``text``."""
     before = text[: max(offset, 0)]
     return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 

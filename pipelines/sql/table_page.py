@@ -52,7 +52,7 @@ def _lines(session: Session) -> Iterator[str]:
     views = _views(session)
     for name in sorted(views):
         yield views[name]
-    yield "\n## State of the engine\nOverwritten at each commit; with `--as-of-round R` as of the last commit by then."
+    yield "\n## State of the engine\nOverwritten at each commit; with `--as-of-round R` as of the last commit up to R."
     yield from _table(_MESSAGE_IN_FLIGHT)
     yield "\nMore columns are what the messages of the protocol carry."
     yield from _table(CALL_LOG)
@@ -78,7 +78,7 @@ def _views(session: Session) -> dict[str, str]:
 
 
 def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
-    """Returns a store of one run of a protocol with default settings that is over before it began."""
+    """Returns a store with one run of 0 rounds of a protocol with default settings."""
     store, states = Store(root, session), stored_tables({protocol: protocol_form(protocol)})
     store.create(HISTORY)
     store.create(states, is_state=True)
@@ -115,7 +115,7 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 
 def _head(view: str) -> str:
-    """Returns what a view says of itself as Markdown: the question, then the rest."""
+    """Returns the head of a view as Markdown: the question, then the prose."""
     if view in MADE:
         return _wrapped(MADE[view])
     head = view_head(view)

@@ -2,14 +2,15 @@
 
 Those of every store are in ``pipelines/sql``, those that know one protocol beside it (`Protocol.views`).
 
-A file starts with comment lines, and goes on with one SELECT. The first line is the question that it answers; then
-comes what a row is, and what else there is to know; then what its columns mean:
+A file has comment lines, then one SELECT. The first comment line is the question that the view answers. The next lines
+state the grain and further facts. The last lines describe the columns:
 
-- ``-- :column meaning``, in words; lines without such a colon continue the meaning;
-- ``-- :* relation``: columns that have no line of their own mean what they mean in this relation, which the view reads.
+- ``-- :column meaning``; a line without a colon at its start continues the meaning;
+- ``-- :* relation``: columns without a line of their own have the meaning that they have in this relation, which the
+  view reads.
 
-Names that several views share (`COMMON`) need no line. Views read tables and one another by their
-bare names; `pipelines.sql.query` makes the names known.
+Names that several views share (`COMMON`) need no line. Views read tables and other views by their bare names, which
+`pipelines.sql.query` resolves.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ def view_sql(name: str) -> str:
 
 @cache
 def view_head(name: str) -> ViewHead:
-    """Returns what a view says of itself.
+    """Returns the parsed comment lines of a view.
 
     Raises:
-        QueryError: There is no such view, or it has the meaning of columns from a relation that it does not read.
+        QueryError: The view does not exist, or its ``:*`` line names a relation that it does not read.
     """
     text = view_sql(name)
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())
@@ -126,7 +127,7 @@ def _owners() -> Mapping[str, str]:
 
 
 def _files(package: str) -> Mapping[str, str]:
-    """Returns the texts of the SQL files of a package, by name without the suffix."""
+    """Returns the content of the SQL files of a package, by name without the suffix."""
     entries = (entry for entry in files(package).iterdir() if entry.name.endswith(_SUFFIX))
     return {entry.name.removesuffix(_SUFFIX): entry.read_text("utf-8") for entry in entries}
 
@@ -142,7 +143,7 @@ def _sources() -> Mapping[str, str]:
 
 
 def table_columns(table: Table) -> dict[str, str]:
-    """Returns what the columns of a table mean, by name."""
+    """Returns the meanings of the columns of a table, by column name."""
     return {field.name: field.metadata["comment"] for field in table.schema if "comment" in field.metadata}
 
 
@@ -165,7 +166,7 @@ COMMON: Final[Mapping[str, str]] = {
     "latency_ms": "latency_rounds in ms; null where run.round_ms is",
     "crash_round": "round of the crash",
     "recovery_round": "round of the recovery; null: it did not recover",
-    "n_messages": "messages that were put on a link, whatever became of them",
+    "n_messages": "messages that were put on a link, including lost ones",
     "n_deliveries": "deliveries",
     "n_expected": "deliveries that had to happen, see view expected_delivery",
     "n_missing": "expected deliveries that did not happen",
@@ -197,10 +198,10 @@ IN_FLIGHT_COLUMNS: Final[Mapping[str, str]] = {
 
 
 def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Returns what the columns of state table ``message`` mean, by name.
+    """Returns the meanings of the columns of state table ``message``, by column name.
 
     Args:
-        payload: The names of what the messages of each protocol carry, by protocol.
+        payload: The names of the payload columns of each protocol's messages, by protocol.
     """
     carried: dict[str, list[str]] = defaultdict(list)
     for protocol, names in payload.items():
@@ -211,11 +212,11 @@ def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> dict[str, str]:
-    """Returns what the columns of view ``parameter`` mean, by name.
+    """Returns the meanings of the columns of view ``parameter``, by column name.
 
     Args:
-        paths: Their paths, by name.
-        protocols: The protocols whose settings are among them; several may have one by the same name.
+        paths: The path of the parameter of each column.
+        protocols: The protocols of the runs; several may have a setting of the same name.
     """
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for protocol in (name for name in protocols if name in PROTOCOLS):
@@ -226,7 +227,7 @@ def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> di
 
 
 def _meaning(path: str, told: Mapping[str, Sequence[str]]) -> str:
-    """Returns what a parameter means; where it means different things, with the protocols."""
+    """Returns the meaning of a parameter; several meanings are labelled with their protocols."""
     if len(told) <= 1:
         return ": ".join([path, *told])
     meanings = (f"{', '.join(protocols)}: {text}" for text, protocols in told.items())

@@ -1,8 +1,8 @@
 -- Which deliveries were wanted, and when did they happen?
--- One row per run, subscriber and publication that satisfies one of its subscriptions, if that was issued before the
--- publication and not taken back by then. Unlike expected_delivery, it asks what subscribers want, not what a protocol
--- owes them: faults excuse nothing, and the routes may not have been there yet.
--- :subscription_id the lowest of the subscriptions that want it
+-- One row per run, subscriber and publication that satisfies one of its subscriptions, issued before the publication
+-- and not withdrawn before it. Unlike expected_delivery, it lists the deliveries that subscribers want, not those that
+-- a protocol owes them: it excuses neither faults nor missing routes.
+-- :subscription_id the lowest matching subscription
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round
   from delivery

@@ -107,7 +107,7 @@ class Bucket(Place):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the object, which is there as a whole or not at all."""
+        """Writes the object atomically."""
         self._put(text.encode(encoding), "overwrite")
 
     def create(self, text: str) -> Tag | None:

@@ -1,7 +1,7 @@
-"""Stores named ``catalog.schema``: a schema of an engine's catalog says where the store lies, and has its tables.
+"""Stores named ``catalog.schema``: a schema of an engine's catalog gives the location of the store and has its tables.
 
-The store itself is a folder or a place in a bucket as ever, with its ledger and its one writer. Its tables become
-external tables of the schema when the runs are over: who reads them by name reads complete runs.
+The store itself is a folder, or a place in a bucket, with its ledger and its single writer. When the runs have ended,
+its tables become external tables of the schema, so that readers by name see complete runs.
 """
 
 from __future__ import annotations
@@ -64,18 +64,17 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
 def new_place(
     place: Root | Schema | None, session: Session, scenario: str, say: Callable[[str], None]
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
-    """Makes the place of a store as `folder.new_store` does, and the schema that names it, if that is not there.
+    """Creates the place of a store as `folder.new_store` does, and its schema if that does not exist.
 
     Args:
         place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
         session: The engine, whose catalog has the schema.
         scenario: Name of the scenario.
-        say: Told where the schema has its store.
+        say: Called with the location of the schema's store.
 
     Raises:
-        StoreError: As `folder.new_store`; or the schema cannot be made, has tables, or no place for a store. An error
-            before the first commit takes back a schema that was made, unless something lies at its location, which
-            would go with it.
+        StoreError: As `folder.new_store`; or the schema cannot be created, has tables, or no place for a store. An
+            error before the first commit drops a created schema, unless its location holds files.
     """
     schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
@@ -117,22 +116,23 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
 
 
 def _holds_something(root: Root) -> bool:
-    """Returns whether anything is there: with a schema its location goes."""
+    """Returns whether a folder holds anything; dropping a schema deletes its location."""
     return root.is_dir() and any(root.iterdir())
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
-    """Makes the tables of a store external tables of the schema that names it, as far as they are none yet.
+    """Registers the tables of a store as external tables of its schema, unless they are registered.
 
-    Where the session's catalog does not have the schema, or has it for another place, that is said, and nothing done.
+    If the session's catalog lacks the schema, or has it for another place, ``say`` reports it, and no table is
+    registered.
 
     Args:
         name: The schema, as `Schema` writes it.
-        store: The store; its runs are over.
-        say: Told what is done.
+        store: The store, whose runs have ended.
+        say: Called with a line of progress.
 
     Raises:
-        StoreError: The schema has other tables under these names, or does not take them.
+        StoreError: The schema has other tables under these names, or refuses them.
     """
     schema, session = Schema(*name.split(".")), store.session
     found = _described(schema.quoted, session)

@@ -97,7 +97,7 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Yields the texts of an error and of those that caused it."""
+    """Yields the messages of an error and of its causes."""
     while error is not None:
         yield str(error)
         error = error.__cause__ or error.__context__

@@ -1,10 +1,10 @@
-"""The place of a store, a folder or one that an address names: created, checked and locked, without an engine.
+"""The place of a store, a folder or an address: created, checked and locked without an engine.
 
-On a server no operating system keeps a lock and takes it back, so a writer has a lease. A file names the writer. It is
-created on condition that it does not exist, and renewed on condition that it is unchanged, so that two programs never
-believe at once that they have it, whatever their clocks say. Another program waits until the file changes, and then
-somebody writes; or until it has stayed unchanged for longer than a lease lasts, and its writer is gone. A program that
-slept for so long learns it before it writes into the ledger, see `Lease.renew`.
+A file server has no operating-system locks that end with their process, so a writer holds a lease: a file that names
+the writer. It is created only if it does not exist, and renewed only if it is unchanged, so two programs never hold the
+lease at once, independently of their clocks. Another program watches the file. If the file changes, the writer is
+alive; if it stays unchanged for longer than a lease, the writer is gone. A writer that slept for longer notices before
+it writes to the ledger, see `Lease.renew`.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def check_empty(root: Root) -> None:
     """Checks that a folder can become a store.
 
     Raises:
-        StoreError: It is there and holds something, or it is no folder.
+        StoreError: It is a folder that is not empty, or no folder.
     """
     if root.is_dir():
         inside = _inside(root)
@@ -334,7 +334,7 @@ def _unlink_latest(root: Path, earlier: Path | None) -> None:
 def point(link: Path, target: Path) -> None:
     """Makes a link, or changes it, in one step."""
     new = link.parent / f".{link.name}-{target.name}"
-    with suppress(OSError):  # not every file system has links, and the store is there without
+    with suppress(OSError):  # some file systems have no links; the store works without
         new.symlink_to(target)
         new.replace(link)
 

@@ -110,7 +110,7 @@ class Hdfs(Place):
             return self._client.read(self._path).read().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the file, which is there as a whole or not at all."""
+        """Writes the file atomically."""
         part = _path(_part(self._address))
         with _told(self._address):
             try:

@@ -92,11 +92,11 @@ class Ledger:
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def cut(self, round_: int | None) -> int | None:
-        """Returns the round that history is cut after; None where nothing is to be cut.
+        """Returns the last round of history to read; None reads all rounds.
 
         Args:
-            round_: The round that was asked for; None for the newest. Where runs are over, every round after their
-                last one is as that one.
+            round_: The requested round; None for the newest. After the end of the runs, a later round means their last
+                one.
 
         Raises:
             QueryError: No round has this number, or it is not committed yet.

@@ -125,7 +125,7 @@ class Place(ABC):
 
     @abstractmethod
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the file, which is there as a whole or not at all."""
+        """Writes the file atomically."""
 
     @abstractmethod
     def lock(self, name: str) -> Exclusive:

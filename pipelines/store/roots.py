@@ -70,14 +70,14 @@ def engine_path(root: Root) -> str:
 
 
 def plain(root: Root, scratch: Path) -> Root:
-    """Returns a folder under a name that Sail knows it by, a link if need be.
+    """Returns a path of a folder that Sail can open: the folder itself, or a link to it.
 
-    Sail 0.7 takes a path for a URL twice: what has to be written in another way there, as spaces and letters beyond
-    ASCII, it looks for in a folder that is not there.
+    Sail 0.7 encodes a path as a URL twice, so it cannot open paths with characters that URLs escape, such as spaces and
+    letters beyond ASCII.
 
     Args:
-        root: A folder, or a place, which is returned as it is.
-        scratch: Where the link comes.
+        root: A folder, or a place, which is returned unchanged.
+        scratch: The folder of the link.
     """
     if not isinstance(root, Path) or _PLAIN.fullmatch(str(root)):
         return root
@@ -114,10 +114,10 @@ def options_of(root: Root) -> dict[str, str]:
 
 
 def make(root: Root, *, is_new: bool = False) -> list[Path]:
-    """Makes a folder and those that it lies in, and returns those that were not there; a place needs none.
+    """Creates a folder and its missing parents, and returns the created folders; a place needs none.
 
     Raises:
-        FileExistsError: It is there and was to be new.
+        FileExistsError: ``is_new`` is set, and the folder exists.
     """
     if isinstance(root, Place):
         return []
@@ -127,7 +127,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
 
 
 def remove(root: Root) -> None:
-    """Removes a place with all that is in it, if it is there."""
+    """Removes a place with its content, if it exists."""
     if isinstance(root, Place):
         root.remove_all()
         if root.is_file():
@@ -139,7 +139,7 @@ def remove(root: Root) -> None:
 
 
 def write_whole(file: Root, text: str) -> None:
-    """Writes a file, which is there as a whole or not at all."""
+    """Writes a file atomically."""
     if isinstance(file, Place):
         file.write_text(text)
         return
@@ -231,9 +231,9 @@ class Schema:
 
 
 def place_of(given: str | Root) -> Root | Schema:
-    """Returns the place that a user names, as `root_of`, or a schema.
+    """Returns the place of a user's string, as `root_of` does, or a schema.
 
-    A text of exactly two identifiers with a dot between names a schema, unless there is such a folder;
+    A string of exactly two identifiers with a dot between them names a schema, unless a folder has this name;
     ``./catalog.schema`` and a `Path` always name a folder.
 
     Raises:

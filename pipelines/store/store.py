@@ -40,7 +40,7 @@ _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
 _LARGE_BYTES = 1 << 30
-"""An array holds 2 GiB of texts at most, so that the parts of a larger table stay apart."""
+"""An array holds at most 2 GiB of strings, so a larger table stays in several chunks."""
 Mode = Literal["append", "overwrite"]
 
 
@@ -71,12 +71,12 @@ class Store:
     """
 
     def __init__(self, root: Root, session: Session, check_locked: Callable[[], None] = lambda: None) -> None:
-        """Points at a store.
+        """Opens a store; reads nothing.
 
         Args:
             root: Folder of the store, or the place of its address; each table is a folder below it.
             session: The engine that reads and writes.
-            check_locked: Checks that no other program has begun to write, see `folder.locked`.
+            check_locked: Raises if another program has taken the lock, see `folder.locked`.
         """
         self.root = root
         self._check_locked = check_locked
@@ -101,7 +101,7 @@ class Store:
         return store
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
-        """Creates empty tables with their comments; what was there under their names goes."""
+        """Creates empty tables with their comments, in place of tables with these names."""
         concurrently(partial(self._create, table, is_state) for table in tables)
 
     def _create(self, table: Table, is_state: bool) -> None:
@@ -312,7 +312,7 @@ class Store:
         return self.version(ROUND_COMMIT.name) > 0
 
     def tables(self) -> list[str]:
-        """Returns the names of the tables that are there."""
+        """Returns the names of the existing tables."""
         return sorted(path.name for path in self.root.iterdir() if (path / _LOG).is_dir())
 
 

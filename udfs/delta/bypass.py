@@ -63,9 +63,10 @@ def _failures(turn: Turn) -> dict[int, int]:
 
 
 def _is_gone(turn: Turn, joiner: int) -> bool:
-    """Returns whether the earlier incarnation of a node that asks to join is gone.
+    """Returns whether the earlier incarnation of a node that asks to join has ended.
 
-    It is where N is connected to it; whoever asks a join point that cannot answer yet is suspected, too, until it can.
+    It has ended if N is connected to it. A node that asks a join point that cannot answer yet is suspected, too, until
+    the join point can.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
@@ -110,7 +111,7 @@ def _stored_links(turn: Turn, failed: Iterable[int]) -> Iterable[view.LinkRow]:
 
 
 def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """Algorithm 3, line 5: the closest nodes that are left behind the ones that failed now, with the paths there."""
+    """Algorithm 3, line 5: the closest live nodes beyond the nodes that failed in this round, with their paths."""
     node = turn.node
     return {
         one.target: one.path
@@ -120,9 +121,9 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 
 
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
-    """Returns the substitutes of failed synchronisation points: the closest nodes left on the ways there.
+    """Returns the substitutes of failed synchronisation points: the closest live nodes on the ways to them.
 
-    That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
+    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -213,7 +214,7 @@ def notice_crashes(turn: Turn) -> None:
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Sets the failure detectors on connections to nodes that are down, or to incarnations that are over (rule R35)."""
+    """Sets the failure detectors of connections to nodes that are down, or to earlier incarnations (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:

@@ -109,8 +109,8 @@ def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
 def _send(turn: Turn, copy: Copy, responsible: int) -> None:
     """Sends a copy (lines 16 to 18), to a joining node behind the answer of its join point (rule R16).
 
-    The join point adds the link before it forwards anything of the round. What it handles before the request leaves as
-    if N had become a recipient when the request was handled: behind older messages, in ProcessingList order.
+    The join point adds the link before it forwards anything of the round. Messages that it handles before the request
+    are sent as if N had become a recipient at the request: behind older messages, in ProcessingList order.
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
@@ -289,11 +289,11 @@ def matching(turn: Turn, m: Copy | Processing, changes: Changes, trigger: int) -
     Args:
         turn: The node.
         m: The publication.
-        changes: How the round changes SUBS_SET_N, which is as it was before the round.
-        trigger: When the turn of the publication comes: it sees what changed before.
+        changes: The changes of SUBS_SET_N in this round; ``turn.node`` has SUBS_SET_N at the end of the last round.
+        trigger: The turn of the publication, which sees earlier changes only.
 
     Returns:
-        Who is responsible for each recipient, N itself among them.
+        The responsible node of each recipient, N itself among them.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
     before = turn.node.routing_entry

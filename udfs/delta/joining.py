@@ -209,9 +209,10 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 
 
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
-    """N becomes a recipient of what M still processes and N must know: SUB, UNSUB, and J with N in its scope.
+    """N becomes a recipient of messages that M still processes and N must know: SUB, UNSUB, and J with N in its scope.
 
-    Its own J is there when N crashed after it had sent it, and asks again: the two would wait for each other.
+    N's own J is excluded. M still processes it if N crashed after sending it and asks again; M and N would wait for
+    each other.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

@@ -1,13 +1,13 @@
 """Protocol ``delta`` as a node program: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A node handles a round in these phases, each of them all that is due (rule R34):
+A node handles a round in these phases, each for all due messages (rule R34):
 
-1. faults: it comes back, its failure detectors report, connections are made, routing information is handed over;
+1. faults: it recovers, its failure detectors report, connections open, routing information is transferred;
 2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
 3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
 4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
-   routing information changes (line 26): a PUB sees the entries that were there when its turn came;
-5. finish: CONF to the senders (27 to 29), and all messages leave.
+   routing information changes (line 26): a PUB is routed by the entries that exist at its turn;
+5. finish: CONF to the senders (27 to 29), and all messages are sent.
 """
 
 from __future__ import annotations

@@ -156,9 +156,9 @@ def _told_links(turn: Turn) -> list[view.LinkRow]:
 
 
 def _send_again(turn: Turn, answers: list[Answer]) -> None:
-    """Sends what waited for peers that answer (rule R20), and to nodes that came back PrevOut (Alg. 7, 8 to 11).
+    """Sends messages that waited for an answer (rule R20), and PrevOut to recovered nodes (Alg. 7, 8 to 11).
 
-    Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
+    Recipients that have come into view are added first, so that messages are sent in the order of ProcessingList.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -200,7 +200,7 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 
 
 def _ask_again(turn: Turn, answers: list[Answer]) -> None:
-    """A synchronisation point that came back itself has not got R's SYN_REQUEST: R asks again (rule R28)."""
+    """Asks recovered synchronisation points again: they have lost R's SYN_REQUEST (rule R28)."""
     node = turn.node
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
     asked = [peer for peer in again if peer in node.synch and not node.synch[peer].is_answered and peer in node.path]

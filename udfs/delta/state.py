@@ -185,7 +185,7 @@ class Detected:
 
 @record(key="join_point")
 class Join:
-    """A node that joins or has joined while the run goes on.
+    """A node that joins, or has joined, during the run.
 
     Attributes:
         join_point: Where it joins.

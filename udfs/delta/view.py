@@ -97,7 +97,7 @@ def reroute(node: State) -> None:
 
 
 def merge_links(node: State, links: Iterable[LinkRow]) -> None:
-    """Adds links to TOP_N, or unmarks them: a link that is there unmarked stays so."""
+    """Adds links to TOP_N, or unmarks them; an unmarked link stays unmarked."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))

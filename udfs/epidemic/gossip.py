@@ -130,7 +130,7 @@ def start_pull(turn: DispatcherRound) -> None:
 
 
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """handleGossipMsg: cached events go to the initiator; the message goes on (rule E7)."""
+    """handleGossipMsg: sends cached events to the initiator, and forwards the message (rule E7)."""
     cached = turn.cached_by_counter()
     for entry in message.digest:
         if entry in cached:

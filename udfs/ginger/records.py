@@ -83,7 +83,7 @@ class Contact:
     Attributes:
         contact: The other broker: the one to join at, or a neighbour in the overlay.
         latency_rounds: Rounds from one to the other.
-        is_joining: Whether the broker joins while the run goes on.
+        is_joining: Whether the broker joins during the run.
     """
 
     contact: int

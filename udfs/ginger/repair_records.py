@@ -20,7 +20,7 @@ class Repair:
         is_mended: Whether the tree of the run may be mended: a broker crashes or joins at some time.
         is_present: Whether it is in the tree, or on its way into it.
         is_root: Whether it is the root.
-        is_level: False from the failure of the parent until the missing messages are there.
+        is_level: False from the failure of the parent until the missing messages have arrived.
         is_new: Whether it is not in the sub-trees any more that it was in at the start.
         is_joining: Whether it joins or recovers, and has no place in the tree yet.
         join_seq: Number of the call by which it joins; null: it does not.
@@ -33,7 +33,7 @@ class Repair:
         n_asked: Times that it has asked publishers for what it lacks.
         dead: Brokers that it knows to be down.
         lost_parent: The last parent that failed.
-        upward: Topics whose sub-tree went on at that parent.
+        upward: Topics whose sub-tree continues at that parent.
         seen: A client: the brokers that it saw before its present edge broker, and the rounds to them.
     """
 

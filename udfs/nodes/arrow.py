@@ -187,7 +187,7 @@ def _rows(declared: Mapping[str, Declared], node: Node) -> TableRows:
 
 
 def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
-    """Returns the rows of tables as texts, a list for each node."""
+    """Returns the rows of tables as JSON, a list for each node."""
     records = [one.record for one in declared.values()]
     return pa.array(
         [
@@ -319,11 +319,11 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of tables that `rows_text` has made texts of; None where there is no text.
+    """Returns the records of tables from the JSON of `rows_text`; None where the JSON is None.
 
     Args:
         records: The class of each table's records.
-        texts: The texts, of as many tables.
+        texts: The JSON of each table.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
@@ -407,7 +407,7 @@ def _text(cls: type, *others: str) -> Callable[[Any], str]:
 
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns a function that reads a record or message from such an object; missing fields are None."""
+    """Returns a function that reads a record or message from a JSON object; missing fields are None."""
     names = [shown_name(name) for name in spec_of(cls).types]
     decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 

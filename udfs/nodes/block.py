@@ -72,7 +72,7 @@ def node_type(rows: Rows) -> Mapping[str, pa.DataType]:
 
 
 def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
-    """Returns the columns of each list that a block leaves behind."""
+    """Returns the columns of each list that a block returns."""
     return {
         "nodes": node_type(rows),
         "in_flight": FLIGHT,
@@ -131,10 +131,10 @@ def first_block_of(program: type[NodeProgram]) -> Play:
 def block_of(program: type[NodeProgram]) -> Play:
     """Returns the function that plays the rounds of a later block.
 
-    It takes one row a run: ``run_id, settings, last, may_duplicate``, `GIVEN` and ``calls`` as `first_block_of`,
-    ``after`` (the round that is over), ``nodes`` (`node_type`, those that are down too where anything of them is
-    durable), ``in_flight`` (`FLIGHT`; what was due by then is passed over) and ``counted`` (as in `block_schema`); it
-    returns one row a run, columns of `block_schema`.
+    It takes one row per run: ``run_id, settings, last, may_duplicate``, `GIVEN` and ``calls`` as `first_block_of`,
+    ``after`` (the last round that was played), ``nodes`` (`node_type`, including nodes that are down with durable
+    state), ``in_flight`` (`FLIGHT`; messages due up to ``after`` are ignored) and ``counted`` (as in `block_schema`).
+    It returns one row per run, with the columns of `block_schema`.
     """
     return _play_of(program, _resumed)
 

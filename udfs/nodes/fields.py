@@ -69,14 +69,14 @@ def sql_of(kind: pa.DataType) -> str:
 
 
 def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - annotations are of any type
-    """Returns how a field with an annotation is kept.
+    """Returns the storage type of a field with an annotation.
 
     Args:
         annotation: The annotation, resolved.
         where: The field, for the error.
 
     Raises:
-        TypeError: The annotation is none of those that the module names.
+        TypeError: The module does not support the annotation.
     """
     if annotation in _PLAIN:
         return FieldType(_PLAIN[annotation], None, None, plain(annotation), is_hashable=True)
@@ -202,12 +202,12 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Writer:
-    """How values of a type are written.
+    """The expression that writes values of a type as JSON.
 
     Attributes:
-        source: The text of a value as a Python expression; ``{}`` stands for the value.
-        names: What the expression calls, by name.
-        is_optional: Whether the value may be None; a field that is None is left out.
+        source: A Python expression for the JSON of a value; ``{}`` stands for the value.
+        names: The functions that the expression calls, by name.
+        is_optional: Whether the value may be None; a None field is omitted.
     """
 
     source: str
@@ -229,7 +229,7 @@ class Writer:
 
 
 def plain(kind: type) -> Writer:
-    """Returns the writer of numbers, texts or truth values."""
+    """Returns the writer of numbers, strings or truth values."""
     return _WRITERS.get(kind, called(to_text))
 
 

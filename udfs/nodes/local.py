@@ -153,7 +153,7 @@ class LocalNetwork:
 
     @property
     def round(self) -> int:
-        """The round that is over."""
+        """The last round that was played."""
         return self._running().round
 
     @property

@@ -85,21 +85,21 @@ class Given:
 
 
 class Network:
-    """The nodes of one run, what is in flight, and the round that is over."""
+    """The nodes of one run, its messages in flight, and its last round."""
 
     def __init__(
         self, plan: Plan, given: Given, nodes: dict[int, Node], flights: Iterable[Flight], round_: int,
         down: dict[int, dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
-        """Starts after a round.
+        """Starts at the end of a round.
 
         Args:
             plan: The program.
-            given: What the run is given.
+            given: The input of the run.
             nodes: The nodes that are up.
             flights: The messages that are in flight.
-            round_: The round that is over.
-            down: What survives at the nodes that are down, by declaration.
+            round_: The last round that was played.
+            down: The durable state of the nodes that are down, by declaration.
         """
         self._plan = plan
         self._given = given
@@ -205,7 +205,7 @@ class Network:
         self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: Rows, *, is_recovered: bool,
         crashed: Sequence[int], links: LinkChange | None,
     ) -> Context:  # fmt: skip
-        """Plays a node in the current round; returns what it did."""
+        """Plays a node in the current round; returns the context with its actions."""
         given, node = self._given, self.nodes[at]
         ctx = self._contexts.get(at)
         if ctx is None:
@@ -284,7 +284,7 @@ class Network:
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
     def _recover(self, round_: int) -> set[int]:
-        """Brings the nodes up whose down time is over."""
+        """Restarts the nodes that recover in a round, and returns them."""
         recovered = {at for at in self._given.crashes.ending.get(round_, ()) if at in self.down}
         for at in recovered:
             program = self._plan.program()
@@ -306,7 +306,7 @@ class Network:
         return {at: change for at, change in changes.items() if at in self.nodes}
 
     def _wake_round(self, at: int, node: Node) -> int | None:
-        """Returns the round in which the node's next timer is handled: when its pause is over, if it pauses."""
+        """Returns the round in which the node's next timer is handled: the end of its pause, if it pauses."""
         wake = node.internal.wake_round
         pause = None if wake is None else self._given.pauses.at(at, wake)
         return wake if pause is None else pause.end_round

@@ -129,10 +129,10 @@ def until(ended: Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Looks whether to go on.
+    """Checks whether the rounds were interrupted.
 
     Raises:
-        Interrupted: No.
+        Interrupted: They were.
     """
     ended = _ended.get()
     if ended is not None and ended.is_set():

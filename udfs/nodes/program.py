@@ -8,7 +8,7 @@ the store. Handlers are methods:
 ``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
 ``on_timer(self, name, key, ctx)`` a timer that `Context.set_timer` set has run out
-``on_recover(self, ctx)``          the node is up again after a crash; only durable state is there
+``on_recover(self, ctx)``          the node is up again after a crash, with its durable state only
 ``on_down(self, peer, ctx)``       the failure detector reports a node that this one watches
 ``on_round_end(self, ctx)``        the node has handled something in this round
 =================================  ====================================================================
@@ -17,8 +17,8 @@ A program whose algorithm handles all that is due in a round at once has one han
 ``on_round(self, due, ctx)``, which gets a `udfs.nodes.world.RoundDue`.
 
 A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
-clock, and no draws but `Context.draw`. It goes through a set, or a dict within a record, in sorted order only: these
-lose the order in which they were filled when a node is stored.
+clock, and no draws but `Context.draw`. It iterates over a set, or over a dict in a record, in sorted order only: a
+stored node loses their insertion order.
 """
 
 from __future__ import annotations
@@ -184,15 +184,15 @@ class NodeProgram:
         """
 
     def close(self) -> None:
-        """Drops what the node holds: it is played no more.
+        """Drops the state of the node at the end of its run.
 
-        Parts that refer to each other would stay until Python looks for unreachable cycles; a program that is made of
-        such parts breaks their circle here.
+        Reference cycles would keep their objects until Python collects garbage; a program with reference cycles breaks
+        them here.
         """
         vars(self).clear()
 
     def on_round(self, due: Any, ctx: Context) -> None:  # noqa: ANN401 - `RoundDue`; its module imports this one
-        """Handles all that is due in a round; a program that has this handler has no others."""
+        """Handles all due events of a round; a program with this handler has no others."""
         raise NotImplementedError
 
     def is_connected(self, peer: int) -> bool:

@@ -4,8 +4,8 @@ The first line of the docstring of a record or message says what a row is. The c
 column: either the string in ``Annotated[int, "comment"]``, or the field's entry in section ``Attributes`` of the
 docstring. A message may inherit fields, with their comments.
 
-`Keyed` holds the rows of a node by key. A node sends messages in the order in which it iterates over its rows; rows
-come back from a store in the order of their keys, so a node in memory iterates over them in that order, too.
+`Keyed` holds the rows of a node by key. A node sends messages in the order in which it iterates over its rows. A store
+returns rows in the order of their keys, so a node in memory iterates over them in that order, too.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ V = TypeVar("V")
 class Keyed(dict[K, V]):
     """Rows by key, in the order of keys; the keys of one are of one type.
 
-    Rows may be set and dropped while it is gone through: what is gone through is what was there at the beginning.
+    Rows may be set and dropped during an iteration, which yields the rows from its begin.
     """
 
     __slots__ = ("_is_sorted",)
@@ -216,7 +216,7 @@ class Keyed(dict[K, V]):
         return super().popitem()
 
     def setdefault(self, key: K, default: V) -> V:
-        """Returns a row, which is set if it is not there."""
+        """Returns a row; sets it to ``default`` if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]

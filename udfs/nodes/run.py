@@ -60,16 +60,16 @@ class Spans:
         return spans[place] if place >= 0 and spans[place].covers(round_) else None
 
     def n_ended(self, node: int, round_: int) -> int:
-        """Returns how many times of a node are over in a round."""
+        """Returns the number of periods of a node that have ended in a round."""
         spans = self._of.get(node, ())
         return sum(one.end_round is not None and one.end_round <= round_ for one in spans)
 
 
 class Ended(NamedTuple):
-    """The newest incarnation of a node that is over.
+    """The newest ended incarnation of a node.
 
     Attributes:
-        incarnation: Its number, from 0; -1: none is over.
+        incarnation: Its number, from 0; -1: none has ended.
         is_down: Whether the node is down; otherwise its next incarnation is up.
     """
 
@@ -144,7 +144,7 @@ class RunView:
         return self.crashes.n_ended(node, round_)
 
     def ended(self, node: int, round_: int) -> Ended:
-        """Returns the newest incarnation of a node that is over in a round."""
+        """Returns the newest incarnation of a node that has ended in a round."""
         n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
         return Ended(n_ended if is_down else n_ended - 1, is_down)
 

@@ -295,7 +295,7 @@ class Storing:
 
     Attributes:
         topic: The topic.
-        due_round: When it is there.
+        due_round: Round in which it is on the disk.
         publisher: Its publisher.
         incarnation: The round of the publisher's start.
         n: The catenation number.

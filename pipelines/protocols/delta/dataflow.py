@@ -1,15 +1,15 @@
 """Protocol ``delta``: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round at every node, in this order (it keeps the outcome of handling messages one by one):
+A round at every node, in this order (with the result of handling messages one by one):
 
-1. faults: nodes come back, failure detectors report, connections are made, routing information is handed over;
+1. faults: nodes recover, failure detectors report, connections open, routing information is transferred;
 2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
 3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
 4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
 5. finish: routing information changes (line 26), CONF to the senders (27 to 29);
-6. a PUB sees the entries that were there when its turn came.
+6. a PUB is routed by the entries that exist at its turn.
 
-Steps whose kinds are absent are left out of the plan; without any crash so far phase 1 is.
+The plan omits steps whose kinds of messages are absent, and phase 1 before the first crash.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ DETECTOR = table(
 )
 JOIN = table(
     "join",
-    "a node that joins or has joined while the run goes on",
+    "a node that joins, or has joined, during the run",
     "node_id",
     ("node_id", BIGINT, "the node"),
     ("join_point", BIGINT, "where it joins"),

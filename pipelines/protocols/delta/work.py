@@ -37,7 +37,7 @@ class Sent:
 
 
 def names(*texts: str) -> frozenset[str]:
-    """Returns the words of some texts."""
+    """Returns the words of ``texts``, split at white space."""
     return frozenset(word for text in texts for word in text.split())
 
 
@@ -66,18 +66,18 @@ class Phase:
 
 @dataclass
 class Work:
-    """What a round has made so far.
+    """The intermediate results of a round.
 
     Attributes:
-        round: What the round may read.
+        round: The input of the round.
         inbox: The due messages, without those for an earlier incarnation of their receiver.
         radius: The largest δ+1 of the runs.
-        result: What the round returns.
+        result: The result of the round.
         outbox: Messages to send.
         finished: Messages whose processing ends (see `steps.confirmations`).
         added: Entries that come with PAR_SUB, with their ``trigger``.
         broken: Connections whose other end is gone (see `connections.broken_connections`).
-        resent: Rows of ProcessingList with ``now_round``: what is sent again (see `copies.resent_copies`).
+        resent: Rows of ProcessingList to send again, with ``now_round`` (see `copies.resent_copies`).
         asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
         copies: Copies to forward (see `steps.copies`).
         again: Messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
@@ -86,9 +86,9 @@ class Work:
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
-        nodes: The only nodes that the steps concern for the moment: ``run_id, node_id``; None for all (see `narrow`).
-        parts: What `now` returns of relations meanwhile.
-        changed: Which of these parts differ from what the relations had.
+        nodes: The nodes that the current steps are restricted to: ``run_id, node_id``; None for all (see `narrow`).
+        parts: The current version of each relation, see `now`.
+        changed: The names of parts that differ from the relations at the begin of the round.
     """
 
     round: Round

@@ -62,7 +62,9 @@ class EpidemicSettings(Strict):
     )
     gossip_rounds: _Rounds = Field(10, description="the gossip interval T, in rounds")
     p_forward: Share = Field(0.75, description="P_forward: chance that a dispatcher passes a gossip message on")
-    fanout: _Size = Field(1, description="towards subscribers: at most so many neighbours, drawn, get a gossip message")
+    fanout: _Size = Field(
+        1, description="towards subscribers: largest number of drawn neighbours that receive a gossip message"
+    )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop", description="push: where P_forward is drawn; subscribers: others always pass gossip messages on"
     )
@@ -70,7 +72,7 @@ class EpidemicSettings(Strict):
         "all", description="push: a gossip round is for any pattern of the subscription table, or for a local one"
     )
     push_rounds: _Rounds = Field(
-        200, description="push: a dispatcher gossips for so many rounds after it cached its newest event"
+        200, description="push: rounds for which a dispatcher gossips after it cached its newest event"
     )
     gossip_on_detection: Flag = Field(False, description="pull: gossip at once when a loss is detected, too")
     adaptive: Flag = Field(

@@ -30,7 +30,7 @@ ROUTING_ENTRY = table(
 
 
 def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
-    """Returns what nodes handle in a round, calls last: copies with the payload."""
+    """Returns the copies that nodes handle in a round, with the payload; calls come last."""
     came = received(inbox, *PAYLOAD.names)
     if calls is None:
         return came

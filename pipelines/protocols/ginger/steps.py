@@ -189,7 +189,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
     Args:
         subscribe: The Subscribe messages at brokers: *message*.
         neighbour: Table neighbour.
-        setting: ``max_hops`` of each run: over so many hops a step stays in the path.
+        setting: ``max_hops`` of each run: the number of hops for which a step stays in the path.
     """
     brokers = neighbour.where(FROM_BROKER).selectExpr(*NODE, "neighbour", "relationship as towards")
     onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")

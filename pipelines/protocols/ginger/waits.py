@@ -1,4 +1,4 @@
-"""Why messages wait, or waited before they went on: SQL for `pipelines.why`, by the relation in which they do."""
+"""Reasons why messages wait or have waited: SQL for `pipelines.why`, by the relation that holds the messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ left join lock_wait w on w.run_id = h.run_id and w.node_id = h.node_id and w.sou
   and w.source_seq = h.source_seq
 where w.node_id is null
 """
-"""Messages that went on after they had waited; the crash is the one that delayed what they waited for.
+"""Messages that have waited and were released, with the crash that caused the wait.
 
 ``repair`` lasts from the crash of a neighbour to the end of the repair, at the node that noticed it.
 """

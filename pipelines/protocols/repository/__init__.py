@@ -48,33 +48,42 @@ class RepositorySettings(Strict):
     name: Literal["repository"] = "repository"
     bundles: list[BundleSettings] = Field([], description="which repositories serve which topics (default: all, all)")
     bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
-        None, description="without bundles: so many repositories serve all topics, the first ones (default: all)"
+        None,
+        description="without bundles: number of repositories, from the first on, that serve all topics (default: all)",
     )
     topics: dict[Composed, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
     publisher_rounds: Rounds = Field(
-        20, description="T_p: a client repeats what is not answered; three times as long while not stable"
+        20, description="T_p: rounds until a client repeats an unanswered request; three times as many while not stable"
     )
-    failure_rounds: Rounds = Field(100, description="T_fail: a publisher's silence until it takes the next repository")
-    acknowledge_rounds: Rounds = Field(10, description="T_a: a subscriber acknowledges what is not synced")
+    failure_rounds: Rounds = Field(
+        100, description="T_fail: rounds of silence until a publisher takes the next repository"
+    )
+    acknowledge_rounds: Rounds = Field(
+        10, description="T_a: rounds until a subscriber acknowledges deliveries that are not synced"
+    )
     acknowledge_count: Count = Field(1, description="deliveries until a subscriber acknowledges at once; 0: never")
-    wait_rounds: Rounds = Field(10, description="T_w: a subscriber waits for a missing message until it asks")
-    nak_rounds: Rounds = Field(15, description="T_n: a repository asks publishers for missing messages")
-    rectify_rounds: Rounds = Field(40, description="T_d: unacknowledged that long: a repository sends R2S-Rectify")
-    idle_rounds: Rounds = Field(60, description="T_idle: a subscriber polls a steering repository that is silent")
-    assist_rounds: Rounds = Field(
-        100, description="T_assist: without an operational member that long a repository goes on with its own disk"
+    wait_rounds: Rounds = Field(10, description="T_w: rounds until a subscriber asks for a missing message")
+    nak_rounds: Rounds = Field(15, description="T_n: rounds until a repository asks publishers for missing messages")
+    rectify_rounds: Rounds = Field(
+        40, description="T_d: rounds without an acknowledgement until a repository sends R2S-Rectify"
     )
-    gossip_rounds: Rounds = Field(10, description="T_g: repositories gossip")
-    fetch_rounds: Rounds = Field(15, description="T_f: a repository asks its bundle for messages that it lacks")
-    fetch_batch: Rounds = Field(100, description="messages that it asks for at once")
-    tries: Rounds = Field(3, description="k: requests without an answer until the next repository has its turn")
+    idle_rounds: Rounds = Field(
+        60, description="T_idle: rounds of silence until a subscriber polls its steering repository"
+    )
+    assist_rounds: Rounds = Field(
+        100, description="T_assist: rounds without an operational member until a repository uses its own disk alone"
+    )
+    gossip_rounds: Rounds = Field(10, description="T_g: rounds from one gossip of a repository to the next")
+    fetch_rounds: Rounds = Field(15, description="T_f: rounds until a repository asks its bundle for missing messages")
+    fetch_batch: Rounds = Field(100, description="messages that a repository requests at once")
+    tries: Rounds = Field(3, description="k: unanswered requests until the next repository is asked")
     void_rounds: Rounds = Field(
         200, description="T_void: silence of a publisher after which the numbers of its missing messages are void"
     )
-    store_rounds: Work = Field(0, description="what it takes a repository to store a message")
-    retrieve_rounds: Work = Field(0, description="what it takes it to read one")
-    reroute_rounds: Rounds = Field(5, description="after a broker's crash or recovery until routes change")
+    store_rounds: Work = Field(0, description="rounds that a repository needs to store a message")
+    retrieve_rounds: Work = Field(0, description="rounds that a repository needs to read a message")
+    reroute_rounds: Rounds = Field(5, description="rounds from a broker's crash or recovery until routes change")
 
 
 GIVEN = """

@@ -34,7 +34,7 @@ class SkipRingSettings(Strict):
     )
     start_until: Round | None = Field(
         None,
-        description="start other than empty: subscribers whose call is due up to this round are there from the start"
+        description="start other than empty: subscribers whose call is due up to this round are members from the start"
         " (default: all)",
     )
     start_publications: Count = Field(
@@ -103,7 +103,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Subscriptions are about a topic; those that are there from the start are issued in round 0 (rule K20)."""
+    """Yields subscriptions without a topic; subscriptions of the start state are issued in round 0 (rule K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (

@@ -106,13 +106,14 @@ sent_message.""",
         **_TOPIC,
         "disturbance": "number of the disturbance, from 0: the start",
         "round": "round of the disturbance",
-        "cause": "start, subscribe (a subscriber comes), unsubscribe (one goes) or crash",
-        "node_id": "node that came, went or crashed; null: the start",
+        "cause": "start, subscribe (a subscriber joins), unsubscribe (one leaves) or crash",
+        "node_id": "node that joined, left or crashed; null: the start",
         "n_configurations": "changes of what other nodes hold, until the next disturbance",
-        "explicit_round": "round from which on the state of the nodes is that of the skip ring; null: not before the"
+        "explicit_round": "first round from which the state of the nodes is that of the skip ring; null: not before the"
         " next disturbance, or the end",
-        "clean_round": "round from which on nothing in flight contradicts it either (rule K9); null: as before",
-        "changed_round": "first round after clean_round in which an explicit edge changed: with closure there is none",
+        "clean_round": "first round from which no message in flight contradicts it either (rule K9); null: not"
+        " before the next disturbance, or the end",
+        "changed_round": "first round after clean_round in which an explicit edge changed; null: none (closure)",
         "problem": "why the last round before the next disturbance, or the end, was not legitimate; null: it was",
         "is_last": "whether it is the last disturbance of the topic",
     },
@@ -125,12 +126,12 @@ between subscribers, without directions.""",
     {
         **_TOPIC,
         "round": "round in which explicit state changed",
-        "n_recorded": "those of them that the database has",
-        "n_wrong_labels": "those whose label is none, or not the one in the database",
-        "max_degree": "most neighbours that one of them has",
+        "n_recorded": "subscribers in the database",
+        "n_wrong_labels": "subscribers without a label, or with another one than in the database",
+        "max_degree": "largest number of neighbours of a subscriber",
         "n_edges": "edges",
-        "diameter": "most hops between two of them; null: some do not reach each other, or there are more than 500 of"
-        " them and some labels are wrong",
+        "diameter": "most hops between two subscribers; null: some do not reach each other, or there are more than"
+        " 500 and some labels are wrong",
     },
 )
 VIEWS = {"convergence": _CONVERGENCE, "convergence_round": _PROGRESS}

@@ -108,9 +108,9 @@ WRONG_OVERLAYS = (
         "two sources", HEAD + "overlay: {links: [[A, B]], topohub: §{name: x}}\n", "links and topohub", "exactly one"
     ),
     _case("no links", HEAD + "overlay: {links: §[]}\n", "an empty list", "one or more"),
-    _case("a link of one", HEAD + "overlay: {links: [[A, B], §[A]]}\n", "a list of 1", "a text"),
+    _case("a link of one", HEAD + "overlay: {links: [[A, B], §[A]]}\n", "a list of 1", "a string"),
     _case("a link of five", HEAD + "overlay: {links: [[A, B], §[A, C, 1, 2, 3]]}\n", "a list of 5", "a whole number"),
-    _case("a link as a word", HEAD + "overlay: {links: [§A-B]}\n", "'A-B'", "[a text"),
+    _case("a link as a word", HEAD + "overlay: {links: [§A-B]}\n", "'A-B'", "[a string"),
     _case("no latency", HEAD + "overlay: {links: [[A, B, §0]]}\n", "is 0", "from 1"),
     _case("a node called NO", HEAD + "overlay: {links: [[SE, §NO]]}\n", "quote it: 'NO'"),
     _case("a node called 1", HEAD + "overlay: {links: [[A, §1]]}\n", "quote it: '1'"),
@@ -208,7 +208,7 @@ WRONG_WORKLOADS = (
         "content that is a list",
         LINKS + "workload: {publications: [{at: A, content: {a: §[1]}}]}\n",
         "a list of 1",
-        "a text",
+        "a string",
     ),
     _case(
         "a topic in the content",

@@ -33,7 +33,7 @@ WRONG_LINK_FAULTS = (
     _case("a late message in order", _faults("{kind: delay, nth: §1, rounds: [1, 2]}"), "overtake", "reorder: true"),
     _case("a loss of more than all", _faults("{kind: loss, rate: §1.5}"), "is 1.5", "from 0 to 1"),
     _case("a loss without a node", _faults("{kind: loss, rate: 1.0, links: [[A, §D]]}"), "'D'", "A, B, C"),
-    _case("a loss of one end", _faults("{kind: loss, rate: 1.0, links: [§[A]]}"), "a list of 1", "a text"),
+    _case("a loss of one end", _faults("{kind: loss, rate: 1.0, links: [§[A]]}"), "a list of 1", "a string"),
     _case(
         "a loss without a link", _faults("{kind: loss, rate: 1.0, links: [§[A, C]]}"), "no link", "linked with 'A': B"
     ),

@@ -172,7 +172,7 @@ def _at_recovery(*names: str) -> tuple[Part, ...]:
     return (Part(program.Repository, "on_recover", _forgets(*names)),)
 
 
-def _designated_by_anybody(designated: Step) -> Step:
+def _any_designates(designated: Step) -> Step:
     def changed(at: At, *given: Any, is_own: bool) -> bool:
         return bool(designated(at, *given, is_own=True))
 
@@ -198,7 +198,7 @@ BROKEN = (
     Broken(9, "marks do not survive a crash", _at_recovery("mark"), (3, 6)),
     Broken(10, "subscriptions without a cut", (Part(storage, "is_for", _without_cuts),), (0, 2)),
     Broken(12, "answers to any designation count", _function(steering, "hear", _hears_all), (12,)),
-    Broken(13, "orders and gossip make a repository active", (Part(registrations, "designated", _designated_by_anybody),),
+    Broken(13, "orders and gossip make a repository active", (Part(registrations, "designated", _any_designates),),
            (1, 2)),
     Broken(14, "subscribers do not poll", (_timer("idle"),), (5, 19)),
     Broken(16, "the number of a sync is taken over", _function(syncs, "apply", _takes_numbers_over), (172,)),

@@ -2,9 +2,9 @@
 
 1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`steps.recovery`);
 2. DETECT: bypass (`steps.connections`, Algorithm 3); orphaned recipients go to the closest node that is left;
-3. CON_REQUEST, SYN_REQUEST, STATUS: connections; what waited for an answer leaves (Algorithms 4, 6, 7);
-4. PAR_TOP, PAR_SUB: routing information arrives; requests that can be answered are;
-5. nodes that wait for nobody any more are OPERATIONAL* (Algorithm 5, lines 11 to 19).
+3. CON_REQUEST, SYN_REQUEST, STATUS: connections; messages that waited for an answer are sent (Algorithms 4, 6, 7);
+4. PAR_TOP, PAR_SUB: routing information arrives; pending requests are answered;
+5. nodes that no longer wait become OPERATIONAL* (Algorithm 5, lines 11 to 19).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle_faults(work: Work) -> None:
 
 
 def _concerned(work: Work) -> DataFrame:
-    """Returns the nodes that phase 1 changes: they come back, hear of faults, recover, or have somebody to answer."""
+    """Returns the nodes that phase 1 changes: nodes that recover, hear of faults, or have a request to answer."""
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     concerned = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.round.faults.recovered) is not None:
@@ -201,9 +201,9 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Sends what waited, and to nodes that came back all that they are responsible for now; writes processing.
+    """Sends waiting messages, and to recovered nodes all messages that they are responsible for; writes processing.
 
-    Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
+    Recipients that have come into view are added first, so that messages are sent in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
         work.resent.append(copies.held_back(work.now("processing"), answer))

@@ -271,7 +271,7 @@ def close(work: Work) -> None:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Returns the outbox with what each message needs to leave (see `steps.copies`)."""
+    """Returns the outbox with the columns that sending needs (see `steps.copies`)."""
     columns = list(SENT_AS)
     if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))

@@ -90,10 +90,11 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 
 
 def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
-    """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
+    """Line 26 for messages that end with a failure: nodes that synchronise in this round get the changed entries.
 
-    They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
-    before the end of the round, when everything else changes routing information (`change_entries`, `forward.close`).
+    These messages are not sent again to a recovering node, which was the last to confirm them. Transferred entries are
+    computed before the other changes of routing information at the end of the round (`change_entries`,
+    `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
@@ -111,9 +112,9 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 
 
 def look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Computes the ways of nodes anew whose links or failed peers changed: writes path, routing_entry.
+    """Recomputes the ways of nodes whose links or failed peers changed: writes path, routing_entry.
 
-    The paths themselves are those of TOP_N, so they stay where that does.
+    The paths are those of TOP_N, so they change only with TOP_N.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -169,14 +170,14 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Sets the detectors of connections to nodes that are down by now, or to incarnations that are over.
+    """Sets the detectors of connections to nodes that are down, or to earlier incarnations.
 
-    A request may arrive after the end of the incarnation that sent it, when the node is back already.
+    A request may arrive after its incarnation has ended and the node has recovered.
 
     Args:
         work: The round.
-        made: Returns the connections that are made in this round, ``run_id, node_id, peer, incarnation,
-            latency_rounds``; asked where a node is down or has come back.
+        made: Returns the connections opened in this round, ``run_id, node_id, peer, incarnation, latency_rounds``;
+            called if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:

@@ -46,12 +46,12 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
-    """Returns the connections whose other end is gone: ``run_id, node_id, peer, ended, latency_rounds, round``.
+    """Returns the connections whose other end has crashed: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
     Args:
         connection: Rows of `connected`.
-        crashed: Incarnations that are over: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``: it
-            is the newest. A connection that is still to be answered, without an incarnation, leads to the newest.
+        crashed: Ended incarnations: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``: it is the
+            newest. An unanswered connection, without an incarnation, leads to the newest.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -138,7 +138,7 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
 
 
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
-    """Algorithm 3, line 5: the closest nodes that are left behind the ones that failed now.
+    """Algorithm 3, line 5: the closest live nodes beyond the nodes that failed in this round.
 
     Args:
         path: Relation ``path``.
@@ -162,9 +162,9 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns who is asked instead of synchronisation points that failed: the closest nodes left on the ways there.
+    """Returns the nodes to ask in place of failed synchronisation points: the closest live nodes on the ways to them.
 
-    That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
+    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
 
     Args:
         path: Relation ``path``.
@@ -193,7 +193,7 @@ def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
 
 
 def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; null: there is none."""
+    """Algorithm 3, lines 20 to 22: the closest live node takes over; null: all nodes on the way are down."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"responsible", "path"}]
     return (
@@ -290,14 +290,14 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 
 
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns what messages about connections say of their senders.
+    """Returns the status of the senders of messages about connections.
 
-    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through
-    that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
+    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING. A STATUS counts if
+    N has a connection, unless N suspects a former incarnation of the sender: messages through that incarnation are on
+    another way, and new messages would overtake them. In that case N waits for the SYN_REQUEST.
 
     Returns:
-        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row a peer.
+        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row per peer.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
@@ -323,9 +323,9 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
+    """Returns relation ``peer`` with the answers of the round; nodes behind a recovered node count as up again.
 
-    A node that N suspected and that has recovered since has told the nodes in between, not N.
+    A suspected node behind it that has recovered has told the nodes in between, not N.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -346,9 +346,9 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 
 
 def asking_peers(inbox: DataFrame) -> DataFrame:
-    """Returns who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+    """Returns the recipients of STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    A peer is answered once a round. The answer is for the incarnation that asked, and takes as long as the question.
+    A peer gets one answer a round. The answer is for the incarnation that asked, with the latency of the question.
     """
     asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",

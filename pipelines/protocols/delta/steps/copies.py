@@ -1,9 +1,9 @@
-"""Copies of multicast messages: what comes, what goes on, what is sent again (Algorithm 1; rules R12, R20, R22).
+"""Copies of multicast messages: received, forwarded and resent ones (Algorithm 1; rules R12, R20, R22).
 
-A *copy* is one row a multicast message (J, SUB, UNSUB, PUB, REJOIN) that reaches a node, or is issued there:
+A *copy* is a row for a multicast message (J, SUB, UNSUB, PUB, REJOIN) that reaches a node, or is issued there:
 ``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
-join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also
-has ``sender_hop``, the neighbour of N that lies towards it.
+join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. Copies that are routed by their
+sender also have ``sender_hop``, the neighbour of N towards the sender.
 
 Duplicates (section 5) are detected by identifiers of the source or by visited lists. With identifiers a node keeps the
 most recent number of every source. REJOIN numbers are the incarnations of their source, so they are a row of their own:
@@ -129,9 +129,9 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns what waited for a peer that answers now (rule R20): rows of `resent_copies`.
+    """Returns the messages that waited for the answer of a peer (rule R20): rows of `resent_copies`.
 
-    A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
+    The answer to a SYN_REQUEST has further messages (`recovery.earlier_messages`).
     """
     fresh = answer.where("is_new and kind <> 'SYN_REQUEST'")
     ready = fresh.selectExpr(*NODE, "peer as responsible", "round as now_round")
@@ -202,7 +202,7 @@ def numbered(first: DataFrame) -> DataFrame:
 
 
 def detector_rows(first: DataFrame) -> DataFrame:
-    """Returns what the detectors learn of first copies: an increment of relation ``detector`` (line 11)."""
+    """Returns the detector entries of first copies: an increment of relation ``detector`` (line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
@@ -317,9 +317,9 @@ def plain(columns: Sequence[str]) -> list[str]:
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
+    """Returns the outbox with Guided messages for RECOVERING receivers: g.to from the current ProcessingList.
 
-    What is not there any more, all its recipients have confirmed in this very round: it need not be sent.
+    A message that is no longer in ProcessingList was confirmed by all its recipients in this round, so it is not sent.
 
     Args:
         outbox: Rows of `addressed`.

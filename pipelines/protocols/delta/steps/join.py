@@ -101,7 +101,7 @@ def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Returns the nodes that come back before their join ended: what relation ``join`` has of them, and ``round``."""
+    """Returns the nodes that recover before their join ended: their rows of relation ``join``, and ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
@@ -116,9 +116,9 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """A JOIN_REQUEST of a node that a join point is connected to: its earlier incarnation is gone.
+    """Returns the failures that JOIN_REQUESTs show: a request from a connected node ends its earlier incarnation.
 
-    Whoever asks a join point that cannot answer yet is suspected, too, until it can.
+    A node that asks a join point that cannot answer yet is suspected, too, until the join point can.
 
     Args:
         inbox: The due messages.
@@ -221,9 +221,10 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 
 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """N becomes a recipient of what M still processes and N must know: SUB, UNSUB, and J with N in its scope.
+    """N becomes a recipient of messages that M still processes and N must know: SUB, UNSUB, and J with N in its scope.
 
-    Its own J is there when N crashed after it had sent it, and asks again: the two would wait for each other.
+    N's own J is excluded. M still processes it if N crashed after sending it and asks again; M and N would wait for
+    each other.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.
@@ -269,8 +270,8 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
     """Returns copies to send, those for a joining node behind the answer of its join point (rule R16).
 
-    The join point adds the link before it forwards anything of the round. What it handles before the request leaves as
-    if N had become a recipient when the request was handled: behind older messages, in ProcessingList order.
+    The join point adds the link before it forwards anything of the round. Messages that it handles before the request
+    are sent as if N had become a recipient at the request: behind older messages, in ProcessingList order.
 
     Args:
         sent: Rows of `copies.copies_to_send`.

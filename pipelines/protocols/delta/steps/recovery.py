@@ -2,15 +2,15 @@
 
 Rows that the steps read and write, for a recovering node R and a synchronisation point S:
 
-1. R comes back: TOP_R and its own subscriptions as they were stored; ``status`` RECOVERING; ``synch`` and ``peer`` hold
+1. R recovers: TOP_R and its own subscriptions are read from disk; ``status`` RECOVERING; ``synch`` and ``peer`` hold
    its neighbours; SYN_REQUEST to each, with TOP_R.
 2. SYN_REQUEST at S: the links of TOP_R join TOP_S; STATUS back; every message in ProcessingList_S with R on a way to
    one of its recipients goes to R (again); ``syn_request`` holds R until S has what R needs.
 3. S answers ``syn_request`` (Algorithm 7, lines 13 to 20; rule R30): PAR_TOP and PAR_SUB at low priority. An S that
    recovers itself waits until its own synchronisation points on the other sides have answered.
 4. PAR_TOP, PAR_SUB at R: TOP_R and SUBS_SET_R grow; with PAR_SUB the synchronisation point has answered.
-5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of what it accepted as Guided
-   computed again, REJOIN issued. With REJOIN's confirmation it is OPERATIONAL.
+5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of accepted Guided messages
+   is computed again, REJOIN is issued. With REJOIN's confirmation R is OPERATIONAL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAIR = [*NODE, "peer"]
 
 
 def returned_status(recovered: DataFrame) -> DataFrame:
-    """Returns rows of relation ``status`` for nodes that come back."""
+    """Returns rows of relation ``status`` for recovered nodes."""
     return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").select(STATUS.columns)
 
 
@@ -59,9 +59,9 @@ def told_links(inbox: DataFrame) -> DataFrame:
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns what nodes that failed now have stored of the topology to the nodes that synchronise and miss them.
+    """Returns the stored links of nodes that failed in this round, for the synchronising nodes that wait for them.
 
-    Who joined at M while R was down is known to M alone on that side.
+    On M's side, only M knows the nodes that joined at M while R was down.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -150,7 +150,7 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """A synchronisation point that came back itself has not got R's SYN_REQUEST: R asks again (rule R28)."""
+    """Returns the synchronisation points that R asks again: they have recovered without R's SYN_REQUEST (rule R28)."""
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
 
@@ -209,7 +209,7 @@ def rejoined_now(finished: DataFrame) -> DataFrame:
 
 
 def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the nodes that see no other one that is up: nobody is there to get their REJOIN."""
+    """Returns the nodes that see no live node, so that their REJOIN has no recipient."""
     return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")
 
 

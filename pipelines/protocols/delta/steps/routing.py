@@ -71,7 +71,7 @@ def unmarked_links(finished: DataFrame) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Returns TOP_N with links added or unmarked: a link that is there unmarked stays so."""
+    """Returns TOP_N with links added or unmarked; an unmarked link stays unmarked."""
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
@@ -129,7 +129,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns paths with ``responsible`` anew: the closest node on the way that N is connected to (line 15)."""
+    """Recomputes column ``responsible`` of paths: the closest node on the way that N is connected to (line 15)."""
     return (
         path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
         .selectExpr(
@@ -161,10 +161,10 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Returns relation ``path`` with the views of changed nodes computed anew.
+    """Recomputes the views of changed nodes in relation ``path``.
 
     Args:
-        path: Relation ``path`` before.
+        path: Relation ``path`` before the change.
         topology: TOP_N after the change.
         changed: ``run_id, node_id`` of the nodes whose links or failed peers changed, with repetition.
         radius: The largest δ+1 of the runs.
@@ -177,10 +177,10 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns relation ``path`` with ``responsible`` anew at changed nodes whose links are the same as before.
+    """Recomputes column ``responsible`` of relation ``path`` at changed nodes with unchanged links.
 
     Args:
-        path: Relation ``path`` before.
+        path: Relation ``path`` before the change.
         changed: ``run_id, node_id``, once each.
         peer: Relation ``peer``.
     """

@@ -1,8 +1,8 @@
 -- How long did each recovery take?
--- One row per run, node and recovery (protocol repository); a client has one for each role. A repository is there again
--- when all its topics are complete; a client when a repository has answered it.
+-- One row per run, node and recovery (protocol repository); a client has one for each role. A repository has recovered
+-- when all its topics are complete, a client when a repository has answered it.
 -- :role repository; publisher: a client answered by R2P-Recovery; subscriber: one answered by R2S-Rectify
--- :end_round round in which it is there again; null: not before the next crash, or the end
+-- :end_round round in which it has recovered; null: not before the next crash, or the end
 -- :recovering_rounds rounds from recovery_round to end_round; null where that is
 -- :recovering_ms recovering_rounds in ms; null where run.round_ms is
 -- :n_fetched messages that a repository fetched for it; 0 for clients

@@ -1,11 +1,11 @@
--- Did each run go on for long enough after the last thing from outside that nothing may wait any more?
--- One row per run (protocol repository). Faults of links that do not end disturb up to the end.
--- :last_round last round that the run has been through: that of its batch, whose runs go equally far
+-- Did each run last long enough after its last external event for everything pending to finish?
+-- One row per run (protocol repository). A link fault without an end disturbs up to the last round.
+-- :last_round last round of the run's batch: all runs of a batch have the same number of rounds
 -- :disturbed_round round of the last call, publication, crash, recovery or change of links
--- :needed_rounds what timers, ways and what a recovery has to fetch may take together, by the settings and the
+-- :needed_rounds upper bound of the rounds for timers, ways and the fetches of a recovery, by the settings and the
 --   overlay
--- :ways_rounds what a stored message needs to come without a fault: three ways, and the work of repositories
--- :is_settled whether so many rounds came after disturbed_round
+-- :ways_rounds rounds that a stored message needs without a fault: three ways, and the work of repositories
+-- :is_settled whether at least needed_rounds followed disturbed_round
 with ended as (
   select r.run_id, max(c.last_round) as last_round
   from run r

@@ -1,8 +1,9 @@
--- Who serves each topic to the end, and which of those that it needs are gone?
--- One row per run and topic (protocol repository). Nobody serves any with best effort (protocol.baseline). A repository
--- that joins counts if it had needed_rounds of view settled_run before the first death of a member: it has to fetch all.
+-- Which repositories serve each topic to the end, and how many of its repositories and publishers are gone?
+-- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves. A
+-- joining repository counts if it had needed_rounds of view settled_run before the first death of a member: it fetches
+-- all.
 -- :topic the topic
--- :n_serving repositories that serve it, are not asked to leave, not removed, and are up or come back
+-- :n_serving repositories that serve it, are not asked to leave, not removed, and are up or recover
 -- :n_gone repositories of the topic that crashed for good
 -- :n_gone_publishers clients that publish on it and crashed for good
 -- :served_round round in which the last one was asked to leave or crashed for good; null: one serves to the end

@@ -1,11 +1,11 @@
--- How long after a crash does the last node forget the one that crashed?
+-- How long after a crash does the last node forget the crashed node?
 -- One row per run, crash and topic in which some node that stayed up referred to it (protocol skipring).
 -- :node_id node that crashed
 -- :topic the topic
--- :forgotten_round first round in which nobody refers to it any more; null: n_left still do
+-- :forgotten_round first round in which no node refers to it any more; null: n_left nodes still do
 -- :forget_rounds rounds from the crash to forgotten_round
 -- :forget_ms forget_rounds in ms; null where run.round_ms is
--- :n_left references that are there to the end
+-- :n_left references that remain at the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
 ), state as (

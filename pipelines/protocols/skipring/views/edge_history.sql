@@ -1,8 +1,8 @@
--- Which edges did nodes hold, from when to when, and what took a wrong one away?
--- One row per run, node, topic, side, held node, believed label and time (protocol skipring). In a run that has
--- converged all edges that are not there at the end were wrong, or became so by who came or went.
--- :handled messages about the topic that it handled in until_round, in their order, and who sent them; empty: its own
---   Timeout, an unsubscription or a crash took the edge away; null: nothing did
+-- Which edges did nodes hold, from when to when, and what removed a wrong edge?
+-- One row per run, node, topic, side, held node, believed label and time (protocol skipring). In a converged
+-- run, each edge that is missing at the end was wrong, or became wrong by a subscription, an unsubscription or a crash.
+-- :handled messages about the topic that it handled in until_round, in their order, with their senders; empty: its own
+--   Timeout, an unsubscription or a crash removed the edge; null: nothing did
 -- :is_last whether the edge is among the node's edges at the end
 -- :* held_edge
 with told as (
