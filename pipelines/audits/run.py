@@ -281,19 +281,22 @@ def record(report: AuditReport, store: Store) -> None:
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs beyond the bound, each once: by the protocol's bound, or by what it assumes of its network."""
+    bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
+    columns = ", ".join(Beyond._fields)
+    rows, parts = list[Row](), list[str]()
+    for index, bound in enumerate(bounds):
+        if isinstance(bound, str):
+            parts.append(f"select {index} as bound, {columns} from (\n{bound}\n) part")  # noqa: S608 - a declaration
+        else:
+            rows += bound(reader).selectExpr(f"{index} as bound", *Beyond._fields).collect()
+    rows += reader.sql("\nunion all\n".join(parts)).collect() if parts else []
     found: dict[int, list[Beyond]] = {}
-    for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
-        rows = _rows_of(bound, reader)
-        for row in rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason").collect():
-            found.setdefault(row.run_id, []).append(Beyond(*row))
+    for _, *beyond in sorted(rows):
+        found.setdefault(beyond[0], []).append(Beyond(*beyond))
     return tuple(
         Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
         for run_id, of_run in sorted(found.items())
     )
-
-
-def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
-    return reader.sql(bound) if isinstance(bound, str) else bound(reader)
 
 
 def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table | Exception]:

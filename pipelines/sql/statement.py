@@ -15,6 +15,7 @@ _TOKEN = re.compile(
     r"""|`(?P<quoted>(?:[^`]|``)+)`|(?P<word>[^\W\d]\w*)|(?P<number>\d\w*)|(?P<symbol>.)""",
     re.DOTALL,
 )
+_CAPITALS = re.compile(r"\b\w*[A-Z]\w*")
 _QUERY = ("select", "with", "values")
 _VERBS = (*_QUERY, "show", "describe", "desc", "explain")
 _EXPLAIN_MODES = ("extended", "formatted", "cost", "codegen")
@@ -53,6 +54,8 @@ def identifiers(text: str) -> frozenset[str]:
 
 def with_lower_case(text: str, names: Container[str]) -> str:
     """Returns a SQL text with these names in lower case: some engines tell the cases of names apart, others do not."""
+    if not any(word.lower() in names for word in _CAPITALS.findall(text)):
+        return text
     tokens = list(_tokens(text))
     for before, token in zip([None, *tokens], tokens, strict=False):
         is_alias = before is not None and before.text.lower() == "as"
