@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,22 @@ class CheckpointResult:
     frames: Mapping[str, DataFrame]
     tables: Mapping[str, pa.Table]
     counts: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """The columns of a frame that holds several relations.
+
+    A struct column for each relation takes longer to analyse and optimise: each relation would have a null struct, with
+    all its fields, of every other one.
+
+    Attributes:
+        types: The SQL type of each column.
+        of: By relation: the column of each of its fields, except the run and the node.
+    """
+
+    types: Mapping[str, str]
+    of: Mapping[str, Mapping[str, str]]
 
 
 class Checkpoints(ABC):
@@ -177,8 +194,9 @@ class SparkCheckpoints(Checkpoints):
         """
         if self._is_small:
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
-        whole = _tagged(parts).repartition(self.session.partitions, *self._by).cache()
-        found = _answered(whole, parts, fetched).toArrow()
+        slots = _slots({name: part.schema for name, part in parts.items()})
+        whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
+        found = _answered(whole, slots, fetched).toArrow()
         cut = whole.localCheckpoint(eager=False)
         self._uncache(whole)
         counted = found.filter(pc.is_valid(found["n_rows"]))
@@ -186,8 +204,8 @@ class SparkCheckpoints(Checkpoints):
         for row in counted.select(["tag", "digest", "n_rows"]).to_pylist():
             counts[row["tag"]][row["digest"]] = row["n_rows"]
         rows = found.filter(pc.is_null(found["n_rows"]))
-        tables = {name: _part_of(rows, name, parts[name].schema) for name in parts if name in fetched}
-        kept = {name: _frame_of_part(cut, name, parts[name].schema) for name in parts if name not in fetched}
+        tables = {name: _part_of(rows, name, parts[name].schema, slots) for name in parts if name in fetched}
+        kept = {name: _frame_of_part(cut, name, parts[name].schema, slots) for name in parts if name not in fetched}
         return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
@@ -267,26 +285,33 @@ def _place(columns: Sequence[str]) -> str | None:
     return next((name for name in _NODE if name in columns), None)
 
 
-def _inner(schema: T.StructType) -> T.StructType:
-    """Returns the columns of a relation that a checkpoint holds as a struct: all but those that place its rows."""
-    return T.StructType([field for field in schema if field.name not in ("run_id", _place(schema.names))])
+def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
+    """Returns the columns that relations share: as many of each type as one relation needs."""
+    names: dict[tuple[str, int], str] = {}
+    of = {}
+    for name, schema in schemas.items():
+        place, n_of_type = _place(schema.names), Counter[str]()
+        of[name] = dict[str, str]()
+        for field in schema:
+            if field.name not in ("run_id", place):
+                kind = field.dataType.simpleString()
+                of[name][field.name] = names.setdefault((kind, n_of_type[kind]), f"c{len(names)}")
+                n_of_type[kind] += 1
+    return _Slots({name: kind for (kind, _), name in names.items()}, of)
 
 
-def _tagged(parts: Mapping[str, Part]) -> DataFrame:
-    """Returns all frames as one: ``tag, digest, run_id, place``, and for each frame a struct of its other columns."""
-    types = {name: _inner(part.schema) for name, part in parts.items()}
+def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
+    """Returns all frames as one: ``tag, digest, run_id, place``, and the shared columns."""
     frames = []
     for name, part in parts.items():
-        structs = []
-        for other, inner in types.items():
-            value = "null"
-            if other == name:
-                value = f"named_struct({', '.join(f'{one!r}, `{one}`' for one in inner.names)})"
-            if inner.names:
-                structs.append(f"cast({value} as {inner.simpleString()}) as `{other}`")
+        field_of = {slot: field for field, slot in slots.of[name].items()}
         place = _place(part.schema.names) or "null"
         head = [f"'{name}' as tag", f"{part.digest} as digest", "run_id", f"cast({place} as bigint) as place"]
-        frames.append(part.rows.selectExpr(*head, *structs))
+        columns = (
+            f"cast({f'`{field_of[slot]}`' if slot in field_of else 'null'} as {kind}) as {slot}"
+            for slot, kind in slots.types.items()
+        )
+        frames.append(part.rows.selectExpr(*head, *columns))
     return union(frames)
 
 
@@ -300,53 +325,40 @@ def _through_driver(
         fetched: As there.
         frame: Returns a frame of rows, given what they are called.
     """
-    found = _tagged(parts).toArrow()
-    tables = {name: _part_of(found, name, part.schema) for name, part in parts.items()}
+    slots = _slots({name: part.schema for name, part in parts.items()})
+    found = _tagged(parts, slots).toArrow()
+    tables = {name: _part_of(found, name, part.schema, slots) for name, part in parts.items()}
     counts = {name: _counts(found, name) for name in parts}
     kept = {name: frame(name, tables.pop(name)) for name in parts if name not in fetched}
     return CheckpointResult(kept, tables, counts)
 
 
-def _answered(whole: DataFrame, parts: Mapping[str, Part], fetched: Collection[str]) -> DataFrame:
-    """Returns the counts of rows (``n_rows`` is not null), and the rows that are to be fetched."""
-    structs = {name: inner for name in parts if name in fetched and (inner := _inner(parts[name].schema)).names}
-    nulls = [f"cast(null as {inner.simpleString()}) as `{name}`" for name, inner in structs.items()]
+def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
+    """Returns the counts of rows (``n_rows`` is not null), and the fetched rows."""
+    read = sorted({slot for name in fetched for slot in slots.of[name].values()})
+    nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]
     counts = whole.groupBy("tag", "digest").count().selectExpr(
         "tag", "digest", "count as n_rows", "cast(null as bigint) as run_id", "cast(null as bigint) as place", *nulls
     )  # fmt: skip
     if not fetched:
         return counts
     wanted = whole.where(f"tag in ({', '.join(map(repr, fetched))})").selectExpr(
-        "tag", "digest", "cast(null as bigint) as n_rows", "run_id", "place", *(f"`{name}`" for name in structs)
+        "tag", "digest", "cast(null as bigint) as n_rows", "run_id", "place", *read
     )  # fmt: skip
     return counts.unionByName(wanted)
 
 
-def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType) -> DataFrame:
+def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
     """Returns one of the frames that a checkpoint holds."""
-    place = _place(schema.names)
-    columns = [
-        "run_id" if field.name == "run_id"
-        else f"place as `{place}`" if field.name == place
-        else f"`{name}`.`{field.name}` as `{field.name}`"
-        for field in schema
-    ]  # fmt: skip
-    return cut.where(f"tag = '{name}'").selectExpr(*columns)
+    sources = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    return cut.where(f"tag = '{name}'").selectExpr(*(f"{sources[field.name]} as `{field.name}`" for field in schema))
 
 
-def _part_of(found: pa.Table, name: str, schema: T.StructType) -> pa.Table:
-    """Returns the rows of one of the frames, which were fetched."""
-    rows = found.filter(pc.equal(found["tag"], name))
-    place, wanted = _place(schema.names), to_arrow_schema(schema)
-    columns = []
-    for field in wanted:
-        if field.name == "run_id":
-            column = rows["run_id"]
-        elif field.name == place:
-            column = rows["place"]
-        else:
-            column = pc.struct_field(rows[name], field.name)
-        columns.append(column.cast(field.type))
+def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
+    """Returns one of the frames that were fetched."""
+    rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
+    sources = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    columns = [rows[sources[field.name]].cast(field.type) for field in wanted]
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
 
 

@@ -5,8 +5,8 @@ The jobs run from the packaged wheel, and with speculative execution.
 
 from __future__ import annotations
 
+import re
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +39,8 @@ workload:
 time: {{rounds: 90}}
 runs: {{seeds: {{count: {n_runs}}}}}
 """
-_PUBLISHED = {"sweep": range(3, 63, 4), "killed": range(3, 33, 2), "dataflow": (3, 5)}
-_N_RUNS = {"sweep": 24, "killed": 4, "dataflow": 4}
+_PUBLISHED = {"killed": range(3, 33, 2), "dataflow": (3, 5)}
+_N_RUNS = 4
 _COMPARED = ("message", "delivery", "publication", "subscription", "state_routing_entry", "violation")
 _KILLED = "forwarding: runs 0 to 3, rounds "
 _LIMIT = 900
@@ -51,14 +51,22 @@ SPECULATION = {
 }  # fmt: skip
 JOB = """
 import sys
+from threading import Timer
 from pipelines.cli import main
 from pipelines.engines.classic import running_session
 from pipelines.jobs.run import run
+from pipelines.rounds import blocks
+from support.cluster import kill_executor
+
+workers, n_blocks = [int(process) for process in sys.argv[1:]], 0
 
 def udfs_of(batches):
     import pyarrow, udfs
     for _ in batches:
         yield pyarrow.RecordBatch.from_pydict({"path": [udfs.__file__]})
+
+def kill(when):
+    print("killed", when, kill_executor(workers), flush=True)
 
 def play(*arguments):
     sys.argv[1:] = ["run", "--engine", "spark", *arguments]
@@ -67,13 +75,23 @@ def play(*arguments):
     except SystemExit as end:
         assert not end.code, end.code
 
-play("sweep.yaml", "--commit-every", "20", "--store", "sweep")
+def killed(*arguments, play_block=blocks.mapped_on_executors):
+    global n_blocks
+    n_blocks += 1
+    if n_blocks == 2:
+        Timer(0.1, kill, ["within"]).start()
+    found = play_block(*arguments)
+    if n_blocks == 5:
+        kill("between")
+    return found
+
 play("dataflow.yaml", "--form", "dataflow", "--store", "dataflow")
 print("executors import", running_session().range(1).mapInArrow(udfs_of, "path string").first().path)
+blocks.mapped_on_executors = killed
 sys.argv[1:] = ["killed.yaml", "--commit-every", "4", "--store", "killed"]
 run()
 """
-"""A sweep, a dataflow run, and a run whose executors are killed, by the command of the documentation."""
+"""A dataflow run, and programs whose executors are killed, by the command of the documentation."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +102,18 @@ class Played:
         folder: Its working directory, with the stores.
         output: What it prints.
         log: Its event log.
-        kills: When executors were killed, ms.
     """
 
     folder: Path
     output: str
     log: EventLog
-    kills: list[int]
+
+
+def write_scenarios(folder: Path) -> None:
+    """Writes the files of all scenarios."""
+    for name, rounds in _PUBLISHED.items():
+        published = ", ".join(f"{{at: A, round: {round_}, topic: t}}" for round_ in rounds)
+        (folder / f"{name}.yaml").write_text(SCENARIO.format(name=name, published=published, n_runs=_N_RUNS))
 
 
 @pytest.fixture(scope="module")
@@ -101,41 +124,26 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def played(two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """Runs `JOB`; kills an executor while it plays a block, and one after the block has ended."""
+    """Runs `JOB`."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "job.py").write_text(JOB)
-    for name, rounds in _PUBLISHED.items():
-        published = ", ".join(f"{{at: A, round: {round_}, topic: t}}" for round_ in rounds)
-        (folder / f"{name}.yaml").write_text(SCENARIO.format(name=name, published=published, n_runs=_N_RUNS[name]))
-    confs, log, kills = SPECULATION | event_log_confs(folder / "log"), EventLog(folder / "log"), list[int]()
-    with (folder / "said").open("w") as said:
-        job = subprocess.Popen(
-            [*two_workers.command(confs=confs), "job.py"], cwd=folder, env=two_workers.environment, stdout=said,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        until = time.monotonic() + _LIMIT
-        while job.poll() is None:
-            assert time.monotonic() < until, (folder / "said").read_text()[-3000:]
-            time.sleep(0.01)
-            blocks = log.jobs(_KILLED)
-            is_playing = any(block.end is None for block in blocks)
-            if (len(kills) == 0 and is_playing) or (len(kills) == 1 and len(blocks) > 3 and not is_playing):
-                kills.append(round(time.time() * 1000))
-                two_workers.kill_executor()
-        output = (folder / "said").read_text()
-        assert job.returncode == 0, output[-3000:]
-    finally:
-        job.kill()
-        job.wait()
-    return Played(folder, output, log, kills)
+    write_scenarios(folder)
+    command = two_workers.command(confs=SPECULATION | event_log_confs(folder / "log"))
+    processes = [str(worker.pid) for worker in two_workers.workers]
+    done = subprocess.run(
+        [*command, "job.py", *processes], cwd=folder, env=two_workers.environment, capture_output=True, text=True,
+        timeout=_LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return Played(folder, done.stdout, EventLog(folder / "log"))
 
 
-def test_executors_play_the_blocks_of_a_sweep(played: Played) -> None:
-    """Each block is a job with its description, with tasks on both executors; blocks take most of the time."""
-    blocks = played.log.jobs("forwarding: runs 0 to 23, rounds ")
-    assert len(blocks) > 1
-    assert {len({*block.executors}) for block in blocks} == {2}
+def test_executors_play_the_blocks_of_programs(played: Played) -> None:
+    """Each block is a job with its description; blocks take most of the time, the first one on both executors."""
+    blocks = played.log.jobs(_KILLED)
+    assert len(blocks) > 5
+    assert len({*blocks[0].executors}) == 2
+    assert all("driver" not in block.executors for block in blocks)
     assert busy_share(blocks) > 0.5
     print(told(blocks))
 
@@ -153,15 +161,11 @@ def test_executors_compute_the_rounds_of_a_dataflow_run(played: Played, sail: Se
 
 
 def test_rows_are_those_of_local_after_executors_died(played: Played, sail: Session, tmp_path: Path) -> None:
-    blocks = played.log.jobs(_KILLED)
-    assert len(played.kills) == 2
+    kills = dict(re.findall(r"^killed (\w+) (\d+)$", played.output, re.M))
+    assert kills.keys() == {"within", "between"}
     assert len(played.log.lost()) >= 2
-    first, second = (
-        [block for block in blocks if block.end is not None and block.start <= kill <= block.end]
-        for kill in played.kills
-    )
-    assert first
-    assert not second
+    spans = [(block.start, block.end) for block in played.log.jobs(_KILLED) if block.end is not None]
+    assert [any(start <= int(kill) <= end for start, end in spans) for kill in kills.values()] == [True, False]
     assert played.output.splitlines()[-1].startswith("valid: 4 runs, all guarantees hold")
     same_rows(played.folder, "killed", sail, tmp_path)
 
@@ -170,12 +174,14 @@ def test_dataflow_rows_are_those_of_local(played: Played, sail: Session, tmp_pat
     same_rows(played.folder, "dataflow", sail, tmp_path)
 
 
-def same_rows(folder: Path, name: str, sail: Session, tmp_path: Path) -> None:
+def same_rows(folder: Path, name: str, sail: Session, tmp_path: Path, engine: str = "spark") -> None:
+    """Compares the store of an engine in a folder with that of engine local."""
     sail.activate()
-    rt.run(folder / f"{name}.yaml", sail.spark, tmp_path / name)
+    write_scenarios(tmp_path)
+    rt.run(tmp_path / f"{name}.yaml", sail.spark, tmp_path / name)
     here, there = (Store(root / name, sail) for root in (folder, tmp_path))
-    assert {row.engine for row in here.read("run").collect()} == {"spark"}
-    assert len(rows(here, "delivery")) == _N_RUNS[name] * len(_PUBLISHED[name])
+    assert {row.engine for row in here.read("run").collect()} == {engine}
+    assert len(rows(here, "delivery")) == _N_RUNS * len(_PUBLISHED[name])
     for table in _COMPARED:
         assert rows(here, table) == rows(there, table), table
 
@@ -186,17 +192,14 @@ def test_executors_import_the_package_that_the_program_sends(played: Played) -> 
 
 
 def test_a_connect_server_on_the_cluster_has_the_rows_of_local(
-    two_workers: Cluster, played: Played, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write_scenarios(tmp_path)
     with connect_server(two_workers, tmp_path / "said", SPECULATION) as address:
         monkeypatch.setenv("SPARK_REMOTE", address)
         with open_session("connect") as session:
-            rt.run(played.folder / "killed.yaml", session.spark, tmp_path / "connect")
-    sail.activate()
-    here, there = Store(tmp_path / "connect", sail), Store(played.folder / "killed", sail)
-    assert {row.engine for row in here.read("run").collect()} == {"connect"}
-    for table in _COMPARED:
-        assert rows(here, table) == rows(there, table), table
+            rt.run(tmp_path / "dataflow.yaml", session.spark, tmp_path / "connect" / "dataflow")
+    same_rows(tmp_path / "connect", "dataflow", sail, tmp_path, "connect")
 
 
 def test_what_the_submitter_sets_wins_over_what_is_shipped(two_workers: Cluster, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,16 +85,9 @@ class Cluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of drivers: the package, not the checkout."""
-        return {**daemon_environment(), "PYTHONPATH": str(self.package.folder)}
-
-    def executors(self) -> list[int]:
-        """Returns the processes of the executors, ascending."""
-        return sorted(pid for worker in self.workers for pid in _children(worker.pid))
-
-    def kill_executor(self) -> None:
-        """Kills an executor, as the loss of a machine does."""
-        os.kill(self.executors()[0], signal.SIGKILL)
+        """The environment of drivers: the package and the helpers of tests, not the checkout."""
+        path = os.pathsep.join([str(self.package.folder), str(PROJECT / "tests")])
+        return {**daemon_environment(), "PYTHONPATH": path}
 
 
 def daemon_environment() -> dict[str, str]:
@@ -103,7 +96,6 @@ def daemon_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {
         **kept, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_MEMORY": "256m",
     }  # fmt: skip
 
 
@@ -147,8 +139,9 @@ def connect_server(on: Cluster, log: Path, confs: Mapping[str, str]) -> Iterator
 @contextmanager
 def _daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [str(SPARK / "bin" / "spark-class"), _CLASSES[name], *arguments]
+    environment = daemon_environment() | {"SPARK_DAEMON_MEMORY": "256m"}
     with log.open("wb") as said:
-        process = subprocess.Popen(command, env=daemon_environment(), stdout=said, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
     try:
         yield process
     finally:
@@ -178,6 +171,13 @@ def _is_open(port: int) -> bool:
 
 def _said(log: Path) -> str:
     return log.read_text("utf-8", errors="replace")
+
+
+def kill_executor(workers: Iterable[int]) -> int:
+    """Kills an executor of some workers, as the loss of a machine does; returns when, ms."""
+    found = (child for worker in workers for child in _children(worker))
+    os.kill(min(found), signal.SIGKILL)
+    return round(time.time() * 1000)
 
 
 def _children(process: int) -> list[int]:
