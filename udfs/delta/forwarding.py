@@ -26,17 +26,18 @@ def forward(turn: Turn) -> None:
         if turn.finished or turn.told:
             change_entries(node.routing_entry, routing_changes(turn))
         return
-    copies = list(_accepted(turn)) if node.is_recovering else turn.copies
+    is_recovering = node.is_recovering
+    copies = list(_accepted(turn)) if is_recovering else turn.copies
     if len(copies) > 1:
         copies = sorted(copies, key=_TURN)
     first = detectors.first_copies(turn, copies)
     late = _late(copies, first) if len(first) < len(copies) else []
     if late and node.is_synchronising:
         _take_refused(turn, late, {copy.key for copy in first})
-    here = _route(turn, first)
+    here = _route(turn, first, is_recovering=is_recovering)
     detectors.learn(turn, first)
     answer_duplicates(turn, late)
-    for copy in late if node.is_recovering else ():
+    for copy in late if is_recovering else ():
         m = node.processing_list.get(copy.key)
         if m is not None and copy.guide is not None:
             _add_recipients(turn, m, guided(turn, copy))
@@ -72,10 +73,9 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
             finish(turn, Finished(copy, copy.trigger, None))
 
 
-def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
+def _route(turn: Turn, first: list[Copy], *, is_recovering: bool) -> list[Copy | Processing]:
     """Finds Γ and Out of first copies and sends them on; returns the publications to deliver here."""
     node, here = turn.node, list[Copy | Processing]()
-    is_recovering = node.is_recovering
     routed: list[tuple[Copy, dict[int, Recipient], list[int]]] = []
     publications = []
     for copy in first:
@@ -128,7 +128,7 @@ def _out(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> list[in
     out.discard(turn.id)
     if not out:
         turn.finished.append(Finished(copy, copy.trigger, copy.sender))
-    return sorted(out) if len(out) > 1 else [*out]
+    return sorted(out)
 
 
 def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
@@ -239,9 +239,10 @@ def answer_senders(turn: Turn) -> None:
             turn.send(trigger, 3, "CONF", waiting_sender, Conf(m.source, m.source_seq, None))
         if m.source == turn.id and m.source_seq > 0:
             turn.ctx.confirm(m.source_seq)
+        if m.kind == "J":
+            unmark(turn, [one])
     for row in answered:
         del waiting[row.source, row.source_seq, row.sender]
-    unmark(turn, turn.finished)
 
 
 def sender_hop(turn: Turn, sender: int | None) -> int | None:

@@ -39,12 +39,14 @@ def handle_joins(turn: Turn) -> None:
             _ask(turn, call)
     if node.join or node.status:
         _enter(turn)
-    links = _take_offer(turn) if turn.has("PAR_TOP", "PAR_SUB") else []
+    is_joining = node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J")
+    links = _take_offer(turn) if is_joining else []
     calls = _ready_calls(turn) if turn.due.calls or node.call else []
-    if node.join_request or turn.has("JOIN_REQUEST"):
+    if is_joining:
         links += _answer_requests(turn)
-    for one in turn.of("J"):
-        links.append(view.link_of(one.message.source, one.message.join_point, is_marked=True))
+        links += [
+            view.link_of(one.message.source, one.message.join_point, is_marked=True) for one in turn.of("J")
+        ]  # fmt: skip
     if links:
         view.merge_links(node, links)
         view.look(turn)

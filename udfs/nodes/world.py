@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.calls import Call
@@ -172,7 +172,7 @@ class RoundDue(NamedTuple):
     links: LinkChange
 
 
-_MESSAGE_ID = itemgetter(0)
+_MESSAGE_ID, _SEQ = itemgetter(0), attrgetter("source_seq")
 _tuple = tuple.__new__
 
 
@@ -203,7 +203,9 @@ def step(
     try:
         if plan.is_whole:
             what = "round"
-            timers, by_id, in_turn = _whole(node, ctx, received, calls)
+            timers = _ended_timers(node, ctx) if node.internal.timers else ()
+            by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else received
+            in_turn = sorted(calls, key=_SEQ) if len(calls) > 1 else calls
             due = (by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
             program.on_round(_tuple(RoundDue, due), ctx)
             return
@@ -222,16 +224,13 @@ def step(
         raise ProgramError.of(plan, run, ctx, _described(what), error) from error
 
 
-def _whole(
-    node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
-) -> tuple[list[Timer], list[Flight], list[Call]]:
-    """Removes the timers that have run out; returns them, the messages and the calls, each in order."""
+def _ended_timers(node: Node, ctx: Context) -> list[Timer]:
+    """Removes the timers that have run out, and returns them in order."""
     timers = node.internal.timers
-    over = sorted(timer for timer, at in timers.items() if at <= ctx.round) if timers else []
+    over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
     for timer in over:
         del timers[timer]
-    by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else list(received)
-    return over, by_id, sorted(calls, key=lambda call: call.source_seq) if calls else []
+    return over
 
 
 def _agenda(
