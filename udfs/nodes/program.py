@@ -338,7 +338,7 @@ class RoutedCopy:
         return replace(self, hops=self.hops + 1)
 
 
-@message(hidden="issued_round,matches")
+@message("PUB", hidden="issued_round,matches")
 class PublicationCopy(RoutedCopy):
     """A copy of a publication."""
 
@@ -349,6 +349,15 @@ class PublicationCopy(RoutedCopy):
     def of(cls, call: PublishCall, node: int) -> Self:
         """Returns the publication of a call at its publisher."""
         return cls(node, call.source_seq, 0, call.round, call.matches)
+
+
+@record(key="source,source_seq")
+class SeenPublication:
+    """A publication that a node has had."""
+
+    source: Annotated[int, "its publisher"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    round: Annotated[int, "round of its first copy"]
 
 
 class SubscribingNode(NodeProgram):
