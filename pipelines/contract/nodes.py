@@ -13,7 +13,7 @@ from pipelines.contract import protocol as declaration
 from pipelines.contract.round import ProtocolForm, State, grown
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
-from udfs.nodes.arrow import INTERNAL, Rows, rows_of, table_schema
+from udfs.nodes.arrow import INTERNAL, ProgramColumns, rows_of, table_schema
 from udfs.nodes.program import Declared
 from udfs.nodes.records import spec_of
 from udfs.nodes.world import ProgramError
@@ -60,7 +60,7 @@ def program_error(error: Exception) -> NodeProgramError | None:
     return NodeProgramError(f"{told}; what is committed stays: mend the program and resume, or run the scenario again")
 
 
-def _states(rows: Rows) -> list[State]:
+def _states(rows: ProgramColumns) -> list[State]:
     """Returns all relations: nodes, their rows that survive crashes, rows that grow, and the tables that these show."""
     found = [State(_table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile))]
     if rows.durable:
@@ -73,12 +73,12 @@ def _states(rows: Rows) -> list[State]:
     return found
 
 
-def _derived(rows: Rows, one: declaration.Shown) -> State:
+def _derived(rows: ProgramColumns, one: declaration.Shown) -> State:
     table = _shown(one.name, Declared("keyed", one.record, is_durable=False))
     return State(table, derived_from=_relation(rows, one.of))
 
 
-def _relation(rows: Rows, name: str) -> str:
+def _relation(rows: ProgramColumns, name: str) -> str:
     """Returns the relation whose texts hold the rows of a declaration."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
