@@ -74,7 +74,7 @@ def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(_plain(value) for value in row.values()) for row in found), key=repr)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
@@ -132,7 +132,7 @@ def copied(where: str, **values: str) -> Change:
     return change
 
 
-def added(**values: Any) -> Change:  # noqa: ANN401 - whatever columns hold
+def added(**values: Any) -> Change:  # noqa: ANN401 - any value of a column
     """Adds a row; columns that are not given are null."""
 
     def change(frame: DataFrame) -> DataFrame:

@@ -23,53 +23,48 @@ class RoutingEntry:
 
 
 @message("SUB")
-class Sub(RoutedCopy):
+class RoutedSub(RoutedCopy):
     """A subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
 @message("UNSUB")
-class Unsub(RoutedCopy):
+class RoutedUnsub(RoutedCopy):
     """The end of a subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
-@message("PUB")
-class Pub(PublicationCopy):
-    """A publication."""
-
-
 class Forwarding(NodeProgram):
     """A broker."""
 
-    messages = (Sub, Unsub, Pub)
+    messages = (RoutedSub, RoutedUnsub, PublicationCopy)
     routing_entry = keyed(RoutingEntry)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
-        self.on_sub(Sub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
+        self.on_sub(RoutedSub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Unsubscribes."""
-        self.on_unsub(Unsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
+        self.on_unsub(RoutedUnsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
-        self.on_pub(Pub.of(call, ctx.node), ctx.node, ctx)
+        self.on_pub(PublicationCopy.of(call, ctx.node), ctx.node, ctx)
 
-    def on_sub(self, m: Sub, src: int, ctx: Context) -> None:
+    def on_sub(self, m: RoutedSub, src: int, ctx: Context) -> None:
         """Stores where a subscription came from, and floods it."""
         self.routing_entry[m.subscription_id] = RoutingEntry(m.subscription_id, src)
         ctx.send_all(m.onward(), besides=src)
 
-    def on_unsub(self, m: Unsub, src: int, ctx: Context) -> None:
+    def on_unsub(self, m: RoutedUnsub, src: int, ctx: Context) -> None:
         """Removes a subscription, and floods that."""
         self.routing_entry.pop(m.subscription_id, None)
         ctx.send_all(m.onward(), besides=src)
 
-    def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
+    def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
         """Sends a publication towards its subscribers, and delivers it if the broker is one of them."""
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}

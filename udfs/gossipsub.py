@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import xxhash64
-from udfs.nodes.program import SubscribingNode, keyed
+from udfs.nodes.program import SeenPublication, SubscribingNode, keyed
 from udfs.nodes.records import message, record
 from udfs.nodes.world import World
 
@@ -26,7 +26,7 @@ class MessageId(NamedTuple):
 
 
 @record(key="topic")
-class Topic:
+class GossipTopic:
     """A topic that a node has joined, or that a neighbour of it has announced."""
 
     topic: Annotated[str, "the topic"]
@@ -46,15 +46,6 @@ class Topic:
         """Removes a neighbour from the mesh, and does not graft it before a round."""
         self.mesh.discard(peer)
         self.backoff[peer] = max(self.backoff.get(peer, 0), until)
-
-
-@record(key="source,source_seq")
-class Seen:
-    """A publication that a node has had."""
-
-    source: Annotated[int, "its publisher"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    round: Annotated[int, "round of its first copy"]
 
 
 @record(key="topic")
@@ -112,7 +103,7 @@ class IWant:
 
 
 @message("PUB", hidden="issued_round,matches")
-class Pub:
+class TopicCopy:
     """A publication that is pushed over the mesh, over the fanout, or by its publisher."""
 
     source: Annotated[int, "its publisher"]
@@ -124,7 +115,7 @@ class Pub:
 
 
 @message("REPLY", hidden="issued_round,matches")
-class Reply(Pub):
+class Reply(TopicCopy):
     """A publication that answers an IWANT."""
 
 
@@ -135,7 +126,7 @@ class Cached:
     source: Annotated[int, "its publisher"]
     source_seq: Annotated[int, "its number among the calls there"]
     age: Annotated[int, "history window, from 0: heartbeats of the node since it came"]
-    publication: Annotated[Pub, "the copy that came first"]
+    publication: Annotated[TopicCopy, "the copy that came first"]
 
 
 def is_outbound(node: int, peer: int) -> bool:
@@ -147,10 +138,10 @@ class GossipSub(SubscribingNode):
     """A node: a peer of libp2p."""
 
     name = "gossipsub"
-    messages = (Hello, Announce, Graft, Prune, IHave, IWant, Pub, Reply)
+    messages = (Hello, Announce, Graft, Prune, IHave, IWant, TopicCopy, Reply)
     relayed = keyed(Relayed, is_durable=True)
-    topic = keyed(Topic)
-    seen = keyed(Seen)
+    topic = keyed(GossipTopic)
+    seen = keyed(SeenPublication)
     cached = keyed(Cached)
 
     @classmethod
@@ -188,7 +179,7 @@ class GossipSub(SubscribingNode):
             self._prune(topic, sorted(topic.mesh), "unsubscribe_backoff", ctx)
             _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
 
-    def join(self, topic: Topic, ctx: Context) -> None:
+    def join(self, topic: GossipTopic, ctx: Context) -> None:
         """Grafts D neighbours, those of the fanout first."""
         topic.is_joined = True
         others, d = self._candidates(topic, ctx) - topic.fanout, ctx.settings["d"]
@@ -229,7 +220,7 @@ class GossipSub(SubscribingNode):
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes to all known peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
         topic = self.topic_of(str(call.topic))
-        m = Pub(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
+        m = TopicCopy(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
         self._take(m, topic, ctx)
         to = topic.peers if ctx.settings["flood_publish"] else topic.mesh
         if not (topic.is_joined or ctx.settings["flood_publish"]):
@@ -237,7 +228,7 @@ class GossipSub(SubscribingNode):
             topic.fanout_end = ctx.round + ctx.settings["fanout_ttl"] * ctx.settings["heartbeat_rounds"]
         _send(_onward(m), sorted(to), ctx)
 
-    def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
+    def on_pub(self, m: TopicCopy, src: int, ctx: Context) -> None:
         """Takes a publication, and passes it on over the mesh, but not to its sender or publisher (rule S9)."""
         topic = self.topic_of(m.topic)
         if self._has_seen((m.source, m.source_seq), ctx):
@@ -248,8 +239,8 @@ class GossipSub(SubscribingNode):
 
     on_reply = on_pub
 
-    def _take(self, m: Pub, topic: Topic, ctx: Context) -> None:
-        self.seen[m.source, m.source_seq] = Seen(m.source, m.source_seq, ctx.round)
+    def _take(self, m: TopicCopy, topic: GossipTopic, ctx: Context) -> None:
+        self.seen[m.source, m.source_seq] = SeenPublication(m.source, m.source_seq, ctx.round)
         if topic.is_joined or not ctx.settings["flood_publish"]:
             self.cached[m.source, m.source_seq] = Cached(m.source, m.source_seq, 0, m)
         if self.is_subscribed(m.matches):
@@ -282,18 +273,18 @@ class GossipSub(SubscribingNode):
         """Removes a neighbour from the mesh, and does not graft it for a while (rule S11)."""
         self.topic_of(m.topic).part(src, ctx.round + m.backoff_rounds)
 
-    def _graft(self, topic: Topic, peers: Iterable[int], ctx: Context) -> None:
+    def _graft(self, topic: GossipTopic, peers: Iterable[int], ctx: Context) -> None:
         chosen = sorted(peers)
         topic.mesh.update(chosen)
         _send(Graft(topic.topic), chosen, ctx)
 
-    def _prune(self, topic: Topic, peers: Iterable[int], backoff: str, ctx: Context) -> None:
+    def _prune(self, topic: GossipTopic, peers: Iterable[int], backoff: str, ctx: Context) -> None:
         rounds = ctx.settings[backoff] * ctx.settings["heartbeat_rounds"]
         for peer in peers:
             topic.part(peer, ctx.round + rounds)
             ctx.send(peer, Prune(topic.topic, rounds))
 
-    def _candidates(self, topic: Topic, ctx: Context) -> set[int]:
+    def _candidates(self, topic: GossipTopic, ctx: Context) -> set[int]:
         """Returns the peers that may be grafted: at least a heartbeat after the end of their backoff."""
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
@@ -317,7 +308,7 @@ class GossipSub(SubscribingNode):
         self.cached = {key: at for key, at in self.cached.items() if at.age < ctx.settings["history_length"]}
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
-    def _repair_mesh(self, topic: Topic, ctx: Context) -> None:
+    def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
         """Brings the mesh to D neighbours where it has fewer than D_lo or more than D_hi, D_out of them outbound."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
@@ -332,7 +323,7 @@ class GossipSub(SubscribingNode):
             outbound = [peer for peer in self._candidates(topic, ctx) if is_outbound(ctx.node, peer)]
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
-    def _gossip(self, topic: Topic, told: set[int], ctx: Context) -> None:
+    def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
         """Sends IHAVE about the last windows to max(D_lazy, a share) of the other peers."""
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
@@ -352,9 +343,9 @@ class GossipSub(SubscribingNode):
             first = max(min(works), ctx.round + 1)
             ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
 
-    def topic_of(self, name: str) -> Topic:
+    def topic_of(self, name: str) -> GossipTopic:
         """Returns the node's state of a topic."""
-        return self.topic.setdefault(name, Topic(name, False, set(), set(), set(), 0, {}))
+        return self.topic.setdefault(name, GossipTopic(name, False, set(), set(), set(), 0, {}))
 
     def _wanted_topics(self) -> tuple[str, ...]:
         return tuple(sorted({str(one.topic) for one in self.subscription.values()} | {*self.relayed}))
@@ -364,7 +355,7 @@ class GossipSub(SubscribingNode):
         return found is not None and ctx.round < found.round + ttl
 
 
-def _works(topic: Topic, ctx: Context) -> Iterator[int]:
+def _works(topic: GossipTopic, ctx: Context) -> Iterator[int]:
     """Yields rounds from which on a heartbeat has something to do for a topic beside gossip; 0: at once."""
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
@@ -379,17 +370,17 @@ def _works(topic: Topic, ctx: Context) -> Iterator[int]:
         yield 0 if can_grow else topic.fanout_end
 
 
-def _graft_round(topic: Topic, peer: int, ctx: Context) -> int:
+def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
     """Returns the first round in which a peer may be grafted."""
     return topic.backoff[peer] + int(ctx.settings["heartbeat_rounds"]) if peer in topic.backoff else -1
 
 
-def _drawn(purpose: str, topic: Topic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
+def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
     """Returns up to ``count`` of some peers, in the order of draws."""
     return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
 
 
-def _onward(m: Pub, kind: type[Pub] = Pub) -> Pub:
+def _onward(m: TopicCopy, kind: type[TopicCopy] = TopicCopy) -> TopicCopy:
     return kind(m.source, m.source_seq, m.hops + 1, m.topic, m.issued_round, m.matches)
 
 

@@ -1,6 +1,6 @@
 """What an audit is, and what it may read.
 
-An audit looks at the store's tables and views only, never at what the round engine holds in memory: whoever has the
+An audit looks at the store's tables and views only, never at what the round engine holds in memory: anybody with the
 store can check again. It reads all runs in one query.
 """
 

@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.round import OUTBOX, ProtocolForm, State, in_flight_schema
+from pipelines.contract.round import OUTBOX, ProtocolForm, StateRelation, in_flight_schema
 from pipelines.errors import ProtocolError
 
 CALLS = ("join", "subscribe", "unsubscribe", "publish")
@@ -62,7 +62,7 @@ def _states(form: ProtocolForm) -> Iterator[str]:
             yield f"relation {name!r} is derived from {of!r}; allowed: another relation that is not derived itself"
 
 
-def _facts(name: str, state: State) -> Iterator[str]:
+def _facts(name: str, state: StateRelation) -> Iterator[str]:
     for fact, sql in state.facts.items():
         if not fact.isidentifier():
             yield f"a fact of relation {name!r} is called {fact!r}; allowed: an identifier"

@@ -10,10 +10,10 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract import protocol as declaration
-from pipelines.contract.round import ProtocolForm, State, grown
+from pipelines.contract.round import ProtocolForm, StateRelation, grown
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
-from udfs.nodes.arrow import INTERNAL, Rows, rows_of, table_schema
+from udfs.nodes.arrow import INTERNAL, ProgramColumns, rows_of, table_schema
 from udfs.nodes.program import Declared
 from udfs.nodes.records import spec_of
 from udfs.nodes.world import ProgramError
@@ -45,7 +45,7 @@ class ProgramForm(ProtocolForm):
         self.states = [*_states(rows), *(_derived(rows, one) for one in protocol.shown)]
 
 
-def program_states(protocol: declaration.Protocol) -> list[State]:
+def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
     """Returns the tables of a program as relations of dataflow steps, none of them durable."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
@@ -60,26 +60,30 @@ def program_error(error: Exception) -> NodeProgramError | None:
     return NodeProgramError(f"{told}; what is committed stays: mend the program and resume, or run the scenario again")
 
 
-def _states(rows: Rows) -> list[State]:
+def _states(rows: ProgramColumns) -> list[StateRelation]:
     """Returns all relations: nodes, their rows that survive crashes, rows that grow, and the tables that these show."""
-    found = [State(_table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile))]
+    found = [
+        StateRelation(
+            _table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile)
+        )
+    ]
     if rows.durable:
         durable = _table(NODE_DURABLE, "a node, with what it keeps over crashes", rows.kept, rows.durable)
-        found.append(State(durable, is_durable=True))
+        found.append(StateRelation(durable, is_durable=True))
     for name, one in rows.plan.appended.items():
-        found.append(State(_shown(name, one), compact=grown, is_durable=one.is_durable))
+        found.append(StateRelation(_shown(name, one), compact=grown, is_durable=one.is_durable))
     for name, one in {**rows.volatile, **rows.durable}.items():
-        found.append(State(_shown(name, one), derived_from=_relation(rows, name)))
+        found.append(StateRelation(_shown(name, one), derived_from=_relation(rows, name)))
     return found
 
 
-def _derived(rows: Rows, one: declaration.Shown) -> State:
+def _derived(rows: ProgramColumns, one: declaration.Shown) -> StateRelation:
     table = _shown(one.name, Declared("keyed", one.record, is_durable=False))
-    return State(table, derived_from=_relation(rows, one.of))
+    return StateRelation(table, derived_from=_relation(rows, one.of))
 
 
-def _relation(rows: Rows, name: str) -> str:
-    """Returns the relation whose texts hold the rows of a declaration."""
+def _relation(rows: ProgramColumns, name: str) -> str:
+    """Returns the relation whose JSON documents hold the rows of a declaration."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
 

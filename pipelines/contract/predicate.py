@@ -1,6 +1,6 @@
-"""Predicates: the conjunctions of subscriptions, as text and as rows of comparisons; topic filters.
+"""Predicates: the conjunctions of subscriptions, as strings and as rows of comparisons; topic filters.
 
-``attribute op value`` joined by ``and``, e.g. ``price > 10 and symbol prefix A``. A value is a number, a text in
+``attribute op value`` joined by ``and``, e.g. ``price > 10 and symbol prefix A``. A value is a number, a string in
 single or double quotes (a quote inside is doubled or follows a backslash), or a bare word.
 
 Topic filters have MQTT's wildcards (OASIS MQTT 5.0, section 4.7): ``+`` stands for one level of a topic, which may be
@@ -155,11 +155,11 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
 
     Args:
         topic: Short for ``topic = '...'``; comes first.
-        where: The text of the other predicates.
+        where: The other predicates.
         is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
     Raises:
-        PredicateError: The text is none, or there is neither a topic nor a predicate.
+        PredicateError: ``where`` does not parse, or both arguments are None.
     """
     if topic == "":
         raise PredicateError("the topic is empty; give it a name, or leave it out")
@@ -342,7 +342,7 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     """Returns one row a comparison; grain and key: subscription, position in its conjunction.
 
     Args:
-        subscription: A table with a column ``predicate`` of canonical texts. Repeated texts are read once.
+        subscription: A table with a column ``predicate`` of canonical predicates. Equal ones are parsed once.
 
     Returns:
         ``subscription`` is the row number in the argument; exactly one of ``number`` and ``text`` is set. ``whole`` is
@@ -378,10 +378,10 @@ def compiled(predicate: pa.Table) -> pa.Table:
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
-    """Returns for each canonical text the topic that it asks for; null where it asks for none.
+    """Returns the topic that each canonical predicate asks for; null where it asks for none.
 
     Args:
-        predicate: The texts.
+        predicate: The predicates.
         is_alone: Whether those that ask for more than a topic have none, too.
     """
     encoded = predicate.combine_chunks().dictionary_encode()

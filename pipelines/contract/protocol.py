@@ -90,7 +90,7 @@ class Protocol:
         waits: By declaration of the program: SQL over the history for the publications that still wait in its table:
             ``run_id, node_id, source, source_seq`` and a ``reason``, what they wait for, in words. Stories of
             publications tell it (`why`).
-        waited: SQL over the history for the publications that waited at a node and then went on: ``run_id, node_id,
+        waited: SQL over the history for the publications that waited at a node and left it later: ``run_id, node_id,
             source, source_seq, since_round, until_round``, a ``reason`` in words, and, where a crash made the wait
             longer, ``crashed``, the node, and ``crash_round``. Stories of late deliveries tell it (`why`). None: none.
         made_views: Views of its stores that functions compute, by name.
@@ -226,8 +226,10 @@ group by m.run_id
 }
 """SQL for the runs that break it: ``run_id``, the first ``round`` in which they do, and a ``reason`` in words.
 
-- ``no_loss``: whatever is put on a link arrives, unless its receiver is down. The first message lost breaks it, if the
-  scenario has links lose any (a fault, or a setting): who drops messages and says that they were lost is not excused.
-- ``no_duplicates``: it arrives once. A message that is sent when or after such a fault began breaks it.
-- ``order``: of two messages with the same ends and latency the one that was sent first arrives first. Likewise.
+- ``no_loss``: a message on a link arrives, unless its receiver is down. The first lost message breaks it, if links of
+  the scenario lose any by a fault or a setting: a protocol that drops messages and reports them as lost is not excused.
+- ``no_duplicates``: a message arrives once. The first message that is sent once a fault ``duplicate`` has begun breaks
+  it.
+- ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent
+  once a fault ``reorder`` has begun breaks it.
 """

@@ -49,7 +49,7 @@ NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
 @dataclass(frozen=True)
-class State:
+class StateRelation:
     """A state relation of a protocol; in the store it is table ``state_<name>``.
 
     Attributes:
@@ -174,7 +174,7 @@ class ProtocolForm:
 
     payload: T.StructType = T.StructType([])
     body: str = "cast(null as string)"
-    states: Sequence[State] = ()
+    states: Sequence[StateRelation] = ()
 
 
 class DataflowForm(ProtocolForm, ABC):

@@ -54,7 +54,7 @@ probability ``rate``. Draws are hashes of ``salt`` and the message. ``effect`` s
 - ``delay``: all messages that its sender sends to its receiver in the round are due later, and no message that is sent
   after them is due before them. Draws are for rounds ``first_round`` to ``last_round``; what is sent after that may
   have to wait for what was sent before;
-- ``duplicate``: a copy is due, so many rounds after the original.
+- ``duplicate``: a copy is due that number of rounds after the original.
 """
 NTH_FAULT = pa.schema([
     ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
@@ -160,7 +160,7 @@ class Workload:
         attribute: One row an attribute of a publication, the topic among them (attribute ``topic``,
             text); ``publication`` is the row number in ``publication``; exactly one of ``number``
             and ``text`` is set, and ``whole`` where the number is a whole number of 64 bits.
-        join: One row a node that joins while the run goes on.
+        join: One row a node that joins during the run.
         other_call: One row a call of another kind.
     """
 

@@ -67,7 +67,7 @@ def by_name(key: str) -> Discriminator:
     Tags are in angle brackets so that they differ from all keys in the places of errors.
     """
 
-    def tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    def tag(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
         name = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         return f"<{name}>" if isinstance(name, str) else None
 
@@ -81,7 +81,7 @@ def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
     return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
 
 
-def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
     """Returns the tag of the form that a value is meant to have."""
     if isinstance(value, (list, tuple)):
         return "<list>"
@@ -126,7 +126,7 @@ def _scalar_identity(value: object) -> Hashable:
 def repetition_problems(
     path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
 ) -> Iterator[Problem]:
-    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not.
+    """Yields a problem for each value that repeats an earlier one; 1 and 1.0 are the same, 1 and true are not.
 
     Args:
         path: Where the values are.

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.round import State
+from pipelines.contract.round import StateRelation
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.frames import union
 from pipelines.protocols import PROTOCOLS
@@ -106,7 +106,9 @@ _HELD_STATE_SCHEMA = pa.schema(
 )
 
 
-def held_rows(tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[State]]) -> pa.Table:
+def held_rows(
+    tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[StateRelation]]
+) -> pa.Table:
     """Counts the rows and bytes of the protocols' state tables; of a table that is shown as several others these count.
 
     Args:
@@ -120,7 +122,7 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[
     return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
 
 
-def _counted(states: Sequence[State], table: Callable[[str], DataFrame]) -> list[DataFrame]:
+def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
     """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
     columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived_from for state in states if state.derived_from is not None}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from udfs.nodes.arrow import Rows
+from udfs.nodes.arrow import ProgramColumns
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
@@ -158,7 +158,7 @@ def test_a_declaration_that_is_called_as_a_column_of_the_harness_is_an_error() -
         timer = one(Seen)
 
     with pytest.raises(TypeError, match=r"Taken\.timer needs another name"):
-        Rows(Taken)
+        ProgramColumns(Taken)
 
 
 class Place(NamedTuple):

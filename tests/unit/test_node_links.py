@@ -8,7 +8,7 @@ from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram
 from udfs.nodes.records import message
-from udfs.nodes.run import Links, Replacement
+from udfs.nodes.run import LinkReplacement, Links
 from udfs.nodes.world import RoundDue, World
 
 LINE = {(0, 1): 1, (1, 2): 3}
@@ -85,7 +85,7 @@ def test_a_link_may_take_the_place_of_one_with_its_ends() -> None:
 
 
 def test_a_block_that_starts_later_has_the_links_of_its_round() -> None:
-    swaps = [Replacement(5, 1, 2, 0, 2, 4), Replacement(9, 0, 2, 1, 2, 2)]
+    swaps = [LinkReplacement(5, 1, 2, 0, 2, 4), LinkReplacement(9, 0, 2, 1, 2, 2)]
     both = {**LINE, (1, 0): 1, (2, 1): 3}
     assert Links(both, swaps, 4).now == both
     assert Links(both, swaps, 5).now == {(0, 1): 1, (1, 0): 1, (0, 2): 4, (2, 0): 4}

@@ -7,7 +7,7 @@ import pytest
 from udfs.nodes.calls import CALLS, PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.program import OwnSubscription, PublicationCopy, SubscribingNode
+from udfs.nodes.program import LocalSubscription, PublicationCopy, SubscribingNode
 from udfs.nodes.records import message
 
 
@@ -51,7 +51,7 @@ def test_a_node_delivers_what_its_own_subscriptions_ask_for_while_they_stand() -
     network.call(1, "unsubscribe", 10, subscription_id=7)
     found = network.play(20)
     assert [(node, round_) for node, round_, _ in found.delivered] == [(1, 6)]
-    assert network.node(2).subscription == {8: OwnSubscription(8, "u", 0)}
+    assert network.node(2).subscription == {8: LocalSubscription(8, "u", 0)}
 
 
 def test_a_node_that_is_played_apart_is_told_what_to_do() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from udfs.nodes.arrow import Messages, lists_of, rows_text, struct_type, text_rows
-from udfs.nodes.fields import written
+from udfs.nodes.fields import remembered, written
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
 from udfs.nodes.world import ProgramError
@@ -224,3 +224,60 @@ def test_names_that_expressions_use_may_be_names_of_fields() -> None:
         one: list[int]
 
     assert written(spec_of(Odd).types)(Odd(1, [2, 3])) == '{"row":1,"one":[2,3]}'
+
+
+@message()
+class Told:
+    """A message whose documents are remembered.
+
+    Attributes:
+        sorted: A number, or none.
+        is_set: A truth value.
+        share: A number with a fraction.
+        one: Places in an order.
+    """
+
+    sorted: int | None
+    is_set: bool
+    share: float
+    one: tuple[Place, ...]
+
+
+def test_a_remembered_document_is_that_of_equal_values_of_equal_types() -> None:
+    remember, write = remembered(spec_of(Told).types), written(spec_of(Told).types)
+    places = (Place(1, None), Place(2, "x"))
+    told = [Told(1, True, 1.0, places), Told(None, False, 1, ()), Told(1, True, 1, places), Told(1, True, 1.0, ())]
+    for one in [*told, *told]:
+        assert remember(one) == write(one)
+
+
+def test_a_remembered_document_excuses_no_value_of_another_type() -> None:
+    remember = remembered(spec_of(Told).types)
+    remember(Told(1, True, 0.5, ()))
+    with pytest.raises(TypeError):
+        remember(Told(1, 1, 0.5, ()))  # type: ignore[arg-type]
+
+
+def test_documents_of_values_that_are_no_keys_are_written_each_time() -> None:
+    remember = remembered(spec_of(Whole).types)
+    row = Whole(1, "a", 0.5, True, None, ("b",), frozenset({1}), [None], None, {}, [])
+    assert json.loads(remember(row))["gaps"] == [None]
+    row.gaps.append(3)
+    assert json.loads(remember(row))["gaps"] == [None, 3]
+
+
+def test_numbers_with_fractions_in_tuples_are_written_each_time() -> None:
+    @message()
+    class Weighed:
+        """A message.
+
+        Attributes:
+            weights: Numbers with fractions.
+        """
+
+        weights: tuple[float, ...]
+
+    remember = remembered(spec_of(Weighed).types)
+    assert [remember(Weighed(one)) for one in ((1.0,), (1,), (1.0,))] == [
+        '{"weights":[1.0]}', '{"weights":[1]}', '{"weights":[1.0]}'
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from udfs.delta import view
 from udfs.delta.forwarding import finish
 from udfs.delta.messages import MULTICAST, ConRequest, Detect, JoinRequested, Stated, SynRequest, ToldLink
-from udfs.delta.state import Path, Peer, Synch
+from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 
 ABANDONED = -1
@@ -97,7 +97,7 @@ def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """
     node = turn.node
     for peer, incarnation in failed.items():
-        node.peer[peer] = Peer(peer, "FAILED", incarnation, None)
+        node.peer[peer] = PeerState(peer, "FAILED", incarnation, None)
     paths = [node.path[peer] for peer in failed if peer in node.path]
     for behind in [one.target for one in paths if view.nearest_left(node, one.path) is not None]:
         node.peer.pop(behind)
@@ -123,7 +123,7 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """Returns the substitutes of failed synchronisation points: the closest live nodes on the ways to them.
 
-    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
+    A substitute may be nearer than the failed node: it was down when N asked past it, and has recovered.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -250,7 +250,7 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
     for peer, path in asked.items():
         latency = turn.ctx.route_latency(path)
         if peer not in turn.node.peer:
-            turn.node.peer[peer] = Peer(peer, "WAITING", None, latency)
+            turn.node.peer[peer] = PeerState(peer, "WAITING", None, latency)
         make = ConRequest if kind == "CON_REQUEST" else SynRequest
         turn.send(FAULT, 1, kind, peer, make(turn.node.incarnation, links, None), latency=latency)
 

@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from udfs.batches import as_batch, schema_of
 from udfs.delta.state import Detected
-from udfs.delta.turn import Copy, Key, Turn
+from udfs.delta.turn import Key, MulticastCopy, Turn
 
 _MSG_IDS = 1 << 20
 
 
-def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
+def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
     """Returns the first copies among those of a round, which come in their order (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
-    first, seen, detector = list[Copy](), set[Key](), turn.node.detector
+    first, seen, detector = list[MulticastCopy](), set[Key](), turn.node.detector
     for copy in copies:
         key, known = (copy.source, copy.source_seq), detector.get(_identity(copy))
         if key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
@@ -33,7 +33,7 @@ def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
     return first
 
 
-def _first_visits(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
+def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
     """Decides by the lists of visited nodes, one copy after the other; a node's own messages are first ones."""
     newest = {node: one.last_seq for node, one in turn.node.detector.items()}
     first = []
@@ -52,7 +52,7 @@ def _first_visits(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
     return first
 
 
-def learn(turn: Turn, first: Iterable[Copy]) -> None:
+def learn(turn: Turn, first: Iterable[MulticastCopy]) -> None:
     """Notes first copies (line 11); a source keeps its own MsgId (rule R18)."""
     is_visited = _is_visited(turn)
     for copy in first:
@@ -74,7 +74,7 @@ def _note(turn: Turn, source: int, number: int) -> None:
         known.last_seq = number
 
 
-def _identity(copy: Copy) -> int:
+def _identity(copy: MulticastCopy) -> int:
     return -1 - copy.source if copy.kind == "REJOIN" else copy.source
 
 

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from udfs.delta import detectors
 from udfs.delta.messages import Conf
-from udfs.delta.state import Delivered, Path, Processing, Recipient, Waiting
-from udfs.delta.turn import Copy, Finished, Key, Turn
+from udfs.delta.state import DeliveredSource, Path, Processing, Recipient, Waiting
+from udfs.delta.turn import Finished, Key, MulticastCopy, Turn
 from udfs.delta.view import Changes, bury, change_entries, changes_of, closest, store_own, unmark
 
 _UNCHANGED: Changes = {}, {}
@@ -26,17 +26,18 @@ def forward(turn: Turn) -> None:
         if turn.finished or turn.told:
             change_entries(node.routing_entry, routing_changes(turn))
         return
-    copies = list(_accepted(turn)) if node.is_recovering else turn.copies
+    is_recovering = node.is_recovering
+    copies = list(_accepted(turn)) if is_recovering else turn.copies
     if len(copies) > 1:
         copies = sorted(copies, key=_TURN)
     first = detectors.first_copies(turn, copies)
     late = _late(copies, first) if len(first) < len(copies) else []
     if late and node.is_synchronising:
         _take_refused(turn, late, {copy.key for copy in first})
-    here = _route(turn, first)
+    here = _route(turn, first, is_recovering=is_recovering)
     detectors.learn(turn, first)
     answer_duplicates(turn, late)
-    for copy in late if node.is_recovering else ():
+    for copy in late if is_recovering else ():
         m = node.processing_list.get(copy.key)
         if m is not None and copy.guide is not None:
             _add_recipients(turn, m, guided(turn, copy))
@@ -46,12 +47,12 @@ def forward(turn: Turn) -> None:
         _deliver(turn, here)
 
 
-def _late(copies: Iterable[Copy], first: Iterable[Copy]) -> list[Copy]:
+def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> list[MulticastCopy]:
     firsts = {id(copy) for copy in first}
     return [copy for copy in copies if id(copy) not in firsts]
 
 
-def _accepted(turn: Turn) -> Iterable[Copy]:
+def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
     """A RECOVERING node takes Guided messages only (6.1)."""
     for copy in turn.copies:
         if copy.guide is None:
@@ -60,7 +61,7 @@ def _accepted(turn: Turn) -> Iterable[Copy]:
             yield copy
 
 
-def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
+def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """A node that synchronises takes the routing information of a duplicate that it does not process.
 
     PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what
@@ -72,11 +73,10 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
             finish(turn, Finished(copy, copy.trigger, None))
 
 
-def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
+def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> list[MulticastCopy | Processing]:
     """Finds Γ and Out of first copies and sends them on; returns the publications to deliver here."""
-    node, here = turn.node, list[Copy | Processing]()
-    is_recovering = node.is_recovering
-    routed: list[tuple[Copy, dict[int, Recipient], list[int]]] = []
+    node, here = turn.node, list[MulticastCopy | Processing]()
+    routed: list[tuple[MulticastCopy, dict[int, Recipient], list[int]]] = []
     publications = []
     for copy in first:
         if is_recovering:
@@ -106,7 +106,7 @@ def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
     return here
 
 
-def _send(turn: Turn, copy: Copy, responsible: int) -> None:
+def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
     """Sends a copy (lines 16 to 18), to a joining node behind the answer of its join point (rule R16).
 
     The join point adds the link before it forwards anything of the round. Messages that it handles before the request
@@ -119,7 +119,7 @@ def _send(turn: Turn, copy: Copy, responsible: int) -> None:
         turn.send(copy.trigger, 2, copy.kind, responsible, copy)
 
 
-def _out(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> list[int]:
+def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -> list[int]:
     """Returns Out_N^m: the nodes responsible for the recipients, N left out, ascending.
 
     With an empty Out the processing ends where it begins (rule R13).
@@ -128,10 +128,10 @@ def _out(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> list[in
     out.discard(turn.id)
     if not out:
         turn.finished.append(Finished(copy, copy.trigger, copy.sender))
-    return sorted(out) if len(out) > 1 else [*out]
+    return sorted(out)
 
 
-def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
+def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) -> None:
     """Puts a message into ProcessingList_N (lines 13 to 15): somebody still has to confirm it."""
     recipients.pop(turn.id, None)
     matches = copy.matches if turn.ctx.run.has_crashes else None
@@ -142,7 +142,7 @@ def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
     )  # fmt: skip
 
 
-def _compute_again(turn: Turn, m: Processing) -> list[Copy | Processing]:
+def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
     """Sends a publication that was accepted as Guided to the recipients that N knows of by now (rule R32)."""
     matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
@@ -165,7 +165,7 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
         turn.send_again(m, row.responsible)
 
 
-def _deliver(turn: Turn, here: list[Copy | Processing]) -> None:
+def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
     """Delivers publications to the application, none twice (line 26; rules R12 and R31)."""
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
@@ -176,7 +176,7 @@ def _deliver(turn: Turn, here: list[Copy | Processing]) -> None:
         if turn.ctx.run.has_crashes:
             before = delivered.get(m.source)
             last = m.source_seq if before is None else max(before.last_seq, m.source_seq)
-            delivered[m.source] = Delivered(m.source, last)
+            delivered[m.source] = DeliveredSource(m.source, last)
 
 
 def confirm(turn: Turn) -> None:
@@ -213,7 +213,7 @@ def routing_changes(turn: Turn) -> Changes:
     return changes_of(turn, finished)
 
 
-def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
+def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
     """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once."""
     for copy in late:
         if copy.sender is None:
@@ -239,9 +239,10 @@ def answer_senders(turn: Turn) -> None:
             turn.send(trigger, 3, "CONF", waiting_sender, Conf(m.source, m.source_seq, None))
         if m.source == turn.id and m.source_seq > 0:
             turn.ctx.confirm(m.source_seq)
+        if m.kind == "J":
+            unmark(turn, [one])
     for row in answered:
         del waiting[row.source, row.source_seq, row.sender]
-    unmark(turn, turn.finished)
 
 
 def sender_hop(turn: Turn, sender: int | None) -> int | None:
@@ -252,7 +253,7 @@ def sender_hop(turn: Turn, sender: int | None) -> int | None:
     return path.path[1] if path is not None and path.distance else sender
 
 
-def in_view(turn: Turn, m: Copy | Processing) -> list[Path]:
+def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
     """Returns Γ of J, REJOIN, SUB and UNSUB by the view of N.
 
     SUB, UNSUB: every other node that is not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on
@@ -283,7 +284,7 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
     return unconfirmed(fresh)
 
 
-def matching(turn: Turn, m: Copy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
+def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
     """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
 
     Args:
@@ -309,7 +310,7 @@ def matching(turn: Turn, m: Copy | Processing, changes: Changes, trigger: int) -
     return found
 
 
-def guided(turn: Turn, copy: Copy) -> dict[int, Recipient]:
+def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
     """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
 
     What is done behind the node counts as confirmed. The node itself is among them where its one-node path is in g.to,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.recovery import forget_behind
-from udfs.delta.state import Entry, JoinRequest, Peer, Recipient, WaitingCall
-from udfs.delta.turn import CALL, Copy, Turn
+from udfs.delta.state import JoinRequest, PeerState, Recipient, SubscriptionEntry, WaitingCall
+from udfs.delta.turn import CALL, MulticastCopy, Turn
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
 _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
@@ -39,19 +39,21 @@ def handle_joins(turn: Turn) -> None:
             _ask(turn, call)
     if node.join or node.status:
         _enter(turn)
-    links = _take_offer(turn) if turn.has("PAR_TOP", "PAR_SUB") else []
+    is_joining = node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J")
+    links = _take_offer(turn) if is_joining else []
     calls = _ready_calls(turn) if turn.due.calls or node.call else []
-    if node.join_request or turn.has("JOIN_REQUEST"):
+    if is_joining:
         links += _answer_requests(turn)
-    for one in turn.of("J"):
-        links.append(view.link_of(one.message.source, one.message.join_point, is_marked=True))
+        links += [
+            view.link_of(one.message.source, one.message.join_point, is_marked=True) for one in turn.of("J")
+        ]  # fmt: skip
     if links:
         view.merge_links(node, links)
         view.look(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
         turn.copies.append(_issued(turn, ready))
-    turn.copies += map(Copy.of, turn.multicast)
+    turn.copies += map(MulticastCopy.of, turn.multicast)
 
 
 def _ask(turn: Turn, call: JoinCall) -> None:
@@ -99,14 +101,14 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
         if one.message.source_seq is not None:
             links += [(a, b, False) for a, b, _ in one.message.links or ()]
             links.append(view.link_of(one.src, turn.id, is_marked=True))
-            turn.copies.append(Copy(
+            turn.copies.append(MulticastCopy(
                 "J", one.message.source, one.message.source_seq, one.message_id, None, issued_round=turn.round,
                 join_point=one.src,
             ))  # fmt: skip
     for one in turn.of("PAR_SUB"):
         if one.message.source_seq is not None:
             for id_, origin, distance in one.message.entries or ():
-                turn.told.append((one.message_id, Entry(id_, origin, distance, one.src, one.src)))
+                turn.told.append((one.message_id, SubscriptionEntry(id_, origin, distance, one.src, one.src)))
     return links
 
 
@@ -129,9 +131,9 @@ def _waiting(call: Call) -> WaitingCall:
     return WaitingCall(call.source_seq, call.kind, subscription, matches or None)
 
 
-def _issued(turn: Turn, call: WaitingCall) -> Copy:
+def _issued(turn: Turn, call: WaitingCall) -> MulticastCopy:
     """Returns a call as the copy that its node handles first."""
-    return Copy(
+    return MulticastCopy(
         _ISSUED[call.kind], turn.id, call.source_seq, CALL + call.source_seq, None, issued_round=turn.round,
         subscription_id=call.subscription_id, origin=None if call.kind == "publish" else turn.id, matches=call.matches,
     )  # fmt: skip
@@ -184,14 +186,14 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
     for request in accepted:
         latency = turn.ctx.run.links.get((turn.id, request.joiner))
         if latency is not None:
-            turn.node.peer[request.joiner] = Peer(request.joiner, "OPERATIONAL", request.incarnation, latency)
+            turn.node.peer[request.joiner] = PeerState(request.joiner, "OPERATIONAL", request.incarnation, latency)
             peers.append(request.joiner)
     forget_behind(turn, peers, peers)
     made = [turn.node.peer[peer] for peer in peers]
     bypass.watch(turn, [bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made])
 
 
-def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, Entry]) -> None:
+def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
     """PAR_TOP: the links of TOP_M whose ends are within δ of M; PAR_SUB: SUBS_SET_M, rewritten for N (rule R16)."""
     node, delta, to = turn.node, turn.delta, request.joiner
     near = {one.target for one in node.path.values() if one.distance <= delta}
@@ -223,7 +225,7 @@ def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
             if path is None or path.distance >= turn.delta or m.source == joiner:
                 continue
         m.recipients[joiner] = Recipient(None, joiner)
-        copy = Copy(
+        copy = MulticastCopy(
             m.kind, m.source, m.source_seq, trigger, m.sender, m.hops, None, m.subscription_id, m.origin, m.join_point,
             None, None, m.origin_path, m.visited, m.msg_id,
         )  # fmt: skip

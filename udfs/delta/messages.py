@@ -8,7 +8,7 @@ from udfs.delta.state import Visit
 from udfs.nodes.records import message
 
 
-class Step(NamedTuple):
+class GuideStep(NamedTuple):
     """A path of g.to: from the receiver to a recipient, and whether that one has confirmed already."""
 
     path: tuple[int, ...]
@@ -59,7 +59,7 @@ class Multicast:
     join_point: int | None
     subscription_id: int | None
     from_: int | None
-    guide: tuple[Step, ...] | None
+    guide: tuple[GuideStep, ...] | None
     issued_round: int | None
     matches: tuple[int, ...] | None
     origin_path: tuple[int, ...] | None

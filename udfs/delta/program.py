@@ -22,7 +22,7 @@ from udfs.delta.forwarding import answer_senders, confirm, forward
 from udfs.delta.joining import handle_joins
 from udfs.delta.messages import MESSAGES
 from udfs.delta.recovery import handle_faults
-from udfs.delta.state import Join, Link, Path, Processed, State
+from udfs.delta.state import JoinState, NodeTables, Path, Processed, ViewLink
 from udfs.delta.turn import Turn, leave
 from udfs.delta.view import Ends, ends_of, paths_from
 from udfs.nodes.calls import JoinCall
@@ -31,7 +31,7 @@ from udfs.nodes.records import Keyed, record
 from udfs.nodes.world import RoundDue, World
 
 
-class Delta(State):
+class Delta(NodeTables):
     """A node N."""
 
     name = "delta"
@@ -47,11 +47,11 @@ class Delta(State):
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
         for number in world.nodes:
-            node: State = world.program(number)
+            node: NodeTables = world.program(number)
             join = joins.get(number)
             if join is not None:
                 join_point = -1 if join.join_point is None else join.join_point
-                node.join[join_point] = Join(join_point, join.source_seq, is_asked=False, status="DETACHED")
+                node.join[join_point] = JoinState(join_point, join.source_seq, is_asked=False, status="DETACHED")
                 world.context(number).status("DETACHED")
                 continue
             world.context(number).status("VALID_JOINED")
@@ -81,11 +81,11 @@ class Delta(State):
         leave(turn)
 
 
-def _stand(node: State, number: int, ends: Ends, radius: int) -> None:
+def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
     """Sets TOP_N and the paths of a node in the overlay as it stands."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
-    node.topology = Keyed.in_order((link, Link(*link, is_marked=False)) for link in links)
+    node.topology = Keyed.in_order((link, ViewLink(*link, is_marked=False)) for link in links)
     node.path = Keyed.in_order(
         (target, Path(target, len(way) - 1, way, way[1] if len(way) > 1 else target))
         for target, way in sorted(near.items())

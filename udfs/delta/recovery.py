@@ -7,8 +7,8 @@ from typing import NamedTuple
 from udfs.delta import bypass, view
 from udfs.delta.forwarding import in_view, new_members
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
-from udfs.delta.state import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
-from udfs.delta.turn import Copy, Turn
+from udfs.delta.state import PeerState, Processing, Recipient, Status, SubscriptionEntry, SynRequested, Tombstone
+from udfs.delta.turn import MulticastCopy, Turn
 from udfs.nodes.records import Keyed
 from udfs.nodes.world import Flight
 
@@ -17,7 +17,7 @@ _CONCERNING = (
 )  # fmt: skip
 
 
-class Answer(NamedTuple):
+class PeerAnswer(NamedTuple):
     """What a message about a connection says of its sender.
 
     Attributes:
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
         is_new: Whether N has sent nothing to this incarnation yet.
     """
 
-    peer: Peer
+    peer: PeerState
     kind: str
     is_new: bool
 
@@ -71,7 +71,7 @@ def _come_back(turn: Turn) -> None:
     node.status[incarnation] = Status("RECOVERING", incarnation)
     turn.ctx.status("RECOVERING")
     for one in node.own_subscription:
-        node.routing_entry[one] = Entry(one, turn.id, 0, turn.id, turn.id)
+        node.routing_entry[one] = SubscriptionEntry(one, turn.id, 0, turn.id, turn.id)
     view.look(turn)
     neighbours = {one.target: one.path for one in node.path.values() if one.distance == 1}
     bypass.synchronise(turn, neighbours)
@@ -97,14 +97,14 @@ def _connect(turn: Turn) -> None:
         _ask_again(turn, answers)
 
 
-def _answers(turn: Turn) -> list[Answer]:
+def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the last status that messages about connections report of each sender.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
     where N has a connection. It does not where N suspects a former incarnation of the sender: what went through that
     has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
     """
-    found: dict[int, Answer] = {}
+    found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
         is_offer = one.kind == "PAR_TOP" and one.message.source_seq is None
         if is_offer or (one.kind == "STATUS" and one.message.status == "DETACHED"):
@@ -116,13 +116,13 @@ def _answers(turn: Turn) -> list[Answer]:
         is_new = (known is not None and known.status == "WAITING") or (
             connected is not None and connected < incarnation
         )
-        peer = Peer(one.src, _status_of(one), incarnation, turn.round - one.sent_round)
+        peer = PeerState(one.src, _status_of(one), incarnation, turn.round - one.sent_round)
         found.pop(one.src, None)
-        found[one.src] = Answer(peer, one.kind, is_new)
+        found[one.src] = PeerAnswer(peer, one.kind, is_new)
     return list(found.values())
 
 
-def _is_outdated(known: Peer, incarnation: int) -> bool:
+def _is_outdated(known: PeerState, incarnation: int) -> bool:
     return known.status == "FAILED" or (known.incarnation is not None and known.incarnation > incarnation)
 
 
@@ -132,7 +132,7 @@ def _status_of(one: Flight) -> str:
     return "RECOVERING" if one.kind == "SYN_REQUEST" else "OPERATIONAL"
 
 
-def _take_answers(turn: Turn, answers: list[Answer]) -> None:
+def _take_answers(turn: Turn, answers: list[PeerAnswer]) -> None:
     for one in answers:
         turn.node.peer[one.peer.peer] = one.peer
     forget_behind(turn, [one.peer.peer for one in answers if one.kind != "STATUS"], [one.peer.peer for one in answers])
@@ -155,7 +155,7 @@ def _told_links(turn: Turn) -> list[view.LinkRow]:
     return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
 
 
-def _send_again(turn: Turn, answers: list[Answer]) -> None:
+def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Sends messages that waited for an answer (rule R20), and PrevOut to recovered nodes (Alg. 7, 8 to 11).
 
     Recipients that have come into view are added first, so that messages are sent in the order of ProcessingList.
@@ -199,7 +199,7 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
     return taken
 
 
-def _ask_again(turn: Turn, answers: list[Answer]) -> None:
+def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Asks recovered synchronisation points again: they have lost R's SYN_REQUEST (rule R28)."""
     node = turn.node
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
@@ -230,16 +230,18 @@ def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
     node = turn.node
     known = [*node.routing_entry.values()]
     known += [
-        Entry(id_, origin, distance, None, None) for one in subs for id_, origin, distance in one.message.entries or ()
+        SubscriptionEntry(id_, origin, distance, None, None)
+        for one in subs
+        for id_, origin, distance in one.message.entries or ()
     ]
-    best: dict[int, Entry] = {}
+    best: dict[int, SubscriptionEntry] = {}
     for entry in sorted(known, key=_farthest):
         if entry.subscription_id not in node.tombstone:
             best.setdefault(entry.subscription_id, entry)
     node.routing_entry = best
 
 
-def _farthest(entry: Entry) -> tuple[float, int, float]:
+def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
     distance = float("inf") if entry.distance is None else -entry.distance
     return distance, entry.origin, float("inf") if entry.first_hop is None else entry.first_hop
 
@@ -257,7 +259,9 @@ def _rise(turn: Turn) -> None:
         turn.ctx.status("OPERATIONAL")
         turn.entered.append(bypass.ABANDONED)
     else:
-        rejoin = Copy("REJOIN", turn.id, -status.incarnation, 0, None, issued_round=turn.round, join_point=turn.id)
+        rejoin = MulticastCopy(
+            "REJOIN", turn.id, -status.incarnation, 0, None, issued_round=turn.round, join_point=turn.id
+        )
         turn.copies.append(rejoin)
 
 

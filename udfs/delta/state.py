@@ -42,7 +42,7 @@ class Recipient:
 
 
 @record(key="a,b")
-class Link:
+class ViewLink:
     """A link in a node's view TOP_N.
 
     Attributes:
@@ -79,7 +79,7 @@ class Path:
 
 
 @record(key="subscription_id")
-class Entry:
+class SubscriptionEntry:
     """An entry of a node's SUBS_SET_N.
 
     Attributes:
@@ -184,7 +184,7 @@ class Detected:
 
 
 @record(key="join_point")
-class Join:
+class JoinState:
     """A node that joins, or has joined, during the run.
 
     Attributes:
@@ -233,7 +233,7 @@ class WaitingCall:
 
 
 @record(key="peer")
-class Peer:
+class PeerState:
     """What a node knows of another one that faults made differ from a neighbour that is up.
 
     Attributes:
@@ -298,7 +298,7 @@ class Tombstone:
 
 
 @record(key="subscription_id")
-class OwnSubscription:
+class ConfirmedSubscription:
     """A confirmed subscription as its subscriber keeps it over crashes.
 
     Attributes:
@@ -309,7 +309,7 @@ class OwnSubscription:
 
 
 @record(key="source")
-class Delivered:
+class DeliveredSource:
     """A source of which a subscriber has delivered publications.
 
     Attributes:
@@ -321,28 +321,28 @@ class Delivered:
     last_seq: int
 
 
-class State(NodeProgram):
+class NodeTables(NodeProgram):
     """A node N with its tables; durable are TOP_N, its join, own subscriptions and what it delivered (rule R31)."""
 
-    topology = keyed(Link, is_durable=True)
+    topology = keyed(ViewLink, is_durable=True)
     path = keyed(Path)
-    routing_entry = keyed(Entry)
+    routing_entry = keyed(SubscriptionEntry)
     processing_list = keyed(Processing)
     waiting = keyed(Waiting)
     detector = keyed(Detected)
-    join = keyed(Join, is_durable=True)
+    join = keyed(JoinState, is_durable=True)
     join_request = keyed(JoinRequest)
     call = keyed(WaitingCall)
-    peer = keyed(Peer)
+    peer = keyed(PeerState)
     status = keyed(Status)
     synch = keyed(Synch)
     syn_request = keyed(SynRequested)
     tombstone = keyed(Tombstone)
-    own_subscription = keyed(OwnSubscription, is_durable=True)
-    delivered = keyed(Delivered, is_durable=True)
+    own_subscription = keyed(ConfirmedSubscription, is_durable=True)
+    delivered = keyed(DeliveredSource, is_durable=True)
 
     @property
-    def own_join(self) -> Join | None:
+    def own_join(self) -> JoinState | None:
         """Its join, if it joins or has joined."""
         return _only(self.join)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from udfs.delta.messages import MULTICAST, Multicast, Step
-from udfs.delta.state import Entry, Processing, State, Visit
+from udfs.delta.messages import MULTICAST, GuideStep, Multicast
+from udfs.delta.state import NodeTables, Processing, SubscriptionEntry, Visit
 from udfs.nodes.context import Context
 from udfs.nodes.world import Flight, RoundDue
 
@@ -27,7 +27,7 @@ Key = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Copy:
+class MulticastCopy:
     """A multicast message that reaches a node, or is issued there.
 
     Attributes:
@@ -59,7 +59,7 @@ class Copy:
     origin: int | None = None
     join_point: int | None = None
     matches: tuple[int, ...] | None = None
-    guide: tuple[Step, ...] | None = None
+    guide: tuple[GuideStep, ...] | None = None
     origin_path: tuple[int, ...] | None = None
     visited: tuple[Visit, ...] | None = None
     msg_id: int | None = None
@@ -70,7 +70,7 @@ class Copy:
         return self.source, self.source_seq
 
     @classmethod
-    def of(cls, one: Flight) -> Copy:
+    def of(cls, one: Flight) -> MulticastCopy:
         """Returns a message that is due as a copy."""
         m: Multicast = one.message
         return cls(
@@ -88,7 +88,7 @@ class Finished(NamedTuple):
         sender: The sender of the first copy, who gets CONF; None: nobody.
     """
 
-    m: Copy | Processing
+    m: MulticastCopy | Processing
     trigger: int
     sender: int | None
 
@@ -165,7 +165,7 @@ class Turn:
         "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
     )  # fmt: skip
 
-    def __init__(self, node: State, ctx: Context, due: RoundDue, delta: int) -> None:
+    def __init__(self, node: NodeTables, ctx: Context, due: RoundDue, delta: int) -> None:
         """Starts the round with nothing done."""
         self.node, self.ctx, self.due, self.delta = node, ctx, due, delta
         self.id, self.round = ctx.node, ctx.round
@@ -173,12 +173,12 @@ class Turn:
         self.inbox: dict[str, list[Flight]] = {}
         self.multicast: list[Flight] = []
         self.finished: list[Finished] = []
-        self.told: list[tuple[int, Entry]] = []
+        self.told: list[tuple[int, SubscriptionEntry]] = []
         self.broken: dict[int, tuple[int, int]] = {}
         self.again: dict[tuple[int, int, int], Processing] = {}
         self.asked: set[int] = set()
         self.accepted: dict[int, int] = {}
-        self.copies: list[Copy] = []
+        self.copies: list[MulticastCopy] = []
         self.guided: list[Processing] = []
         self.entered: list[int] = []
         self.outbox: list[Leaving] = []
@@ -254,7 +254,7 @@ def _send(turn: Turn, one: Leaving) -> None:
 
 
 def _copy(
-    turn: Turn, m: Copy | Processing, dst: int, guide: tuple[Step, ...] | None, incarnation: int | None
+    turn: Turn, m: MulticastCopy | Processing, dst: int, guide: tuple[GuideStep, ...] | None, incarnation: int | None
 ) -> object:  # fmt: skip
     """make_copy_send: the message as its receiver gets it (Algorithm 1, line 17)."""
     origin, origin_path = m.origin, None
@@ -270,7 +270,7 @@ def _copy(
     )  # fmt: skip
 
 
-def _way_to_origin(turn: Turn, m: Copy | Processing, dst: int) -> tuple[int, ...] | None:
+def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
     """Returns P(receiver, m.from): beyond δ+1 hops it ends at the node δ+1 hops away (rule R1)."""
     paths = turn.node.path
     onward = m.origin_path
@@ -281,7 +281,7 @@ def _way_to_origin(turn: Turn, m: Copy | Processing, dst: int) -> tuple[int, ...
     return (*paths[dst].path[:0:-1], *onward)[: turn.delta + 2]
 
 
-def _visited(turn: Turn, m: Copy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
+def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
     """Returns m.visited with N's own pair and one for each node that is skipped, cut to the last δ+1 (section 5)."""
     path = turn.node.path.get(dst)
     skipped = 0 if path is None else max(path.distance - 1, 0)
@@ -289,7 +289,7 @@ def _visited(turn: Turn, m: Copy | Processing, dst: int, msg_id: int) -> tuple[V
     return whole[-(turn.delta + 1) :]
 
 
-def _guide(turn: Turn, m: Copy | Processing, dst: int) -> tuple[Step, ...] | None:
+def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
     """Returns g.to from ProcessingList as it is now; None: all its recipients have confirmed in this very round."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     steps = []
@@ -297,5 +297,5 @@ def _guide(turn: Turn, m: Copy | Processing, dst: int) -> tuple[Step, ...] | Non
         seen = turn.node.path.get(recipient)
         way = row.path or (seen.path if seen is not None else ())
         if dst in way:
-            steps.append(Step(way[way.index(dst) :], row.is_confirmed or row.is_reopened))
+            steps.append(GuideStep(way[way.index(dst) :], row.is_confirmed or row.is_reopened))
     return tuple(sorted(steps)) or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from udfs.delta.state import Entry, Link, OwnSubscription, Path, State, Tombstone
+from udfs.delta.state import ConfirmedSubscription, NodeTables, Path, SubscriptionEntry, Tombstone, ViewLink
 from udfs.delta.turn import Finished, Turn
 from udfs.nodes.records import Keyed
 
@@ -45,7 +45,7 @@ def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]
     return found
 
 
-def closest(node: State, path: Sequence[int]) -> int | None:
+def closest(node: NodeTables, path: Sequence[int]) -> int | None:
     """Returns the closest node of a path that N is connected to (Algorithm 3, line 15), or None.
 
     Neighbours are, unless they failed.
@@ -57,7 +57,7 @@ def closest(node: State, path: Sequence[int]) -> int | None:
     return next((one for one in path[1:] if node.is_open(one)), None)
 
 
-def nearest_left(node: State, path: Sequence[int]) -> int | None:
+def nearest_left(node: NodeTables, path: Sequence[int]) -> int | None:
     """Returns the closest node of a path that N does not suspect, whether it is connected to it or not."""
     return next((one for one in path[1:] if not node.is_suspected(one)), None)
 
@@ -82,11 +82,11 @@ def look_again(turn: Turn) -> None:
     reroute(turn.node)
 
 
-def _path(node: State, target: int, way: tuple[int, ...]) -> Path:
+def _path(node: NodeTables, target: int, way: tuple[int, ...]) -> Path:
     return Path(target, len(way) - 1, way, closest(node, way) if len(way) > 1 else target)
 
 
-def reroute(node: State) -> None:
+def reroute(node: NodeTables) -> None:
     """Sets the ways of SUBS_SET_N to ``from`` as the paths are now."""
     for entry in node.routing_entry.values():
         way = node.path.get(entry.origin)
@@ -96,12 +96,12 @@ def reroute(node: State) -> None:
             entry.distance, entry.first_hop, entry.responsible = way.distance, way.first_hop, way.responsible
 
 
-def merge_links(node: State, links: Iterable[LinkRow]) -> None:
+def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
     """Adds links to TOP_N, or unmarks them; an unmarked link stays unmarked."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))
-        merged[a, b] = Link(a, b, is_marked if known is None else known.is_marked and is_marked)
+        merged[a, b] = ViewLink(a, b, is_marked if known is None else known.is_marked and is_marked)
     node.topology = Keyed.in_order(sorted(merged.items()))
 
 
@@ -133,7 +133,7 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
         merge_links(turn.node, links)
 
 
-def entry_of(turn: Turn, one: Finished) -> Entry | None:
+def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
     """update_routing_information^SUB: ⟨id, from⟩ with P(N, from).
 
     What was accepted as Guided says itself how far ``from`` is; N may not see it yet.
@@ -147,7 +147,7 @@ def entry_of(turn: Turn, one: Finished) -> Entry | None:
     if m.origin_path is not None:
         distance = len(m.origin_path) - 1
         hop = m.origin_path[1] if len(m.origin_path) > 1 else hop
-    return Entry(m.subscription_id, m.origin, distance, hop, None if seen is None else seen.responsible)
+    return SubscriptionEntry(m.subscription_id, m.origin, distance, hop, None if seen is None else seen.responsible)
 
 
 def bury(turn: Turn, finished: Iterable[Finished]) -> None:
@@ -158,13 +158,13 @@ def bury(turn: Turn, finished: Iterable[Finished]) -> None:
                 turn.node.tombstone[one.m.subscription_id] = Tombstone(one.m.subscription_id)
 
 
-Changes = tuple[dict[int, tuple[int, Entry]], dict[int, int]]
+Changes = tuple[dict[int, tuple[int, SubscriptionEntry]], dict[int, int]]
 """Entries that come, with their triggers, and the triggers by which entries go, by subscription."""
 
 
 def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
     """Returns how finished messages and the join point's PAR_SUB change SUBS_SET_N (Algorithm 1, line 26)."""
-    node, added = turn.node, dict[int, tuple[int, Entry]]()
+    node, added = turn.node, dict[int, tuple[int, SubscriptionEntry]]()
     ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
     for trigger, entry in (*turn.told, *ended):
         if entry is None:
@@ -179,7 +179,7 @@ def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
     return added, removed
 
 
-def change_entries(entries: dict[int, Entry], changes: Changes) -> None:
+def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> None:
     """Changes the entries of SUBS_SET_N."""
     added, removed = changes
     for known, (_, entry) in added.items():
@@ -196,7 +196,7 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
     for one in finished:
         if one.m.source == turn.id and one.m.subscription_id is not None:
             if one.m.kind == "SUB":
-                own[one.m.subscription_id] = OwnSubscription(one.m.subscription_id)
+                own[one.m.subscription_id] = ConfirmedSubscription(one.m.subscription_id)
             elif one.m.kind == "UNSUB":
                 ended.add(one.m.subscription_id)
     for known in ended:

@@ -23,7 +23,7 @@ from udfs.nodes.context import Internal, Watch
 from udfs.nodes.fields import remembered, shown_name, sql_of, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import HEAD, hidden_of, record, spec_of
-from udfs.nodes.world import Node, ProgramError
+from udfs.nodes.world import ProgramError, RunningNode
 
 _LONG, _TEXT = pa.int64(), pa.string()
 
@@ -106,7 +106,7 @@ class Tables(NamedTuple):
     durable: Sequence[TableRows]
 
 
-class Rows:
+class ProgramColumns:
     """The nodes of a program as columns."""
 
     def __init__(self, program: type[NodeProgram]) -> None:
@@ -129,19 +129,21 @@ class Rows:
         """The columns of what survives a crash, if anything does."""
         return KEPT if self.durable else {}
 
-    def nodes(self, batch: pa.RecordBatch) -> list[Node]:
+    def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
         """Returns the nodes of rows with columns `INTERNAL` and `kept`; where one has been down, only `kept` is set."""
         started = batch.column("started_round").to_pylist()
         volatile = batch.column("volatile_tables").to_pylist()
         durable = batch.column("durable_tables").to_pylist() if self.durable else [None] * len(started)
         return [self._node(*row) for row in zip(started, volatile, durable, strict=True)]
 
-    def _node(self, started: int | None, volatile: list[str | None] | None, durable: list[str | None] | None) -> Node:
+    def _node(
+        self, started: int | None, volatile: list[str | None] | None, durable: list[str | None] | None
+    ) -> RunningNode:
         found = self._values(self.volatile, volatile) | self._values(self.durable, durable)
         timers, watched = found.pop("timer", {}), found.pop("watch", {})
         program = self.plan.program()
         program.set(found)
-        return Node(program, Internal(
+        return RunningNode(program, Internal(
             -1 if started is None else started,
             {key: one.round for key, one in timers.items()},
             {peer: Watch(one.latency_rounds, one.round) for peer, one in watched.items()},
@@ -154,11 +156,11 @@ class Rows:
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
         return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
 
-    def tables(self, nodes: Sequence[Node]) -> Tables:
+    def tables(self, nodes: Sequence[RunningNode]) -> Tables:
         """Returns the rows of nodes."""
         return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
 
-    def node_columns(self, nodes: Sequence[Node], tables: Tables) -> dict[str, pa.Array]:
+    def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
         """Returns nodes as columns `INTERNAL` and `kept`.
 
         Args:
@@ -174,14 +176,14 @@ class Rows:
             columns["durable_tables"] = _texts(self.durable, tables.durable)
         return columns
 
-    def _volatile_rows(self, node: Node) -> TableRows:
+    def _volatile_rows(self, node: RunningNode) -> TableRows:
         internal = node.internal
         timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
         watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
         return [timers, watched, *_rows(self.plan.volatile, node)]
 
 
-def _rows(declared: Mapping[str, Declared], node: Node) -> TableRows:
+def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
     given = ((one, getattr(node.program, name)) for name, one in declared.items())
     return [one.rows(value) if value else () for one, value in given]
 
@@ -198,13 +200,13 @@ def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> p
     )
 
 
-_ROWS: dict[type[NodeProgram], Rows] = {}
+_ROWS: dict[type[NodeProgram], ProgramColumns] = {}
 
 
-def rows_of(program: type[NodeProgram]) -> Rows:
+def rows_of(program: type[NodeProgram]) -> ProgramColumns:
     """Returns the columns of a program."""
     if program not in _ROWS:
-        _ROWS[program] = Rows(program)
+        _ROWS[program] = ProgramColumns(program)
     return _ROWS[program]
 
 
@@ -323,7 +325,7 @@ def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list
 
     Args:
         records: The class of each table's records.
-        texts: The JSON of each table.
+        texts: The JSON document of each table.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]

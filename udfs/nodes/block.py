@@ -15,7 +15,7 @@ from udfs.nodes.arrow import (
     CARRIED,
     DELIVERED,
     INTERNAL,
-    Rows,
+    ProgramColumns,
     TableRows,
     as_call,
     as_lists,
@@ -30,13 +30,13 @@ from udfs.nodes.arrow import (
     table_schema,
 )
 from udfs.nodes.calls import Call
-from udfs.nodes.link_faults import LinkFaults, NthFault
+from udfs.nodes.link_faults import NthFault, RunLinkFaults
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
-from udfs.nodes.network import Given, Network, Rows as Played
+from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
-from udfs.nodes.run import Replacement, Span, Spans
-from udfs.nodes.world import Flight, Node, NodeInfo, World
+from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
+from udfs.nodes.world import Flight, NodeInfo, RunningNode, World
 
 _LONG, _TEXT = pa.int64(), pa.string()
 FLIGHT: Mapping[str, pa.DataType] = {
@@ -58,7 +58,7 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "nth": NthFault._fields,
     "subscriptions": ("subscription_id", "subscriber", "predicate"),
     "comparisons": COMPARISON,
-    "replacements": Replacement._fields,
+    "replacements": LinkReplacement._fields,
 }
 """What a run is given, beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
 OVERLAY = ("node_id", "name", "role")
@@ -66,12 +66,12 @@ OVERLAY = ("node_id", "name", "role")
 _DUE = list(FLIGHT).index("due_round")
 
 
-def node_type(rows: Rows) -> Mapping[str, pa.DataType]:
+def node_type(rows: ProgramColumns) -> Mapping[str, pa.DataType]:
     """Returns the columns of a node."""
     return {"node_id": _LONG, **INTERNAL, **rows.kept}
 
 
-def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
+def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
     """Returns the columns of each list that a block returns."""
     return {
         "nodes": node_type(rows),
@@ -89,7 +89,7 @@ def shown_type(one: Declared) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
-def block_schema(rows: Rows) -> pa.Schema:
+def block_schema(rows: ProgramColumns) -> pa.Schema:
     """Returns the columns of runs after a block.
 
     The last round in which anything happened, how many messages each fault of one message has counted, and lists.
@@ -98,7 +98,7 @@ def block_schema(rows: Rows) -> pa.Schema:
     return pa.schema([("run_id", _LONG), ("last_played", _LONG), ("counted", COUNTED), *lists.items()])
 
 
-class Run(NamedTuple):
+class BlockRun(NamedTuple):
     """A run before a block.
 
     Attributes:
@@ -111,9 +111,9 @@ class Run(NamedTuple):
 
     run: int
     network: Network
-    left: Played
+    left: HistoryRows
     last: int
-    faults: LinkFaults | None
+    faults: RunLinkFaults | None
 
 
 def first_block_of(program: type[NodeProgram]) -> Play:
@@ -139,7 +139,7 @@ def block_of(program: type[NodeProgram]) -> Play:
     return _play_of(program, _resumed)
 
 
-def _play_of(program: type[NodeProgram], runs: Callable[[Rows, pa.RecordBatch], Iterator[Run]]) -> Play:
+def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.RecordBatch], Iterator[BlockRun]]) -> Play:
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
@@ -150,14 +150,14 @@ def _play_of(program: type[NodeProgram], runs: Callable[[Rows, pa.RecordBatch], 
     return play
 
 
-def _played(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
+def _played(rows: ProgramColumns, given: Iterator[BlockRun]) -> pa.RecordBatch | None:
     """Plays the next runs until they have many messages, and returns their rows; None: no run is next."""
     with rare_collections():  # what is played is garbage before thresholds fall, and no collection walks through it
         return _played_rows(rows, given)
 
 
-def _played_rows(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
-    runs, n_rows = list[Run](), 0
+def _played_rows(rows: ProgramColumns, given: Iterator[BlockRun]) -> pa.RecordBatch | None:
+    runs, n_rows = list[BlockRun](), 0
     for one in given:
         one.network.play(one.last, one.left)
         runs.append(one)
@@ -170,7 +170,7 @@ def _played_rows(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
     return left
 
 
-def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
+def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
     """Yields runs before their first round."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
     has_crashes = batch.column("has_crashes").to_pylist()
@@ -178,10 +178,10 @@ def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
         nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
         calls = calls_by_node(called[place])
         world = World(nodes, given.links, calls, given.settings, has_crashes[place], given.predicates)
-        yield Run(given.run, *Network.begun(rows.plan, given, world), lasts[place], faults)
+        yield BlockRun(given.run, *Network.begun(rows.plan, given, world), lasts[place], faults)
 
 
-def _resumed(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
+def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
     """Yields runs as they are after the round before the block."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
@@ -193,7 +193,9 @@ def _resumed(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
             if at in kept:
                 kept[at] = {name: getattr(node.program, name) for name in rows.plan.durable}
         in_flight = [_flight(rows, *row) for row in flights[place] if row[_DUE] > after]
-        yield Run(given.run, Network(rows.plan, given, up, in_flight, after, kept), Played(), lasts[place], faults)
+        yield BlockRun(
+            given.run, Network(rows.plan, given, up, in_flight, after, kept), HistoryRows(), lasts[place], faults
+        )
 
 
 def _lasts(batch: pa.RecordBatch) -> list[int]:
@@ -203,22 +205,24 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
-) -> Iterator[tuple[Given, LinkFaults | None]]:  # fmt: skip
+) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
     """Yields what each run is given, and its faults of links."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
-        crashes, pauses = (Spans(Span(*row) for row in lists[name][place]) for name in ("crashes", "pauses"))
+        crashes, pauses = (
+            NodeIntervals(NodeInterval(*row) for row in lists[name][place]) for name in ("crashes", "pauses")
+        )
         on_link, anywhere, sides, nth = (lists[name][place] for name in ("on_link", "anywhere", "sides", "nth"))
         is_any = bool(on_link or anywhere or sides or nth)
-        faults = LinkFaults(on_link, anywhere, sides, nth, counted[place] or ()) if is_any else None
-        given = Given(
+        faults = RunLinkFaults(on_link, anywhere, sides, nth, counted[place] or ()) if is_any else None
+        given = RunInput(
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(*(lists[name][place] for name in ("calls", "attributes", "comparisons"))), crashes, pauses,
             None if faults is None else faults.strike, may_duplicate,
             {number: node for number, node, _ in lists["subscriptions"][place]},
             {number: predicate for number, _, predicate in lists["subscriptions"][place]},
-            [Replacement(*row) for row in lists["replacements"][place]],
+            [LinkReplacement(*row) for row in lists["replacements"][place]],
         )  # fmt: skip
         yield given, faults
 
@@ -236,14 +240,14 @@ def _by_round(
     return found
 
 
-def _nodes(rows: Rows, column: pa.Array) -> list[list[tuple[int, Node]]]:
+def _nodes(rows: ProgramColumns, column: pa.Array) -> list[list[tuple[int, RunningNode]]]:
     batch = pa.RecordBatch.from_struct_array(column.flatten())
     pairs = list(zip(batch.column("node_id").to_pylist(), rows.nodes(batch), strict=True))
     return cut_lists(column, pairs)
 
 
 def _flight(
-    rows: Rows,
+    rows: ProgramColumns,
     number: int,
     kind: str,
     src: int,
@@ -256,7 +260,7 @@ def _flight(
     return Flight(number, kind, src, dst, sent, due, fate, rows.messages.message(kind, *carried))
 
 
-def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
+def _left(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBatch:
     """Returns the history rows of runs, one row a run."""
     types = block_types(rows)
     columns: dict[str, pa.Array] = {
@@ -280,7 +284,7 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]], *, are_whole: bool) -> pa.Array:
+def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, are_whole: bool) -> pa.Array:
     flat = [flight for flights in of_runs for flight in flights]
     *heads, messages = zip(*flat, strict=True) if flat else [()] * len(Flight._fields)
     columns: dict[str, Sequence[Any]] = {**rows.messages.columns(messages, are_whole=are_whole)}
@@ -288,16 +292,16 @@ def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]], *, are_whole:
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 
 
-def _node_lists(rows: Rows, networks: Sequence[Network]) -> dict[str, pa.Array]:
+def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
     """Returns the nodes of runs, and the rows of their declarations; of nodes that are down what is durable."""
-    found: list[list[tuple[int, Node, bool]]] = []
+    found: list[list[tuple[int, RunningNode, bool]]] = []
     for network in networks:
         of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]
         for at, kept in sorted(network.down.items()) if rows.plan.durable else ():
             program = rows.plan.program()
             for name, value in kept.items():
                 setattr(program, name, value)
-            of_run.append((at, Node(program), False))
+            of_run.append((at, RunningNode(program), False))
         found.append(of_run)
     flat = [one for of_run in found for one in of_run]
     tables = rows.tables([node for _, node, _ in flat])
@@ -341,7 +345,7 @@ def _shown_lists(
     return found
 
 
-def _added_lists(rows: Rows, name: str, of_runs: Sequence[Sequence[tuple[int, Any]]]) -> pa.Array:
+def _added_lists(rows: ProgramColumns, name: str, of_runs: Sequence[Sequence[tuple[int, Any]]]) -> pa.Array:
     flat = [one for added in of_runs for one in added]
     columns = record_columns(rows.plan.appended[name], [row for _, row in flat])
     columns["node_id"] = [at for at, _ in flat]

@@ -14,7 +14,7 @@ from udfs.nodes.run import RunView
 _TWO_53 = float(1 << 53)
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message that a node sends.
 
     Attributes:
@@ -32,7 +32,7 @@ _tuple = tuple.__new__
 """Constructs a named tuple of a tuple, in a third of the time that its own constructor takes."""
 
 
-class Delivered(NamedTuple):
+class Delivery(NamedTuple):
     """A delivery at a node."""
 
     source: int
@@ -101,8 +101,8 @@ class Context:
         self._seed = settings.get("seed", 0)
         self.message_id: int | None = None
         self.sent_round: int | None = None
-        self.sent: list[Sent] = []
-        self.deliveries: list[Delivered] = []
+        self.sent: list[SentMessage] = []
+        self.deliveries: list[Delivery] = []
         self.statuses: list[str] = []
         self.confirmed: list[int] = []
         self.fates: list[tuple[int, str]] = []
@@ -146,7 +146,7 @@ class Context:
         """
         if after is not None and after < 1:
             raise ValueError(f"{kind_of(type(message))} to node {dst} is sent with after={after}; allowed: 1 or more")
-        self.sent.append(_tuple(Sent, (dst, message, after)))
+        self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
         """Sends a message to all neighbours, in ascending order.
@@ -210,7 +210,7 @@ class Context:
             issued_round: The round in which it was issued.
             hops: Links that it travelled over.
         """
-        self.deliveries.append(Delivered(source, source_seq, self.round - issued_round, hops))
+        self.deliveries.append(Delivery(source, source_seq, self.round - issued_round, hops))
 
     @property
     def neighbours(self) -> Mapping[int, int]:

@@ -44,7 +44,7 @@ class FieldType:
         encode: Turns a value into what JSON and Arrow take; None where it already is.
         decode: Turns it back; None where nothing is to do.
         writer: How it is written as JSON.
-        is_hashable: Whether its values can be keys.
+        is_hashable: Whether its values can be keys, and equal ones within a tuple have equal JSON: 1 and 1.0 have not.
     """
 
     arrow: pa.DataType
@@ -111,7 +111,7 @@ def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
     """
     if not types or not all(kind.is_hashable for kind in types.values()):
         return written(types)
-    write = lru_cache(_REMEMBERED, typed=True)(compiled({name: kind.writer for name, kind in types.items()}, "{}"))
+    write = lru_cache(_REMEMBERED, typed=True)(compiled({name: kind.writer for name, kind in types.items()}, _VALUE))
     values = attrgetter(*types)
     return (lambda row: write(values(row))) if len(types) == 1 else lambda row: write(*values(row))
 
@@ -151,8 +151,12 @@ def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any
     is_same = order is None and item.encode is None
     of_items = None if origin is list else origin
     convert = None if is_same else encode, of_items if item.decode is None else decode
-    is_hashable = origin in (tuple, frozenset) and item.is_hashable
+    is_hashable = origin in (tuple, frozenset) and _is_exact(item)
     return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None), is_hashable)
+
+
+def _is_exact(kind: FieldType) -> bool:
+    return kind.is_hashable and kind.arrow != pa.float64()
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
@@ -186,7 +190,7 @@ def _struct(record: type) -> FieldType:
         return record(*(one if convert is None else convert(one) for convert, one in given))
 
     arrow = pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()])
-    is_hashable = _is_named_tuple(record) and all(kind.is_hashable for kind in kinds.values())
+    is_hashable = _is_named_tuple(record) and all(map(_is_exact, kinds.values()))
     return FieldType(arrow, encode, decode, called(written(kinds)), is_hashable)
 
 
@@ -196,6 +200,8 @@ def _same(value: Any) -> Any:  # noqa: ANN401
 
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _number = count()
+_VALUE = "value_{}"
+"""A parameter of a writer that takes values."""
 _REMEMBERED = 4096
 """JSON documents that are remembered of a class of messages."""
 
@@ -259,7 +265,7 @@ def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..
 
     Args:
         fields: The writer of each attribute.
-        given: ``row.{}``: the function takes an object; ``{}``: it takes the values of the attributes.
+        given: ``row.{}``: the function takes an object; `_VALUE`: it takes the values of the attributes.
     """
     if not fields:
         return lambda row: "{}"
@@ -270,7 +276,7 @@ def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..
         template += "%s" if writer.is_optional else f"{head}%s"
         values.append(f"('' if {value} is None else {head!r} + {text})" if writer.is_optional else text)
         names |= writer.names
-    parameters = ", ".join(fields) if given == "{}" else "row"
+    parameters = "row" if given != _VALUE else ", ".join(map(_VALUE.format, fields))
     source = f"lambda {parameters}: '{{' + ({template!r} % ({', '.join(values)},))[1:] + '}}'"
     found: Callable[..., str] = eval(source, names)  # noqa: S307 - made of the names of fields
     return found

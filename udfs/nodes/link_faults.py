@@ -92,7 +92,7 @@ class NthFault(NamedTuple):
         return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
 
 
-class Timed(NamedTuple):
+class TimedValue(NamedTuple):
     """What holds for sent messages from ``round`` on, before ``end_round``."""
 
     round: int
@@ -100,7 +100,7 @@ class Timed(NamedTuple):
     value: Any
 
 
-class LinkFaults:
+class RunLinkFaults:
     """The faults of the links of one run.
 
     Attributes:
@@ -120,15 +120,15 @@ class LinkFaults:
             nth: The faults of one message, fields of `NthFault`.
             counted: How many messages each of them has counted before; empty: none.
         """
-        self._on_link: dict[tuple[int, int], list[Timed]] = defaultdict(list)
-        self._sides: dict[int, list[Timed]] = defaultdict(list)
+        self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
+        self._sides: dict[int, list[TimedValue]] = defaultdict(list)
         for src, dst, begin, end, faults in on_link:
-            self._on_link[src, dst].append(Timed(begin, end, _faults(faults)))
-        self._anywhere = [Timed(begin, end, _faults(faults)) for begin, end, faults in anywhere]
+            self._on_link[src, dst].append(TimedValue(begin, end, _faults(faults)))
+        self._anywhere = [TimedValue(begin, end, _faults(faults)) for begin, end, faults in anywhere]
         self._nth = [NthFault(*row) for row in nth]
         self.counted = [*counted] or [0] * len(self._nth)
         for node, begin, end, side in sides:
-            self._sides[node].append(Timed(begin, end, side))
+            self._sides[node].append(TimedValue(begin, end, side))
 
     def strike(self, sent: list[Flight]) -> list[Flight]:
         """Returns the messages of a round with what faults make of them."""

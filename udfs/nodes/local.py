@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from udfs.nodes.calls import CALLS, Call, SubscribeCall
-from udfs.nodes.network import Given, Network, Rows, Strike
+from udfs.nodes.network import HistoryRows, Network, RunInput, Strike
 from udfs.nodes.processes import rare_collections
 from udfs.nodes.program import NodeProgram, Plan
-from udfs.nodes.run import Replacement, Span, Spans
+from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
 from udfs.nodes.world import Flight, NodeInfo, World
 
 
@@ -49,13 +49,13 @@ class LocalNetwork:
         self._settings = {"seed": 0, **(settings or {})}
         self._strike = strike
         self._calls: dict[int, list[Call]] = {}
-        self._down: list[Span] = []
-        self._paused: list[Span] = []
-        self._replaced: list[Replacement] = []
+        self._down: list[NodeInterval] = []
+        self._paused: list[NodeInterval] = []
+        self._replaced: list[LinkReplacement] = []
         self._predicates: dict[int, str] = {}
         self._by_topic: list[tuple[int, int]] = []
         self._network: Network | None = None
-        self.rows = Rows()
+        self.rows = HistoryRows()
 
     def call(
         self, node: int, kind: str, round_: int, *, predicate: str | None = None,
@@ -93,7 +93,7 @@ class LocalNetwork:
             ValueError: The run is under way.
         """
         self._check_is_ahead("a crash", node)
-        self._down.append(Span(node, round_, end_round))
+        self._down.append(NodeInterval(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
         """Has a node handle nothing from a round on, before another one.
@@ -102,7 +102,7 @@ class LocalNetwork:
             ValueError: The run is under way.
         """
         self._check_is_ahead("a pause", node)
-        self._paused.append(Span(node, round_, end_round))
+        self._paused.append(NodeInterval(node, round_, end_round))
 
     def replace(self, old: tuple[int, int], new: tuple[int, int], round_: int, latency_rounds: int = 1) -> None:
         """Replaces a link by another one in a round, in both directions.
@@ -111,12 +111,12 @@ class LocalNetwork:
             ValueError: The run is under way.
         """
         self._check_is_ahead("a replaced link", old[0])
-        self._replaced.append(Replacement(round_, *old, *new, latency_rounds))
+        self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
-    def play(self, last: int) -> Rows:
+    def play(self, last: int) -> HistoryRows:
         """Plays up to and including a round, and returns the history rows of these rounds; `rows` has all."""
         with rare_collections():
-            rows = Rows()
+            rows = HistoryRows()
             self._running().play(last, rows)
             rows.handled = [one if one.fate else one._replace(fate="delivered") for one in rows.handled]
         for name in ("handled", "delivered", "statuses", "calls"):
@@ -182,10 +182,10 @@ class LocalNetwork:
             wanted = (one for one, predicate in self._predicates.items() if predicate == f"topic = {call.topic}")
             self._calls[node][number - 1] = replace(call, matches=tuple(sorted(wanted)))  # type: ignore[call-arg]
 
-    def _begun(self) -> tuple[Network, Rows]:
+    def _begun(self) -> tuple[Network, HistoryRows]:
         self._match()
         by_round: dict[int, dict[int, list[Call]]] = {}
-        pauses = Spans(self._paused)
+        pauses = NodeIntervals(self._paused)
         for node, calls in self._calls.items():
             for call in calls:
                 pause = pauses.at(node, call.round)
@@ -195,9 +195,10 @@ class LocalNetwork:
             call.subscription_id: node for node, calls in self._calls.items() for call in calls
             if isinstance(call, SubscribeCall)
         }  # fmt: skip
-        given = Given(
-            0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike, subscribers=subscribers,
-            predicates=self._predicates, replacements=sorted(self._replaced, key=lambda one: one.round),
+        given = RunInput(
+            0, self._settings, self._links, by_round, NodeIntervals(self._down), pauses, self._strike,
+            subscribers=subscribers, predicates=self._predicates,
+            replacements=sorted(self._replaced, key=lambda one: one.round),
         )  # fmt: skip
         world = World(
             self._nodes, self._links, self._calls, self._settings, bool(self._down), predicates=self._predicates

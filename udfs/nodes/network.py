@@ -18,11 +18,11 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from udfs.nodes.calls import Call
-from udfs.nodes.context import Context, Delivered, Internal
+from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.run import LinkChange, Links, Replacement, RunView, Spans
-from udfs.nodes.world import BEFORE, Flight, Node, World, begin, step
+from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView
+from udfs.nodes.world import BEFORE, Flight, RunningNode, World, begin, step
 
 _GROUP = 1024
 """Senders whose messages of a round are numbered together."""
@@ -35,7 +35,7 @@ Strike = Callable[[list[Flight]], list[Flight]]
 
 
 @dataclass
-class Rows:
+class HistoryRows:
     """The history rows of some rounds.
 
     Attributes:
@@ -47,14 +47,14 @@ class Rows:
     """
 
     handled: list[Flight] = field(default_factory=list)
-    delivered: list[tuple[int, int, Delivered]] = field(default_factory=list)
+    delivered: list[tuple[int, int, Delivery]] = field(default_factory=list)
     statuses: list[tuple[int, int, str]] = field(default_factory=list)
     calls: list[tuple[int, int, int, str]] = field(default_factory=list)
     appended: dict[str, list[tuple[int, Any]]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(frozen=True)
-class Given:
+class RunInput:
     """What a run is given.
 
     Attributes:
@@ -75,20 +75,20 @@ class Given:
     settings: Mapping[str, Any]
     links: Mapping[tuple[int, int], int]
     calls: Mapping[int, Mapping[int, Sequence[Call]]]
-    crashes: Spans
-    pauses: Spans
+    crashes: NodeIntervals
+    pauses: NodeIntervals
     strike: Strike | None = None
     may_duplicate: bool = False
     subscribers: Mapping[int, int] = field(default_factory=dict)
     predicates: Mapping[int, str] = field(default_factory=dict)
-    replacements: Sequence[Replacement] = ()
+    replacements: Sequence[LinkReplacement] = ()
 
 
 class Network:
     """The nodes of one run, its messages in flight, and its last round."""
 
     def __init__(
-        self, plan: Plan, given: Given, nodes: dict[int, Node], flights: Iterable[Flight], round_: int,
+        self, plan: Plan, given: RunInput, nodes: dict[int, RunningNode], flights: Iterable[Flight], round_: int,
         down: dict[int, dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """Starts at the end of a round.
@@ -121,10 +121,10 @@ class Network:
             self._set_wake(at, node)
 
     @classmethod
-    def begun(cls, plan: Plan, given: Given, world: World) -> tuple[Network, Rows]:
+    def begun(cls, plan: Plan, given: RunInput, world: World) -> tuple[Network, HistoryRows]:
         """Starts a run before its first round."""
         begin(plan.program, world)
-        network, rows = cls(plan, given, world.at, (), BEFORE), Rows()
+        network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered(world.contexts))
         for ctx in world.contexts:
             rows.statuses += [(ctx.node, 0, status) for status in ctx.statuses]
@@ -149,7 +149,7 @@ class Network:
         ]  # fmt: skip
         return min([round_ for round_ in found if round_ is not None], default=None)
 
-    def play(self, last: int, rows: Rows) -> None:
+    def play(self, last: int, rows: HistoryRows) -> None:
         """Plays all rounds up to one, that included.
 
         Args:
@@ -164,7 +164,7 @@ class Network:
             self.play_round(upcoming, rows)
         self.round = max(self.round, last)
 
-    def play_round(self, round_: int, rows: Rows) -> None:
+    def play_round(self, round_: int, rows: HistoryRows) -> None:
         """Plays one round, by the numbers of the module's summary."""
         self.round = self.last_played = round_
         # 1. faults
@@ -202,7 +202,7 @@ class Network:
         self.put(self.numbered(out))
 
     def _play_node(
-        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: Rows, *, is_recovered: bool,
+        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: HistoryRows, *, is_recovered: bool,
         crashed: Sequence[int], links: LinkChange | None,
     ) -> Context:  # fmt: skip
         """Plays a node in the current round; returns the context with its actions."""
@@ -239,7 +239,7 @@ class Network:
         found = self._stored.get(peer) or self.down.get(peer)
         return getattr(self.nodes[peer].program, name) if found is None else found[name]
 
-    def _crash(self, round_: int, rows: Rows) -> tuple[list[Context], dict[int, list[int]]]:
+    def _crash(self, round_: int, rows: HistoryRows) -> tuple[list[Context], dict[int, list[int]]]:
         """Takes the nodes down that crash.
 
         Returns:
@@ -290,7 +290,7 @@ class Network:
             program = self._plan.program()
             for name, value in self.down.pop(at).items():
                 setattr(program, name, value)
-            self.nodes[at] = Node(program, Internal(started_round=round_))
+            self.nodes[at] = RunningNode(program, Internal(started_round=round_))
         return recovered
 
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
@@ -305,13 +305,13 @@ class Network:
                 changes[neighbour].returned.add(at)
         return {at: change for at, change in changes.items() if at in self.nodes}
 
-    def _wake_round(self, at: int, node: Node) -> int | None:
+    def _wake_round(self, at: int, node: RunningNode) -> int | None:
         """Returns the round in which the node's next timer is handled: the end of its pause, if it pauses."""
         wake = node.internal.wake_round
         pause = None if wake is None else self._given.pauses.at(at, wake)
         return wake if pause is None else pause.end_round
 
-    def _set_wake(self, at: int, node: Node) -> None:
+    def _set_wake(self, at: int, node: RunningNode) -> None:
         wake = self._wake_round(at, node)
         if wake is not None:
             heappush(self._wakes, (wake, at))
@@ -330,7 +330,7 @@ class Network:
                 found.add(at)
         return found
 
-    def _take(self, ctx: Context, node: Node, calls: Sequence[Call], rows: Rows) -> None:
+    def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
         """Takes the history rows of a node in a round, without its messages."""
         at, round_ = ctx.node, ctx.round
         if ctx.deliveries:
@@ -350,7 +350,7 @@ class Network:
             if peer not in self.nodes and peer in ctx.watched:
                 self._report(ctx, peer)
 
-    def take_appended(self, at: int, node: Node, rows: Rows) -> None:
+    def take_appended(self, at: int, node: RunningNode, rows: HistoryRows) -> None:
         """Takes the rows that a node has added."""
         for name in self._plan.appended:
             if added := getattr(node.program, name):

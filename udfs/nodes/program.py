@@ -317,7 +317,7 @@ def _phases(program: type[NodeProgram], kinds: Sequence[str]) -> dict[str, int]:
 
 
 @record(key="subscription_id")
-class OwnSubscription:
+class LocalSubscription:
     """A subscription of the node's own application."""
 
     subscription_id: Annotated[int, "the subscription"]
@@ -338,7 +338,7 @@ class RoutedCopy:
         return replace(self, hops=self.hops + 1)
 
 
-@message(hidden="issued_round,matches")
+@message("PUB", hidden="issued_round,matches")
 class PublicationCopy(RoutedCopy):
     """A copy of a publication."""
 
@@ -351,15 +351,24 @@ class PublicationCopy(RoutedCopy):
         return cls(node, call.source_seq, 0, call.round, call.matches)
 
 
+@record(key="source,source_seq")
+class SeenPublication:
+    """A publication that a node has had."""
+
+    source: Annotated[int, "its publisher"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    round: Annotated[int, "round of its first copy"]
+
+
 class SubscribingNode(NodeProgram):
     """A node that keeps the subscriptions of its own application on disk, and delivers what they ask for."""
 
-    subscription = keyed(OwnSubscription, is_durable=True)
+    subscription = keyed(LocalSubscription, is_durable=True)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes; no other node is told."""
         number = call.subscription_id
-        self.subscription[number] = OwnSubscription(number, call.topic, call.round)
+        self.subscription[number] = LocalSubscription(number, call.topic, call.round)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Ends a subscription."""

@@ -170,6 +170,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+_key, _set, _reversed, _values = itemgetter(0), dict.__setitem__, dict.__reversed__, dict.values
+
+
 class Keyed(dict[K, V]):
     """Rows by key, in the order of keys; the keys of one are of one type.
 
@@ -206,9 +209,9 @@ class Keyed(dict[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         """Sets a row."""
-        if key not in self:
-            self._is_sorted = self._is_sorted and (not self or next(super().__reversed__()) < key)  # type: ignore[operator]
-        super().__setitem__(key, value)
+        if self._is_sorted and self and key not in self and next(_reversed(self)) > key:  # type: ignore[operator]
+            self._is_sorted = False
+        _set(self, key, value)
 
     def popitem(self) -> tuple[K, V]:
         """Drops the row with the last key and returns it."""
@@ -232,15 +235,11 @@ class Keyed(dict[K, V]):
 
     def values(self) -> list[V]:  # type: ignore[override]
         """Returns the rows in the order of their keys, as of now."""
-        if not self:
-            return []
-        self._sort()
-        return list(super().values())
+        if not self._is_sorted:
+            self._sort()
+        return list(_values(self))
 
     def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
         """Returns keys and rows in the order of keys, as of now."""
         self._sort()
         return list(super().items())
-
-
-_key = itemgetter(0)

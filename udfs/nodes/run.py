@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
-class Span:
+class NodeInterval:
     """A time in which a node is down or pauses: from ``round`` on, before ``end_round``; None: to the end."""
 
     node: int
@@ -26,12 +26,12 @@ class Span:
         return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
 
 
-class Spans:
+class NodeIntervals:
     """The times of one kind of all nodes, those of a node apart."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[NodeInterval]) -> None:
         """Sorts them."""
-        self._of: dict[int, list[Span]] = defaultdict(list)
+        self._of: dict[int, list[NodeInterval]] = defaultdict(list)
         self.starting: dict[int, list[int]] = defaultdict(list)
         self.ending: dict[int, list[int]] = defaultdict(list)
         for span in sorted(spans, key=lambda one: (one.node, one.round)):
@@ -51,7 +51,7 @@ class Spans:
         """Returns the nodes of which a time covers a round."""
         return [node for node in self._of if self.at(node, round_) is not None]
 
-    def at(self, node: int, round_: int) -> Span | None:
+    def at(self, node: int, round_: int) -> NodeInterval | None:
         """Returns the time of a node that covers a round."""
         spans = self._of.get(node)
         if not spans:
@@ -109,7 +109,7 @@ class RunView:
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
-    crashes: Spans = field(default_factory=lambda: Spans(()))
+    crashes: NodeIntervals = field(default_factory=lambda: NodeIntervals(()))
     subscribers: Mapping[int, int] = field(default_factory=dict)
     predicates: Mapping[int, str] = field(default_factory=dict)
     stored: Callable[[int, str], Any] = nothing_stored
@@ -167,7 +167,7 @@ class RunView:
 Link = tuple[int, int]
 
 
-class Replacement(NamedTuple):
+class LinkReplacement(NamedTuple):
     """A link that is replaced in a round, in both directions.
 
     Attributes:
@@ -214,7 +214,7 @@ class Links:
         ever: The latency of each link that exists in some round, as in table ``link``.
     """
 
-    def __init__(self, links: Mapping[Link, int], replacements: Iterable[Replacement], round_: int) -> None:
+    def __init__(self, links: Mapping[Link, int], replacements: Iterable[LinkReplacement], round_: int) -> None:
         """Computes the links of a round.
 
         Args:
@@ -222,7 +222,7 @@ class Links:
             replacements: The replacements in their order.
             round_: The round.
         """
-        self._by_round: dict[int, list[Replacement]] = defaultdict(list)
+        self._by_round: dict[int, list[LinkReplacement]] = defaultdict(list)
         self.now, self.ever = dict(links), dict(links)
         for one in replacements:
             self._by_round[one.round].append(one)

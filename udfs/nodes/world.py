@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.calls import Call
@@ -32,7 +32,7 @@ class NodeInfo:
 
 
 @dataclass
-class Node:
+class RunningNode:
     """A node of a run that is up.
 
     Attributes:
@@ -65,7 +65,7 @@ class World:
     settings: Mapping[str, Any]
     has_crashes: bool = False
     predicates: Mapping[int, str] = field(default_factory=dict)
-    at: dict[int, Node] = field(default_factory=dict)
+    at: dict[int, RunningNode] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> dict[int, int]:
         """Returns the latency of each link that leaves a node, by its other end."""
@@ -97,7 +97,7 @@ class World:
 
 def begin(program: type[NodeProgram], world: World) -> World:
     """Makes the state of all nodes of a run before its first round."""
-    world.at = {node: Node(program()) for node in sorted(world.nodes)}
+    world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
     program.start(world)
     return world
 
@@ -172,12 +172,12 @@ class RoundDue(NamedTuple):
     links: LinkChange
 
 
-_MESSAGE_ID = itemgetter(0)
+_MESSAGE_ID, _SEQ = itemgetter(0), attrgetter("source_seq")
 _tuple = tuple.__new__
 
 
 def step(
-    plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
+    plan: Plan, run: int, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
     *, is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False,
     links: LinkChange | None = None,
 ) -> None:  # fmt: skip
@@ -203,7 +203,9 @@ def step(
     try:
         if plan.is_whole:
             what = "round"
-            timers, by_id, in_turn = _whole(node, ctx, received, calls)
+            timers = _ended_timers(node, ctx) if node.internal.timers else ()
+            by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else received
+            in_turn = sorted(calls, key=_SEQ) if len(calls) > 1 else calls
             due = (by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
             program.on_round(_tuple(RoundDue, due), ctx)
             return
@@ -222,20 +224,17 @@ def step(
         raise ProgramError.of(plan, run, ctx, _described(what), error) from error
 
 
-def _whole(
-    node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
-) -> tuple[list[Timer], list[Flight], list[Call]]:
-    """Removes the timers that have run out; returns them, the messages and the calls, each in order."""
+def _ended_timers(node: RunningNode, ctx: Context) -> list[Timer]:
+    """Removes the timers that have run out, and returns them in order."""
     timers = node.internal.timers
-    over = sorted(timer for timer, at in timers.items() if at <= ctx.round) if timers else []
+    over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
     for timer in over:
         del timers[timer]
-    by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else list(received)
-    return over, by_id, sorted(calls, key=lambda call: call.source_seq) if calls else []
+    return over
 
 
 def _agenda(
-    plan: Plan, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
+    plan: Plan, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
 ) -> list[tuple[int, Any, Due]]:
     """Returns the due events in order: phase, order within the phase, event."""
     phase, timers = plan.phase, node.internal.timers
@@ -250,7 +249,7 @@ def _agenda(
     return due
 
 
-def _receive(plan: Plan, node: Node, ctx: Context, one: Flight) -> None:
+def _receive(plan: Plan, node: RunningNode, ctx: Context, one: Flight) -> None:
     ctx.message_id, ctx.sent_round = one.message_id, one.sent_round
     if one.kind == plan.program.down_kind:
         _report(node, ctx, one)
@@ -259,7 +258,7 @@ def _receive(plan: Plan, node: Node, ctx: Context, one: Flight) -> None:
     ctx.message_id = ctx.sent_round = None
 
 
-def _report(node: Node, ctx: Context, one: Flight) -> None:
+def _report(node: RunningNode, ctx: Context, one: Flight) -> None:
     """Reports a crash, unless the node has crashed itself since, or the connection is another one by now."""
     peer = one.message.peer
     watch = node.internal.watched.get(peer)
@@ -270,7 +269,7 @@ def _report(node: Node, ctx: Context, one: Flight) -> None:
     node.program.on_down(peer, ctx)
 
 
-def _wake(node: Node, ctx: Context, timer: Timer) -> None:
+def _wake(node: RunningNode, ctx: Context, timer: Timer) -> None:
     timers = node.internal.timers
     if timers.get(timer, ctx.round + 1) <= ctx.round:
         del timers[timer]

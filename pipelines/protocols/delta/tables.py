@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import State
+from pipelines.contract.round import StateRelation
 from pipelines.protocols.delta.messages import VISITED
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
@@ -175,20 +175,20 @@ DELIVERED = table(
     ("last_seq", BIGINT, "number of the last publication delivered"),
 )
 STATES = (
-    State(TOPOLOGY, is_durable=True),
-    State(PATH),
-    State(ROUTING_ENTRY),
-    State(PROCESSING, facts={"routing": "kind <> 'PUB'", "joining": "kind = 'J'"}),
-    State(WAITING, facts={"waiting": "true"}),
-    State(DETECTOR, compact=newest_per_source),
-    State(JOIN, facts={"detached": "status <> 'VALID_JOINED'", "joiners": "true"}, is_durable=True),
-    State(JOIN_REQUEST, facts={"requests": "true"}),
-    State(CALL, facts={"calls": "true"}),
-    State(PEER, facts={"peers": "true"}),
-    State(STATUS, facts={"returned": "true", "recovering": "status <> 'OPERATIONAL'"}),
-    State(SYNCH, facts={"synchs": "not is_answered"}),
-    State(SYN_REQUEST, facts={"syn_requests": "true"}),
-    State(TOMBSTONE, facts={"tombstones": "true"}),
-    State(OWN_SUBSCRIPTION, is_durable=True),
-    State(DELIVERED, compact=newest_per_source, is_durable=True),
+    StateRelation(TOPOLOGY, is_durable=True),
+    StateRelation(PATH),
+    StateRelation(ROUTING_ENTRY),
+    StateRelation(PROCESSING, facts={"routing": "kind <> 'PUB'", "joining": "kind = 'J'"}),
+    StateRelation(WAITING, facts={"waiting": "true"}),
+    StateRelation(DETECTOR, compact=newest_per_source),
+    StateRelation(JOIN, facts={"detached": "status <> 'VALID_JOINED'", "joiners": "true"}, is_durable=True),
+    StateRelation(JOIN_REQUEST, facts={"requests": "true"}),
+    StateRelation(CALL, facts={"calls": "true"}),
+    StateRelation(PEER, facts={"peers": "true"}),
+    StateRelation(STATUS, facts={"returned": "true", "recovering": "status <> 'OPERATIONAL'"}),
+    StateRelation(SYNCH, facts={"synchs": "not is_answered"}),
+    StateRelation(SYN_REQUEST, facts={"syn_requests": "true"}),
+    StateRelation(TOMBSTONE, facts={"tombstones": "true"}),
+    StateRelation(OWN_SUBSCRIPTION, is_durable=True),
+    StateRelation(DELIVERED, compact=newest_per_source, is_durable=True),
 )

@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.round import DataflowForm, Round, RoundResult, State
+from pipelines.contract.round import DataflowForm, Round, RoundResult, StateRelation
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received, row_number
 from pipelines.tables import BIGINT, INT, LONGS, table
 
@@ -96,7 +96,7 @@ class ForwardingProtocol(DataflowForm):
     payload = PAYLOAD
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
-    states = (State(ROUTING_ENTRY),)
+    states = (StateRelation(ROUTING_ENTRY),)
 
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""

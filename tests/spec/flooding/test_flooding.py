@@ -12,7 +12,7 @@ import pytest
 
 from udfs.flooding import Flooding
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Rows
+from udfs.nodes.network import HistoryRows
 
 TOPIC = "t"
 SOURCE = 0
@@ -41,7 +41,7 @@ def network(of: nx.Graph, **settings: Any) -> LocalNetwork:
     return made
 
 
-def played(of: nx.Graph, **settings: Any) -> Rows:
+def played(of: nx.Graph, **settings: Any) -> HistoryRows:
     """Returns the rows of a run in which one node publishes."""
     made = network(of, **settings)
     made.call(SOURCE, "publish", ISSUED, topic=TOPIC, matches=tuple(sorted(of)))

@@ -15,7 +15,7 @@ from pipelines.protocols.gossipsub import GossipSubSettings
 from udfs.gossipsub import GossipSub, is_outbound
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Rows, Strike
+from udfs.nodes.network import HistoryRows, Strike
 from udfs.nodes.world import Flight, NodeInfo
 
 TOPIC = "t"
@@ -42,7 +42,7 @@ def network(
     return made
 
 
-def published(made: LocalNetwork, at: int = 0, round_: int = LATE, *others: int) -> Rows:
+def published(made: LocalNetwork, at: int = 0, round_: int = LATE, *others: int) -> HistoryRows:
     """Returns the rows of a network in which nodes publish in a round."""
     for node in (at, *others):
         made.call(node, "publish", round_, topic=TOPIC, matches=ALL)
@@ -54,11 +54,11 @@ def mesh(made: LocalNetwork) -> dict[int, set[int]]:
     return {node: set(one.topic_of(TOPIC).mesh) for node, one in made.up.items()}
 
 
-def sent(rows: Rows, kind: str) -> list[Flight]:
+def sent(rows: HistoryRows, kind: str) -> list[Flight]:
     return [one for one in rows.handled if one.kind == kind]
 
 
-def latencies(rows: Rows) -> dict[int, int]:
+def latencies(rows: HistoryRows) -> dict[int, int]:
     assert len({node for node, _, _ in rows.delivered}) == len(rows.delivered)
     return {node: one.latency_rounds for node, _, one in rows.delivered}
 
@@ -347,7 +347,7 @@ def test_heartbeats_with_nothing_to_do_are_left_out(seed: int) -> None:
             super().on_round_end(ctx)
             topic.fanout = set()
 
-    rows = list[Rows]()
+    rows = list[HistoryRows]()
     beats = list[int]()
     draw = random.Random(seed)
     of = nx.random_regular_graph(9, 20, seed=seed)

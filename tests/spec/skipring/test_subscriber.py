@@ -11,7 +11,7 @@ from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Context
 from udfs.nodes.program import Plan
 from udfs.nodes.records import kind_of
-from udfs.nodes.world import Flight, Node, step
+from udfs.nodes.world import Flight, RunningNode, step
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import (
     COR,
@@ -45,7 +45,7 @@ class Subscriber:
     """Node 5, with ring neighbours and slots given as ``{"left": (node, digits)}`` and ``{digits: node}``."""
 
     def __init__(self, digits: str | None = "01", short: dict[str, int | None] | None = None, **ring: Any) -> None:
-        self.node = Node(SkipRing())
+        self.node = RunningNode(SkipRing())
         self.own = Subscription(TOPIC, wants=True, label=label(digits))
         for side, (node, of) in ring.items():
             setattr(self.own, side, Neighbour(node, sure(of)))

@@ -14,7 +14,7 @@ from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.world import Flight, Node, step
+from udfs.nodes.world import Flight, RunningNode, step
 
 ROUND = 7
 SETTINGS = {
@@ -177,7 +177,7 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
     ]
     internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}
     calls = [piece for piece in pieces if isinstance(piece, Call)]
-    step(PLAN, 0, Node(program, internal), ctx, inbox, calls, is_recovered=NOW in pieces)
+    step(PLAN, 0, RunningNode(program, internal), ctx, inbox, calls, is_recovered=NOW in pieces)
     return Outcome(program, ctx, internal, settings)
 
 
