@@ -1,6 +1,7 @@
 -- At the end the n subscribers of a topic that has been legitimate are in its database with l(0) to l(n-1) (2.1 and
 -- 3.1). The rows: tuples of such topics which are not those of the definition. l(x) is bin(x) with its first digit
--- moved to the end, and a topic's supervisor the first one clockwise of its SHA-256.
+-- moved to the end, and a topic's supervisor the first one clockwise of its SHA-256. A node that has crashed has no
+-- database: a stray one of an arbitrary start (rule K21) is lost with it.
 with member as (
   select run_id, topic, node_id from state_subscription where wants
 ), size as (
@@ -12,8 +13,13 @@ with member as (
   select run_id, node_id, topic, label, subscriber, is_tuple,
     row_number() over (partition by run_id, node_id, topic, label order by round desc) as age
   from state_database_change
+), crashed as (
+  select distinct run_id, node_id from fault_event where kind = 'crash'
 ), tuple as (
-  select run_id, node_id, topic, label, subscriber from changed where age = 1 and is_tuple
+  select c.run_id, c.node_id, c.topic, c.label, c.subscriber
+  from changed c
+  left join crashed x on x.run_id = c.run_id and x.node_id = c.node_id
+  where c.age = 1 and c.is_tuple and x.node_id is null
 ), clean as (
   select run_id, topic from convergence where is_last and clean_round is not null
 ), clockwise as (
