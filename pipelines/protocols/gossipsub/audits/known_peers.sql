@@ -1,9 +1,9 @@
 -- At the end neighbours know of each other which topics they have joined, unless a message that says so was lost.
 -- Rules S2 to S5.
 with announced as (
-  select run_id, src, dst, count(1) as n from sent_message
-  where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
-  group by run_id, src, dst
+  select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
+  union
+  select run_id, dst as src, src as dst from sent_message where kind = 'HELLO' and fate <> 'delivered'
 ), down as (
   select run_id, node_id from node_recovery where recovery_round is null
 ), stands as (
