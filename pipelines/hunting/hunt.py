@@ -335,13 +335,23 @@ class _Search:
         for run_id, (schedule, _) in enumerate(batch):
             self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
-                self._pool.append(map(schedule.also, aimed({None: further[run_id]}, self.around)))
+                self._vary(schedule, further[run_id])
         undecided = sum(run.verdict == "unknown" and run.within_bound for run in report.runs)
         self._counts.update({"beyond": len(beyond), "undecided": undecided})
         for run_id, of_run in sorted(broken.items()):
             for guarantee, detail in of_run.items():
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
         self._counts["played"] += len(batch)
+
+    def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
+        """Puts further aims on a schedule into the pool: at messages that the scenario as it is does not send first.
+
+        Each schedule begins with another form: of a pool of many few aims are played of each.
+        """
+        known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
+        new_first = sorted(found, key=lambda target: target[:2] in known)
+        self._counts["varied"] += 1
+        self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
         """Returns the runs that reached something new and are to be varied."""

@@ -211,7 +211,7 @@ FORMS: Mapping[str, Form] = _forms()
 """The ways to strike a message, the most fruitful first."""
 
 
-def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings) -> Iterator[Schedule]:
+def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each form and target: every kind of message is struck in one form before the next form.
 
     Each form takes the next seed, so that with few schedules all forms and all seeds are played.
@@ -219,10 +219,13 @@ def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings) 
     Args:
         targets: The messages of the runs with each seed; None is the seed of the scenario.
         around: What the scenario is like.
+        first: The number of the form that comes first; the others follow it in turn.
     """
-    seeds = list(targets)
+    seeds, forms = list(targets), [*FORMS.items()]
+    place = first % len(forms)
+    forms = forms[place:] + forms[:place]
     for shift in range(len(seeds)):
-        for number, (name, form) in enumerate(FORMS.items()):
+        for number, (name, form) in enumerate(forms):
             seed = seeds[(number + shift) % len(seeds)]
             for target in targets[seed]:
                 faults = form(target, around)

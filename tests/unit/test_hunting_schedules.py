@@ -46,6 +46,13 @@ def test_each_form_takes_the_next_seed() -> None:
     }
 
 
+def test_forms_begin_with_the_one_that_is_asked_for() -> None:
+    forms = [*FORMS]
+    found = [one.form for one in aimed({None: [PUB]}, AROUND, first=len(forms) + 2)]
+    assert found[:2] == forms[2:4]
+    assert {*found} == {*forms}
+
+
 def test_forms_strike_the_message_in_its_round() -> None:
     assert faults_of("receiver crashes then") == [{"kind": "crash", "node": "B", "round": 22, "until": 28}]
     assert faults_of("sender crashes a round after") == [{"kind": "crash", "node": "A", "round": 21, "until": 27}]

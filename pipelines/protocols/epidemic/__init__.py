@@ -36,6 +36,8 @@ chance, so none is owed. And runs with push in which somebody subscribes after t
 
 
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
+RELATIONS = {name: _SQL[name] for name in ("setting", "gossip", "entry", "counted")}
+"""The rows that several audits read."""
 AUDITS: tuple[Audit, ...] = (
     Audit(
         "delivered_once", "a subscriber gets each event at most once, and only matching ones, whatever is lost",
@@ -45,6 +47,54 @@ AUDITS: tuple[Audit, ...] = (
     Audit(
         "own_events_last", "caches that discard foreign events first keep their own as long as there are others",
         _SQL["own_events_last"], is_unconditional=True,
+    ),
+    Audit(
+        "gossip_on_time", "gossip rounds of a dispatcher are whole intervals apart",
+        _SQL["gossip_on_time"], is_unconditional=True,
+    ),
+    Audit(
+        "one_label", "a digest is about one pattern or one source, and never empty",
+        _SQL["one_label"], is_unconditional=True,
+    ),
+    Audit(
+        "fanout", "gossip goes to at most `fanout` neighbours for each copy, and never back",
+        _SQL["fanout"], is_unconditional=True,
+    ),
+    Audit(
+        "answered_leave", "events that are answered leave a publisher's digest",
+        _SQL["answered_leave"], is_unconditional=True,
+    ),
+    Audit(
+        "tree_copies_pass", "a dispatcher passes on copies of the tree, once, and no replies",
+        _SQL["tree_copies_pass"], is_unconditional=True,
+    ),
+    Audit(
+        "asks_for_gaps", "a dispatcher asks for what a later event has shown to be missing",
+        _SQL["asks_for_gaps"], is_unconditional=True,
+    ),
+    Audit(
+        "asks_for_own", "a dispatcher asks for events of its own clients' patterns",
+        _SQL["asks_for_own"], is_unconditional=True,
+    ),
+    Audit(
+        "counters", "a source's counters count from 1 without a gap",
+        _SQL["counters"], is_unconditional=True,
+    ),
+    Audit(
+        "gives_up", "a loss is given up after `lost_rounds`, and LostBuffer is bounded",
+        _SQL["gives_up"], is_unconditional=True,
+    ),
+    Audit(
+        "newest_route", "gossip to a publisher goes the way of its newest event back",
+        _SQL["newest_route"], is_unconditional=True,
+    ),
+    Audit(
+        "tables_return", "neighbours that are linked again tell each other their clients' patterns",
+        _SQL["tables_return"], is_unconditional=True,
+    ),
+    Audit(
+        "crash_empties_cache", "no dispatcher answers with events from before its crash",
+        _SQL["crash_empties_cache"], is_unconditional=True,
     ),
 )  # fmt: skip
 
@@ -104,6 +154,7 @@ PROTOCOL = Protocol(
     settings=EpidemicSettings,
     program=Epidemic,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     bound=BOUND,
     assumes=frozenset({"no_loss", "order"}),
     keeps_source_order=True,

@@ -168,6 +168,8 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
 
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")
+RELATIONS = {name: _SQL[name] for name in ("setting", "had", "pruned", "member", "standing")}
+"""The rows that several audits read."""
 AUDITS = (
     Audit("symmetric_mesh", "of two nodes each has the other in its mesh, or none has", _SQL["symmetric_mesh"]),
     Audit("bounded_mesh", "after a heartbeat no mesh has more than `d_hi` neighbours", _SQL["bounded_mesh"]),
@@ -183,6 +185,49 @@ AUDITS = (
         "bounded_gossip", "a node gossips about a publication in at most `history_gossip` heartbeats",
         _SQL["bounded_gossip"], is_unconditional=True,
     ),
+    Audit(
+        "never_back", "a publication goes back neither to its sender nor to its publisher",
+        _SQL["never_back"], is_unconditional=True,
+    ),
+    Audit(
+        "asks_for_gossip", "IWANT names publications of an IHAVE that the node has not had",
+        _SQL["asks_for_gossip"], is_unconditional=True,
+    ),
+    Audit(
+        "asks_at_once", "a subscriber asks for what an IHAVE names and it lacks",
+        _SQL["asks_at_once"], is_unconditional=True,
+    ),
+    Audit(
+        "answers_from_cache", "an IWANT is answered for `history_length` heartbeats, and no longer",
+        _SQL["answers_from_cache"], is_unconditional=True,
+    ),
+    Audit(
+        "heartbeats", "heartbeats of a node are whole intervals apart", _SQL["heartbeats"], is_unconditional=True,
+    ),
+    Audit(
+        "backoff", "after a PRUNE no end grafts the other within the backoff", _SQL["backoff"], is_unconditional=True,
+    ),
+    Audit(
+        "refuses_in_backoff", "a GRAFT within a backoff is answered with PRUNE",
+        _SQL["refuses_in_backoff"], is_unconditional=True,
+    ),
+    Audit(
+        "floods_own", "a flooded publication goes to all neighbours that have announced the topic",
+        _SQL["floods_own"], is_unconditional=True,
+    ),
+    Audit(
+        "keeps_fanout", "a fanout stays while its node publishes, and ends afterwards",
+        _SQL["keeps_fanout"], is_unconditional=True,
+    ),
+    Audit(
+        "gossips_widely", "gossip goes to D_lazy of the neighbours outside the mesh",
+        _SQL["gossips_widely"], is_unconditional=True,
+    ),
+    Audit("fills_mesh", "at the end no mesh lacks neighbours that its node may graft", _SQL["fills_mesh"]),
+    Audit(
+        "known_peers", "neighbours know of each other which topics they have joined",
+        _SQL["known_peers"], is_unconditional=True,
+    ),
 )  # fmt: skip
 
 PROTOCOL = Protocol(
@@ -191,6 +236,7 @@ PROTOCOL = Protocol(
     settings=GossipSubSettings,
     program=GossipSub,
     audits=AUDITS,
+    audit_relations=RELATIONS,
     bound=beyond,
     undecided=_SQL["undecided"],
     assumes=frozenset({"no_loss", "order"}),

@@ -72,4 +72,24 @@ AUDITS: tuple[Audit, ...] = (
         "some time after the last crash or recovery nodes are OPERATIONAL and calls confirmed",
         _SQL["ends_in_time"],
     ),
+    Audit(
+        "answered_peers", "multicast messages over a bypass leave once its other end has answered",
+        _SQL["answered_peers"],
+    ),
+    Audit("last_words", "a crash is reported after the last words of the node", _SQL["last_words"]),
+    Audit(
+        "order_of_resends", "what leaves to a node in a round keeps the order of its source",
+        _SQL["order_of_resends"],
+    ),
+    Audit(
+        "incarnations", "a node that is back handles messages of nodes that have heard of it since",
+        _SQL["incarnations"],
+    ),
+    Audit("tells_peers", "a node that has recovered tells its synchronisation points", _SQL["tells_peers"]),
+    Audit(
+        "answers_in_turn", "a RECOVERING node answers when the other sides have answered it",
+        _SQL["answers_in_turn"],
+    ),
+    Audit("status_first", "STATUS leaves before the multicast messages of its round", _SQL["status_first"]),
+    Audit("own_messages", "what comes back to its source is a duplicate there", _SQL["own_messages"]),
 )  # fmt: skip

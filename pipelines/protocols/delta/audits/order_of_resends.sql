@@ -1,0 +1,12 @@
+-- What leaves to a node in a round keeps the order of its source (rule R22).
+with sent as (
+  select run_id, src, dst, sent_round, source, source_seq, message_id,
+    max(source_seq) over (partition by run_id, src, dst, sent_round, source order by message_id
+      rows between unbounded preceding and 1 preceding) as before_seq
+  from sent_message
+  where kind = 'PUB' and src <> dst
+)
+select run_id, sent_round as round, src as node_id, source, source_seq,
+  concat('leaves to node ', dst, ' behind publication ', before_seq) as detail
+from sent
+where source_seq < before_seq

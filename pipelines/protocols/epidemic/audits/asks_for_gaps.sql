@@ -1,0 +1,24 @@
+-- Asked for is what a later event of the source and pattern has shown to be missing (rules E3, E8 and E9).
+with asked as (
+  select distinct run_id, initiator, event_source, pattern_id, number, sent_round
+  from entry
+  where style <> 'push' and src = initiator
+), left_ as (
+  select distinct run_id, subscriber as node_id from subscription where unsubscribed_round is not null
+), later as (
+  select a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.sent_round,
+    max(case when c.number > a.number then 1 else 0 end) as has_later,
+    max(case when c.number = a.number then 1 else 0 end) as has_come
+  from asked a
+  left join counted c on c.run_id = a.run_id and c.node_id = a.initiator and c.source = a.event_source
+    and c.pattern_id = a.pattern_id and c.due_round <= a.sent_round
+  group by a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.sent_round
+)
+select a.run_id, min(a.sent_round) as round, a.initiator as node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('asks for event ', a.number, ' of node ', a.event_source, ' and pattern ', a.pattern_id, case
+    when a.has_later = 0 then ', and no later one has come' else ', which has come' end) as detail
+from later a
+left join left_ u on u.run_id = a.run_id and u.node_id = a.initiator
+where a.has_later = 0 or (a.has_come = 1 and u.run_id is null)
+group by a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.has_later

@@ -1,0 +1,8 @@
+-- Gossip messages with what their bodies say. A row is a message.
+select run_id, message_id, src, dst, sent_round, due_round, fate, get_json_object(body, '$.style') as style,
+  cast(get_json_object(body, '$.initiator') as bigint) as initiator,
+  cast(get_json_object(body, '$.pattern_id') as bigint) as pattern_id, get_json_object(body, '$.digest') as digest,
+  size(from_json(get_json_object(body, '$.digest'),
+    'array<struct<source:bigint,pattern_id:bigint,number:bigint>>')) as n_entries
+from sent_message
+where kind = 'GOSSIP'

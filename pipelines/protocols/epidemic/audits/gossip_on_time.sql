@@ -1,0 +1,13 @@
+-- Gossip rounds of a dispatcher are whole intervals apart, also after a crash (rules E1 and E15).
+with relinked as (select distinct run_id from fault_event where kind in ('link', 'unlink'))
+select g.run_id, max(g.sent_round) as round, g.src as node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('begins gossip rounds in ', min(g.sent_round), ' and ', max(g.sent_round),
+    ', which are not whole intervals apart') as detail
+from gossip g
+join setting r on r.run_id = g.run_id
+left join relinked x on x.run_id = g.run_id
+where g.src = g.initiator and x.run_id is null and r.adaptive = 'false'
+  and r.gossip_on_detection = 'false'
+group by g.run_id, g.src, r.gossip_rounds
+having count(distinct g.sent_round % r.gossip_rounds) > 1

@@ -1,0 +1,35 @@
+-- A publication is answered with for history_length heartbeats, and no longer (rules S16 and S17).
+with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), asked as (
+  select run_id, src as peer, dst as node_id, due_round,
+    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
+  from sent_message
+  where kind = 'IWANT' and fate = 'delivered'
+), known as (
+  select a.run_id, a.node_id, a.peer, a.due_round, a.id, min(h.round) as had_round
+  from asked a
+  join had h on h.run_id = a.run_id and h.node_id = a.node_id and h.source = a.id.source
+    and h.source_seq = a.id.source_seq and h.round < a.due_round
+  left join crashed x on x.run_id = a.run_id and x.node_id = a.node_id
+  where x.run_id is null
+  group by a.run_id, a.node_id, a.peer, a.due_round, a.id
+), answered as (
+  select k.run_id, k.node_id, k.peer, k.due_round, k.id, k.had_round, m.message_id
+  from known k
+  left join sent_message m on m.run_id = k.run_id and m.kind = 'REPLY' and m.src = k.node_id and m.dst = k.peer
+    and m.sent_round = k.due_round and m.source = k.id.source and m.source_seq = k.id.source_seq
+)
+select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
+  concat('does not answer node ', a.peer, ', and has had it since round ', a.had_round) as detail
+from answered a
+join setting r on r.run_id = a.run_id
+left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
+where a.message_id is null and p.run_id is null
+  and a.due_round < a.had_round + (r.history_length - 1) * r.heartbeat_rounds
+union all
+select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
+  concat('answers node ', a.peer, ', and has had it since round ', a.had_round) as detail
+from answered a
+join setting r on r.run_id = a.run_id
+left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
+where a.message_id is not null and p.run_id is null
+  and a.due_round > a.had_round + r.history_length * r.heartbeat_rounds

@@ -1,0 +1,31 @@
+-- IWANT names publications of an IHAVE that the node has not had (rule S15).
+with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), wanted as (
+  select run_id, dst as node_id, src as sender, due_round,
+    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
+  from sent_message
+  where kind = 'IHAVE' and fate = 'delivered'
+), asked as (
+  select run_id, src as node_id, sent_round,
+    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
+  from sent_message
+  where kind = 'IWANT'
+), known as (
+  select a.run_id, a.node_id, a.sent_round, a.id, min(h.round) as had_round
+  from asked a
+  join had h on h.run_id = a.run_id and h.node_id = a.node_id and h.source = a.id.source
+    and h.source_seq = a.id.source_seq and h.round < a.sent_round
+  group by a.run_id, a.node_id, a.sent_round, a.id
+)
+select k.run_id, k.sent_round as round, k.node_id, k.id.source as source, k.id.source_seq as source_seq,
+  concat('asks for it, and has had it in round ', k.had_round) as detail
+from known k
+join setting r on r.run_id = k.run_id
+left join crashed x on x.run_id = k.run_id and x.node_id = k.node_id
+where x.run_id is null and k.sent_round < k.had_round + r.seen_ttl * r.heartbeat_rounds
+union all
+select a.run_id, a.sent_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
+  'asks for it, and no IHAVE of this round names it' as detail
+from asked a
+left join wanted w on w.run_id = a.run_id and w.node_id = a.node_id and w.due_round = a.sent_round
+  and w.id.source = a.id.source and w.id.source_seq = a.id.source_seq
+where w.run_id is null

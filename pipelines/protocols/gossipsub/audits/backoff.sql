@@ -1,0 +1,16 @@
+-- After a PRUNE neither end grafts the other for its backoff and a heartbeat more (rule S11).
+with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
+  select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round
+  from sent_message
+  where kind = 'GRAFT'
+)
+select g.run_id, g.round, g.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('grafts node ', g.peer, ' after PRUNE in round ', max(p.round)) as detail
+from grafted g
+join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.node_id and p.peer = g.peer
+  and p.round < g.round
+join setting r on r.run_id = g.run_id
+left join crashed x on x.run_id = g.run_id and x.node_id = g.node_id and x.round >= p.round and x.round <= g.round
+where x.run_id is null and g.round < p.round + p.backoff_rounds + r.heartbeat_rounds
+group by g.run_id, g.round, g.node_id, g.peer

@@ -1,0 +1,46 @@
+-- At the end no mesh lacks neighbours that its node may graft (rules S1 and S12); told of runs without faults. A node
+-- that no GRAFT, PRUNE or ANNOUNCE has concerned in the last two heartbeats before the last message.
+with moved as (
+  select run_id, node_id, max(round) as round from (
+    select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
+    union all
+    select run_id, dst as node_id, due_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
+  ) message
+  group by run_id, node_id
+), faulty as (
+  select distinct run_id from fault_event
+), ended as (
+  select run_id, max(due_round) as round from sent_message group by run_id
+), blocked as (
+  select run_id, topic, node_id, kept.key as peer, kept.value as until_round
+  from (select run_id, topic, node_id, explode(backoff) as kept from state_topic) of_peer
+), opened as (
+  select run_id, topic, node_id, peer,
+    case when (node_id < peer) = ((node_id + peer) % 2 = 0) then 1 else 0 end as is_outbound
+  from (select run_id, topic, node_id, explode(peers) as peer from state_topic where is_joined) known
+), meshed as (
+  select run_id, topic, node_id, peer from (
+    select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
+  ) grafted
+), has as (
+  select o.run_id, o.topic, o.node_id, sum(case when m.run_id is null then 0 else 1 end) as n_mesh,
+    sum(case when m.run_id is null then 0 else o.is_outbound end) as n_outbound,
+    sum(case when m.run_id is null and b.run_id is null then 1 else 0 end) as n_free,
+    sum(case when m.run_id is null and b.run_id is null then o.is_outbound else 0 end) as n_free_outbound
+  from opened o
+  left join meshed m on m.run_id = o.run_id and m.topic = o.topic and m.node_id = o.node_id and m.peer = o.peer
+  left join blocked b on b.run_id = o.run_id and b.topic = o.topic and b.node_id = o.node_id and b.peer = o.peer
+  group by o.run_id, o.topic, o.node_id
+)
+select h.run_id, cast(null as bigint) as round, h.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('topic ', h.topic, ': ', h.n_mesh, ' neighbours in the mesh, ', h.n_outbound, ' of them outbound, and ',
+    h.n_free, ' that it may graft') as detail
+from has h
+join setting r on r.run_id = h.run_id
+join ended e on e.run_id = h.run_id
+left join moved m on m.run_id = h.run_id and m.node_id = h.node_id
+left join faulty f on f.run_id = h.run_id
+where f.run_id is null and coalesce(m.round, 0) + 2 * r.heartbeat_rounds < e.round
+  and ((h.n_mesh < r.d_lo and h.n_free > 0)
+    or (h.n_outbound < r.d_out and h.n_free_outbound > 0))

@@ -1,0 +1,20 @@
+-- Gossip goes to D_lazy of the neighbours outside the mesh, or to all of them (rule S14).
+with told as (
+  select run_id, src as node_id, sent_round, get_json_object(body, '$.topic') as topic, count(distinct dst) as n_told
+  from sent_message
+  where kind = 'IHAVE'
+  group by run_id, src, sent_round, get_json_object(body, '$.topic')
+), around as (
+  select t.run_id, t.node_id, t.topic, t.sent_round, t.n_told, count(1) as n_standing
+  from told t
+  join standing s on s.run_id = t.run_id and s.node_id = t.node_id and s.topic = t.topic
+    and s.since_round < t.sent_round
+  group by t.run_id, t.node_id, t.topic, t.sent_round, t.n_told
+)
+select a.run_id, a.sent_round as round, a.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('gossips to ', a.n_told, ' of ', a.n_standing, ' neighbours') as detail
+from around a
+join setting r on r.run_id = a.run_id
+where a.n_told < least(r.d_lazy,
+  a.n_standing - r.d_hi - r.d_out)

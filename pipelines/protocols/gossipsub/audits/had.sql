@@ -1,0 +1,8 @@
+-- Since when a node has had a publication. A row is a node and a publication; a publisher has its own twice.
+select run_id, dst as node_id, source, source_seq, min(due_round) as round
+from sent_message
+where kind in ('PUB', 'REPLY') and fate in ('delivered', 'duplicate')
+group by run_id, dst, source, source_seq
+union all
+select run_id, source as node_id, source, source_seq, issued_round as round
+from publication

@@ -1,0 +1,28 @@
+-- At the end neighbours know of each other which topics they have joined, unless a message that says so was lost.
+-- Rules S2 to S5.
+with announced as (
+  select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
+  union
+  select run_id, dst as src, src as dst from sent_message where kind = 'HELLO' and fate <> 'delivered'
+), down as (
+  select run_id, node_id from node_recovery where recovery_round is null
+), stands as (
+  select t.run_id, t.topic, t.node_id, t.is_joined from state_topic t
+  left join down d on d.run_id = t.run_id and d.node_id = t.node_id
+  where d.run_id is null
+), held as (
+  select run_id, topic, node_id, explode(peers) as peer from state_topic
+), pair as (
+  select s.run_id, s.topic, l.dst as node_id, s.node_id as peer, s.is_joined
+  from stands s
+  join link l on l.run_id = s.run_id and l.src = s.node_id
+  join stands o on o.run_id = s.run_id and o.topic = s.topic and o.node_id = l.dst
+)
+select p.run_id, cast(null as bigint) as round, p.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('topic ', p.topic, ': node ', p.peer, case when p.is_joined then ' has joined it, and is no peer'
+    else ' has left it, and is a peer' end) as detail
+from pair p
+left join held h on h.run_id = p.run_id and h.topic = p.topic and h.node_id = p.node_id and h.peer = p.peer
+left join announced a on a.run_id = p.run_id and a.src = p.peer and a.dst = p.node_id
+where a.run_id is null and p.is_joined <> (h.run_id is not null)

@@ -1,0 +1,10 @@
+-- PRUNE at both of its ends. A row is an end of a PRUNE.
+select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round,
+  cast(get_json_object(body, '$.backoff_rounds') as bigint) as backoff_rounds
+from sent_message
+where kind = 'PRUNE'
+union all
+select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round,
+  cast(get_json_object(body, '$.backoff_rounds') as bigint) as backoff_rounds
+from sent_message
+where kind = 'PRUNE' and fate = 'delivered'

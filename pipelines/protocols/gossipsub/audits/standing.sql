@@ -1,0 +1,14 @@
+-- Neighbours that have announced a topic, and stay in it and up. A row is a link and a topic, with the round since
+-- which its node knows the neighbour.
+with unsteady as (
+  select distinct run_id, node_id from fault_event where node_id is not null
+  union
+  select distinct run_id, dst as node_id
+  from sent_message
+  where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
+)
+select m.run_id, m.topic, l.src as node_id, m.node_id as neighbour, m.first_round + l.latency_rounds as since_round
+from member m
+join link l on l.run_id = m.run_id and l.dst = m.node_id
+left join unsteady u on u.run_id = l.run_id and u.node_id in (l.src, l.dst)
+where m.n_ended = 0 and u.run_id is null

@@ -1,0 +1,202 @@
+"""Audits of single messages find each rule that planted messages break, and nothing in runs with faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import DataFrame
+
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_named
+from pipelines.testing import added, audited, planted, removed, replaced, rows, run_all, run_configs
+
+HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
+FAULTS: Mapping[str, list[dict[str, Any]]] = {
+    "delta": [{"kind": "crash", "node": "C", "round": 40, "until": 52}],
+    "epidemic": [
+        {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 28, "until": 30},
+        {"kind": "crash", "node": "B", "round": 68, "until": 76},
+    ],
+    "gossipsub": [],
+    "gossipsub_members": [],
+    "gossipsub_wide": [],
+}
+Change = Callable[[DataFrame], DataFrame]
+
+
+class Played:
+    """A run of a hunted scenario, and messages to plant in it."""
+
+    def __init__(self, name: str, session: Session, root: Path) -> None:
+        """Plays the run."""
+        parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
+        self.name = name
+        self.protocol = str(parts["protocol"]["name"])
+        self.store = run_all(run_configs([{**parts, "faults": FAULTS[name]}]), session, root / name)
+        self.ids = {one: node for node, one in rows(self.store, "node", "node_id", "name")}
+        self._next = 1_000_000
+
+    def message(
+        self, kind: str, src: str, dst: str, sent: int, due: int | None = None, of: tuple[str, int] | None = None,
+        at: int | None = None, **body: Any,
+    ) -> Change:  # fmt: skip
+        """Returns the change that adds a message; ``of`` is a call, ``at`` its id."""
+        self._next += 1
+        source, seq = (None, None) if of is None else (self.ids[of[0]], of[1])
+        return added(
+            run_id=0, message_id=self._next if at is None else at, kind=kind, src=self.ids[src], dst=self.ids[dst],
+            sent_round=sent, due_round=sent + 1 if due is None else due, fate="delivered", source=source,
+            source_seq=seq, body=json.dumps(body),
+        )  # fmt: skip
+
+    def told(self, root: Path, **changes: list[Change]) -> dict[str, set[str]]:
+        """Returns the details of violations by guarantee, after changes of tables."""
+
+        def together(made: list[Change]) -> Change:
+            def change(frame: DataFrame) -> DataFrame:
+                for one in made:
+                    frame = one(frame)
+                return frame
+
+            return change
+
+        store = planted(self.store, root, **{table: together(made) for table, made in changes.items()})
+        found: dict[str, set[str]] = {}
+        for row in audited(store, self.protocol).violation.select("guarantee", "detail").collect():
+            found.setdefault(row[0], set()).add(row[1])
+        return found
+
+
+@pytest.fixture(scope="module", params=[*FAULTS])
+def any_run(request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return Played(request.param, sail, tmp_path_factory.mktemp("clean"))
+
+
+def names(protocol: str) -> set[str]:
+    """Returns the names of a protocol's audits."""
+    return {one.name for one in protocol_named(protocol).audits}
+
+
+def test_a_run_breaks_no_rule_and_planted_messages_break_each(any_run: Played, tmp_path: Path) -> None:
+    report = audited(any_run.store, any_run.protocol)
+    kept = {row[0] for row in report.violation.where("not excused").select("guarantee").collect()}
+    assert kept & names(any_run.protocol) == set()
+    assert [one.name for one in report.findings if one.error] == []
+    assert PLANTS[any_run.name](any_run, tmp_path) == {}
+
+
+def missing(found: Mapping[str, set[str]], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Returns the guarantees whose violation has none of the wanted words, with these."""
+    return {name: words for name, words in wanted.items() if not any(words in one for one in found.get(name, ()))}
+
+
+def plant_delta(run: Played, root: Path) -> dict[str, str]:
+    status = min(row for row in rows(run.store, "message", "message_id", "src", "dst", "sent_round", "kind")
+                 if row[4] == "STATUS" and row[1] == run.ids["C"])  # fmt: skip
+    names_of = {node: name for name, node in run.ids.items()}
+    src, dst = (names_of[status[place]] for place in (1, 2))
+    found = run.told(root, message=[
+        removed(f"kind = 'STATUS' and src = {run.ids['C']} and dst <> {run.ids['B']} and sent_round >= 52"),
+        run.message("PUB", "A", "D", 90, of=("A", 1)),
+        run.message("CONF", "C", "B", 39, 5000, of=("A", 1)),
+        run.message("PUB", "A", "B", 99, of=("A", 9)), run.message("PUB", "A", "B", 99, of=("A", 8)),
+        run.message("PUB", "B", "C", 51, 53, of=("A", 1)),
+        run.message("PAR_SUB", "C", "B", 53, entries=[]),
+        run.message("PUB", src, dst, status[3], of=("A", 1), at=-1),
+        run.message("PUB", "B", "A", 95, of=("A", 1)),
+    ])  # fmt: skip
+    return missing(found, {
+        "answered_peers": "which has not answered", "last_words": "before CONF from there comes",
+        "order_of_resends": "behind publication 9", "incarnations": "meant for an earlier incarnation",
+        "tells_peers": "does not tell node", "answers_in_turn": "recovers, and answers node",
+        "status_first": "leaves behind PUB", "own_messages": "takes its own PUB",
+    })  # fmt: skip
+
+
+def gossip(style: str, initiator: int, pattern: int | None, *digest: tuple[int, int, int]) -> dict[str, Any]:
+    """Returns the body of a gossip message."""
+    listed = [dict(zip(("source", "pattern_id", "number"), one, strict=True)) for one in digest]
+    return {"style": style, "initiator": initiator, "pattern_id": pattern, "digest": listed}
+
+
+def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
+    a, c, f, g = (run.ids[name] for name in "ACFG")
+    lost = gossip("subscriber", f, 0, (a, 0, 99))
+    found = run.told(root, message=[
+        removed("kind = 'SUB' and sent_round = 76"),
+        run.message("GOSSIP", "F", "E", 101, **lost), run.message("GOSSIP", "F", "E", 150, **lost),
+        run.message("GOSSIP", "F", "E", 120, **gossip("subscriber", f, 0)),
+        run.message("GOSSIP", "G", "C", 120, **gossip("subscriber", g, 0, (a, 3, 1))),
+        run.message("GOSSIP", "G", "C", 130, **gossip("publisher", g, None, (a, 0, 1), (c, 0, 1))),
+        run.message("GOSSIP", "C", "B", 140, **gossip("subscriber", c, 0, (a, 0, 1))),
+        run.message("GOSSIP", "C", "D", 140, **gossip("subscriber", c, 0, (a, 0, 1))),
+        run.message("GOSSIP", "C", "B", 160, **gossip("publisher", g, None, (a, 0, 1))),
+        run.message("REPLY", "C", "G", 160, of=("A", 1), id=f"{a}:P0-1"),
+        run.message("GOSSIP", "G", "B", 140, **gossip("publisher", g, None, (a, 0, 1))),
+        run.message("EVENT", "B", "C", 5, of=("A", 1)), run.message("EVENT", "B", "C", 6, of=("A", 1)),
+        run.message("REPLY", "B", "F", 90, of=("A", 1), id=f"{a}:P0-1"),
+    ], state_tag=[replaced(f"node_id = {a} and source_seq = 3", number="number + 1")])  # fmt: skip
+    return missing(found, {
+        "gossip_on_time": "not whole intervals apart", "one_label": "sends an empty digest",
+        "fanout": "to 2 neighbours", "answered_leave": "leaves the event in the digest",
+        "tree_copies_pass": "no copy came over the tree", "asks_for_gaps": "no later one has come",
+        "asks_for_own": "nobody subscribes to there", "counters": "has counter",
+        "gives_up": "for 49 rounds", "tables_return": "nothing of pattern",
+        "newest_route": "and gossip to its publisher goes to node",
+        "crash_empties_cache": "before its crash in round 68",
+    })  # fmt: skip
+
+
+def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
+    a, e, f = (run.ids[name] for name in "AEF")
+    found = run.told(root, message=[
+        removed(f"kind = 'PUB' and src = {a} and source = {a} and source_seq = 2 and dst = {run.ids['B']}"),
+        run.message("PUB", "B", "A", 300, of=("A", 2), topic="a"),
+        run.message("IWANT", "D", "A", 301, ids=[{"source": a, "source_seq": 2}]),
+        run.message("REPLY", "A", "D", 302, of=("A", 2), topic="a"),
+        run.message("IHAVE", "B", "E", 303, topic="a", ids=[{"source": a, "source_seq": 77}]),
+        run.message("IHAVE", "B", "E", 308, topic="a", ids=[{"source": a, "source_seq": 78}]),
+        run.message("PRUNE", "D", "A", 400, topic="a", backoff_rounds=40),
+        run.message("GRAFT", "D", "A", 405, topic="a"),
+    ], state_topic=[
+        replaced(f"node_id = {e}", peers="array()"), replaced(f"node_id = {f}", mesh="array()", backoff="array()"),
+    ])  # fmt: skip
+    return missing(found, {
+        "floods_own": "is not pushed to node", "never_back": "pushed back to node",
+        "asks_for_gossip": "no IHAVE of this round names it", "answers_from_cache": "answers node",
+        "asks_at_once": "and lacks it", "heartbeats": "not whole heartbeats apart",
+        "backoff": "after PRUNE in round 400", "refuses_in_backoff": "does not refuse the GRAFT",
+        "known_peers": "and is no peer", "fills_mesh": "0 neighbours in the mesh",
+    })  # fmt: skip
+
+
+def plant_members(run: Played, root: Path) -> dict[str, str]:
+    """F publishes without a subscription: in rounds 70 and 82 to its fanout, which ends in round 102."""
+    f = run.ids["F"]
+    first, second, *_ = sorted(row[0] for row in rows(run.store, "publication", "source_seq", "source") if row[1] == f)
+    found = run.told(root, message=[
+        removed(f"kind = 'PUB' and src = {f} and source = {f} and source_seq = {second}"),
+        run.message("PUB", "F", "A", 70, of=("F", first), topic="a"),
+        run.message("IHAVE", "F", "E", 300, topic="a", ids=[]),
+    ])  # fmt: skip
+    return missing(found, {"keeps_fanout": "which is in the fanout"})
+
+
+def plant_wide(run: Played, root: Path) -> dict[str, str]:
+    """F has five neighbours that stay, at most two of them in its mesh."""
+    f = run.ids["F"]
+    found = run.told(root, message=[
+        removed(f"kind = 'IHAVE' and src = {f}"), run.message("IHAVE", "F", "E", 90, topic="a", ids=[]),
+    ])  # fmt: skip
+    return missing(found, {"gossips_widely": "gossips to 1 of 5 neighbours"})
+
+
+PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
+    "delta": plant_delta, "epidemic": plant_epidemic, "gossipsub": plant_gossipsub, "gossipsub_members": plant_members,
+    "gossipsub_wide": plant_wide,
+}  # fmt: skip
