@@ -62,11 +62,11 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
             n_rows += n_here
             found[run_id]["tables"][name] = {"columns": own, "nodes": {}}
             if n_here:
-                fitting[part, name][run_id] = kept[run_id]
+                fitting[part, name][run_id] = sorted({*_first_equal(part, name, kept[run_id]).values()})
     for (part, name), of_runs in fitting.items():
         own = [column for column in part.table(name).columns if column not in _IDS]
         for run_id, members in groupby(_rows(part, name, own, of_runs), key=itemgetter("run_id")):
-            found[run_id]["tables"][name]["nodes"] = _changes(list(members), own, kept[run_id])
+            found[run_id]["tables"][name]["nodes"] = _changes(list(members), own, of_runs[run_id])
     return found
 
 
@@ -87,12 +87,16 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
                 continue
             for run_id in run_ids:
                 found[run_id][name] = dict.fromkeys(kept[run_id], 0)
+            first = {run_id: _first_equal(part, name, kept[run_id]) for run_id in run_ids}
             frames = [
                 frame.groupBy("run_id").count().selectExpr("run_id", f"{at} as round", "`count` as n")
-                for at, frame in _at_commits(part, name, {run_id: kept[run_id] for run_id in run_ids})
+                for at, frame in _at_commits(
+                    part, name, {run_id: sorted({*at.values()}) for run_id, at in first.items()}
+                )
             ]
             for row in reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else ():
-                found[row["run_id"]][name][row["round"]] = row["n"]
+                of_table = found[row["run_id"]][name]
+                of_table |= {at: row["n"] for at, equal in first[row["run_id"]].items() if equal == row["round"]}
     return found
 
 
@@ -121,17 +125,27 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
 
 def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
     """Returns the rounds at whose end a state table had a version that VACUUM removed."""
-    names = [name for name in reader.tables() if name.startswith(STATE)]
+    found: set[int] = set()
+    for name in (name for name in reader.tables() if name.startswith(STATE)):
+        first = _first_equal(reader, name, rounds)
+        gone = {at for at in sorted({*first.values()}) if _is_gone(reader, name, at)}
+        found |= {at for at, equal in first.items() if equal in gone}
+    return sorted(found)
 
-    def is_gone(at: int) -> bool:
-        try:
-            for name in names:
-                reader.table(name, at)
-        except VacuumedError:
-            return True
-        return False
 
-    return [at for at in rounds if is_gone(at)]
+def _is_gone(reader: StoreReader, name: str, at: int) -> bool:
+    try:
+        reader.table(name, at)
+    except VacuumedError:
+        return True
+    return False
+
+
+def _first_equal(reader: StoreReader, name: str, rounds: Sequence[int]) -> dict[int, int]:
+    """Returns for each round the first one at whose end a state table had the same version."""
+    first: dict[tuple[int, ...], int] = {}
+    versions = reader.state_versions(name, rounds)
+    return {at: first.setdefault(version, at) for at, version in zip(rounds, versions, strict=True)}
 
 
 def _spread(rounds: Sequence[int]) -> list[int]:

@@ -201,6 +201,16 @@ class StoreReader:
         """
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
+    def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns the versions of a state table at the end of some rounds; equal versions have equal rows.
+
+        Args:
+            name: Its name.
+            rounds: The rounds.
+        """
+        ledger, stored = self._ledger(), self._stored_name(name)
+        return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
+
     def last_round(self) -> int:
         """Returns the last round that is committed; of several batches, that of the one under way."""
         return self._ledger().last_round

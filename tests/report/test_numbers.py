@@ -25,8 +25,8 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no Playwright: pip install playwright"),
 ]
-SUBSCRIBERS = {("delta", 200): 100, ("delta", 2000): 14, ("forwarding", 200): 100}
-"""Protocols and numbers of brokers, with how many of them subscribe."""
+SIZES = {("delta", 200): (100, 0.03), ("delta", 2000): (14, 0.03), ("forwarding", 200): (100, 0.1)}
+"""Protocols and numbers of brokers, with the number of subscribers and the rate of publications."""
 MARKS = "es => es.map(e => e.getAttribute('aria-label'))"
 DATA = "JSON.parse(document.getElementById('data').textContent).replays[0]"
 N_SENT = "select sent_round as round, kind, count(1) as n from sent_message where src <> dst group by sent_round, kind"
@@ -44,7 +44,7 @@ FLYING = "sent_round <= {0} and (due_round > {0} or fate = 'in_flight')"
 
 
 def scenario(protocol: str, n_brokers: int) -> dict[str, Any]:
-    subscribers = SUBSCRIBERS[protocol, n_brokers]
+    subscribers, rate = SIZES[protocol, n_brokers]
     return {
         "name": f"{protocol}{n_brokers}",
         "protocol": {"name": protocol},
@@ -52,7 +52,7 @@ def scenario(protocol: str, n_brokers: int) -> dict[str, Any]:
         "workload": {
             "subscriptions": {"generate": {"kind": "topics", "topics": 3, "nodes": subscribers, "rounds": [0, 10]}},
             "publications": {
-                "generate": {"kind": "topics", "topics": 3, "nodes": 40, "rounds": [60, 90], "rate": 0.1},
+                "generate": {"kind": "topics", "topics": 3, "nodes": 40, "rounds": [60, 90], "rate": rate},
             },
         },
         "faults": [
@@ -69,7 +69,7 @@ def started() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module", params=SUBSCRIBERS, ids=lambda given: f"{given[0]}-{given[1]}")
+@pytest.fixture(scope="module", params=SIZES, ids=lambda given: f"{given[0]}-{given[1]}")
 def large(
     request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Result, Path]:

@@ -35,14 +35,25 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Over
 
 
 def test_each_example_is_read(examples: list[tuple[Overlay, Workload, Faults]]) -> None:
-    edges, network, pairs, calls, outages = examples
-    assert edges[0].names == ("Oslo", "Bergen", "Narvik")
-    assert edges[0].latency_rounds.tolist() == [8, 18]
-    assert network[0].names == ("Oslo", "Bergen")
-    assert network[0].latency_rounds.tolist() == [8]
+    zoo, edges, untitled, network, pairs, matrix, by_round, filters, calls, outages, profile, trace = examples
+    assert (zoo[0].names, zoo[0].latency_rounds.tolist()) == (("Oslo", "Bergen"), [2])
+    for overlay, *_ in (edges, untitled):
+        assert (overlay.names, overlay.latency_rounds.tolist()) == (("Oslo", "Bergen", "Narvik"), [8, 18])
+    assert (network[0].names, network[0].latency_rounds.tolist()) == (("Oslo", "Bergen"), [8])
     assert pairs[0].directed_rounds.tolist() == [8, 10, 13, 10]
+    assert matrix[0].latency_rounds.tolist() == [8, 18]
+    subscriptions = by_round[1].subscription.to_pylist()
+    assert [(row["round"], row["end_round"]) for row in subscriptions] == [(1, None), (1, 60)]
+    assert subscriptions[0]["predicate"] == "topic = 'temp' and value > 21.6"
+    assert filters[1].subscription["predicate"].to_pylist() == ["topic filter 'sensors/+/temp'"]
     assert calls[1].publication["round"].to_pylist() == [500, 525]
-    assert outages[2].crash.select(["round", "end_round"]).to_pylist() == [
-        {"round": 40, "end_round": 60},
-        {"round": 200, "end_round": None},
-    ]
+    crashes = {
+        name: [(row["round"], row["end_round"]) for row in built[2].crash.to_pylist()]
+        for name, built in (("outages", outages), ("profile", profile), ("trace", trace))
+    }
+    assert crashes == {"outages": [(40, 60), (200, None)], "profile": [(40, 60), (140, None)], "trace": [(10, 12)]}
+
+
+def test_each_file_of_the_page_is_used_by_an_example() -> None:
+    used = PAGE.split("```yaml")
+    assert [name for name in FILES if not any(f"path: {name}" in one or f": {name}" in one for one in used)] == []
