@@ -123,7 +123,7 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """Returns the substitutes of failed synchronisation points: the closest live nodes on the ways to them.
 
-    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
+    This node may be nearer than the failed one: it was down when N asked past it, and has recovered.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]

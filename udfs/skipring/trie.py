@@ -133,7 +133,7 @@ class Trie:
         return NodeHash(label, self._nodes[self._topic, label].hash)
 
     def below(self, prefix: str) -> TrieNode | None:
-        """Returns the node with the shortest label that continues a prefix; None if there is none."""
+        """Returns the node with the shortest label that continues a prefix; None if no node does."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         while node is not None and not node.label.startswith(prefix):
