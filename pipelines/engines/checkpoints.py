@@ -350,14 +350,14 @@ def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> Data
 
 def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
     """Returns one of the frames that a checkpoint holds."""
-    sources = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    sources: dict[str | None, str] = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
     return cut.where(f"tag = '{name}'").selectExpr(*(f"{sources[field.name]} as `{field.name}`" for field in schema))
 
 
 def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
     """Returns one of the frames that were fetched."""
     rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
-    sources = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    sources: dict[str | None, str] = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
     columns = [rows[sources[field.name]].cast(field.type) for field in wanted]
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "pipelines" / "protocols" / "ginger" / "README.md"
 SCENARIOS = {
     "The lock table as SQL": "total_order", "One total-order message, row by row": "total_order",
-    "A broker that comes back, step by step": "broker_returns",
+    "A broker that recovers, step by step": "broker_returns",
 }  # fmt: skip
 """The scenario that the commands of a section are about."""
 

@@ -146,7 +146,7 @@ class Exchange:
         return () if row is None else row.topics
 
     def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """All that was missing is there."""
+        """The parent has sent all missing messages."""
         node = self._node
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == node.parent else None
         if told is None:
@@ -158,7 +158,7 @@ class Exchange:
             self._joining.ask_again(node.parent)
 
     def resume(self, parked: Parked) -> None:
-        """Handles what was put aside: the messages that were lacking are there."""
+        """Handles an answer that was put aside, after its missing messages have arrived."""
         if parked.kind == "LostMessageRequest":
             self.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
         elif parked.kind == "TopicJoined":

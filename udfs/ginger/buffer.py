@@ -195,7 +195,7 @@ class Buffer:
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
     def add(self, position: int, event: Event) -> bool:
-        """Adds an event at the end; returns whether it did, for what everybody has had is over."""
+        """Adds an event at the end, unless it was collected because every node has had it; returns whether it did."""
         if in_runs(self.collected, event.message.id):
             return False
         self.whole[position] = event

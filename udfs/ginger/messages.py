@@ -260,7 +260,7 @@ class Lacking(About):
 
 @message("Repeat")
 class Repeat(About):
-    """The publisher sends such a message again.
+    """The publisher sends a missing message again.
 
     Attributes:
         lacking: The node that lacks it.

@@ -1,10 +1,10 @@
 """Missing messages: a difference of ids, both ways (section 4.3.2, rule G9).
 
-The thesis leaves messages that have left the partner's buffer open but for an idea (section 4.3.2.3): the client that
-published the message is told by an exception, and may repeat it. A node that lacks such a message puts the partner's
-answer aside, and asks the publisher for the message with an Exception that goes through the whole tree. The publisher
-answers with a Repeat, and when all are there the answer is handled as if nothing had left the buffer. So later messages
-wait, eventual ones too: they would come on the other side of a total-order message.
+For messages that have left the partner's buffer the thesis has only an idea (section 4.3.2.3): an exception tells the
+client that published the message, which may repeat it. A node that lacks one puts the partner's answer aside, and asks
+the publisher with an Exception that goes through the whole tree. The publisher answers with a Repeat. After the last
+Repeat the node handles the answer as if the buffer had held all messages. Later messages wait for it, eventual ones
+too: they would otherwise be on the other side of a total-order message.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from udfs.ginger.repair_records import Gap, Parked
 from udfs.ginger.topics import Buffers, Topics
 
 MAX_ASKED = 50
-"""Times that a node asks the publishers of what it lacks before it goes on without."""
+"""Times that a node asks the publishers of missing messages before it gives these up."""
 TIMER = "gap"
-"""Runs out when publishers are to be asked again."""
+"""Timer of the next request to publishers."""
 OPEN, GIVEN_UP = "open", "given_up"
 
 
@@ -90,7 +90,7 @@ class LostMessages:
         return (gap for gap in self._state.gap.values() if gap.status == OPEN)
 
     def _ask_publishers(self) -> None:
-        """Raises an exception for every message that is not there, and looks again after a while."""
+        """Sends an Exception for every missing message, and sets the timer of the next request."""
         node = self._node
         node.repair.n_asked += 1
         for gap in [*self._open()]:
@@ -112,7 +112,7 @@ class LostMessages:
         self._resume_all()
 
     def on_repeat(self, m: ms.Repeat) -> None:
-        """A message that was lacking is there."""
+        """Handles a Repeat: a missing message has arrived."""
         gap = self._state.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
             self._state.gap[gap.id] = Gap(*m.message, OPEN)
@@ -176,12 +176,12 @@ class MissingMessages:
             self._hold.on_failed(sender, broker, is_down=broker not in missing.back)
 
     def _take_id(self, event: Event) -> None:
-        """Notes a message of which no more than the id is there."""
+        """Notes a message that is known by its id only."""
         if not self._buffers.of(event.message.topic).has(event):
             self._buffers.add(event.message.topic, event)
 
     def own_copy(self, message: Message) -> Message:
-        """Returns a message that is pending, and so at hand, whether it has left the buffer or not."""
+        """Returns a message that is pending, so the node has it even if it has left the buffer."""
         pending = self._topics.of(message.topic).pending.get(message.id)
         return message if pending is None else pending.message
 

@@ -21,7 +21,7 @@ from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 
 
 class State(NodeProgram):
-    """The tables of a node; contacts are what a broker knows that comes back."""
+    """The tables of a node; contacts are the only state of a recovered broker."""
 
     neighbour = keyed(rows.Neighbour)
     tree_view = keyed(rows.TreeView)
@@ -81,7 +81,7 @@ class Node:
                 (self.children if row.relationship == "child" else self.clients).add(other)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
-        """Goes on in a round; how far away the sender of a message is it remembers while the round lasts."""
+        """Enters a handler; keeps the latency to the sender of a message until the end of the round."""
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
             self._position = ctx.round * POSITIONS

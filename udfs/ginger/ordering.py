@@ -124,7 +124,7 @@ class Ordering:
             self.try_all(topic)
 
     def is_topic_root(self, topic: Topic) -> bool:
-        """Returns whether the sub-tree of a topic does not go on upward (rule G2)."""
+        """Returns whether the node is the root of a topic's sub-tree: its parent is not in it (rule G2)."""
         parent = self._node.parent
         return self._node.repair.is_root or (parent is not None and parent not in topic.brokers)
 
@@ -209,7 +209,7 @@ class HoldQueue:
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Coverage need not wait for a failed broker; the news goes on through the tree, maybe after it is back."""
+        """Stops coverage from waiting for a failed broker; forwards the report, maybe after its recovery."""
         if broker in self._state.failed:
             return
         self._state.failed[broker] = Failed(broker)

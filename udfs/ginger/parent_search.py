@@ -18,7 +18,7 @@ from udfs.ginger.tree import belongs
 MAX_PASSES = 20
 """Times that a node asks all brokers of its view before it gives up (rule G26)."""
 TIMER = "parent"
-"""Runs out when a broker that was asked has not answered in time, or when a pause is over (Alg. 8)."""
+"""Timer of the answer of an asked broker, and of a pause (Alg. 8)."""
 
 
 class ParentSearch:

@@ -111,7 +111,7 @@ class Ginger(State):
         self.role(ctx).on_timer(name, key)
 
     def on_recover(self, ctx: Context) -> None:
-        """Comes back: only brokers fail (section 6.1)."""
+        """Rejoins the tree; only brokers fail (section 6.1)."""
         self._broker(ctx).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:

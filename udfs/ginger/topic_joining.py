@@ -1,9 +1,9 @@
-"""A broker joins the sub-tree of a topic, in order to take somebody in who is in it (section 4.2.3).
+"""A broker joins the sub-tree of a topic, in order to connect a node that is in it (section 4.2.3).
 
-It asks all its neighbours, and those that are not in the sub-tree either ask theirs. Who is in it takes the neighbour
-that asked into it and tells what it has had of the topic, so that the way to the first one joins. If nobody is found,
-the first one is a sub-tree by itself; parts that were cut off find it when they come back, for brokers remember what
-was looked for and ask again over every new connection.
+It asks all its neighbours; neighbours outside the sub-tree ask theirs. A broker in the sub-tree adds the neighbour that
+asked and sends its state of the topic, so that the whole path to the first broker joins. If no broker is in the
+sub-tree, the first broker becomes a sub-tree of its own. Disconnected parts find it when they reconnect, because
+brokers store open requests and repeat them over every new connection.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The turns of messages at one broker on one topic, decided one after the other (rules G1 and G2).
 
 Whether a message enters, goes up or is processed depends on earlier messages that share a key item with it, and these
-depend on earlier ones over other key items. So a decision follows from chains of messages of unknown length, and in a
-round one decision is the reason of the next: a message that is processed unlocks key items, what enters then locks
-others. A window sees the rows of one key item, and one pass over them; it cannot follow such a chain.
+depend on earlier ones over other key items. So a decision follows from chains of messages of unknown length. In a round
+one decision causes the next: a processed message unlocks key items, and an entering message locks others. A window sees
+the rows of one key item in one pass, so it cannot follow these chains.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of tables from the JSON of `rows_text`; None where the JSON is None.
+    """Returns the records of tables from the JSON of `rows_text`; a None stays None.
 
     Args:
         records: The class of each table's records.

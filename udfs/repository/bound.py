@@ -1,4 +1,4 @@
-"""What protocol ``repository`` promises to bear: a way between all that come back, from faults and overlay alone."""
+"""The bound of protocol ``repository``: a path between all nodes that recover, from faults and overlay alone."""
 
 from __future__ import annotations
 

@@ -163,10 +163,10 @@ class Message(Carrying):
 
 @message("C2R-Probe")
 class Probe(Addressed):
-    """A client asks who is there (section 4.1).
+    """A client asks for the repositories of a topic (section 4.1).
 
     Attributes:
-        role: What it will be steered as: publisher or subscriber.
+        role: The role of the client: publisher or subscriber.
     """
 
     role: str

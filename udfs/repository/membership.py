@@ -17,7 +17,7 @@ LEFT = "LEFT"
 
 
 def watch(at: At) -> None:
-    """Starts the gossip of a repository that has a bundle, and goes on with leaving."""
+    """Starts the gossip of a repository in a bundle, and resumes its leave."""
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:

@@ -115,7 +115,7 @@ def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
 
 
 def on_probe(at: At, m: Probe) -> None:
-    """Answers a client that looks for a steering repository: who is there, and whether it may be this (rule P27)."""
+    """Answers a client that seeks a repository: the members, and whether this one is operational (rule P27)."""
     at.send(ProbeAnswer, (m.origin,), m.role, at.is_operational, at.members)
 
 
@@ -127,7 +127,7 @@ def join(at: At) -> None:
 
 
 def begin(at: At) -> None:
-    """Starts a life of a repository that is in the bundle: alone it goes on, else it looks for assistance."""
+    """Starts an incarnation of a member of the bundle: alone it becomes operational, else it asks for assistance."""
     at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
         membership.watch(at)
@@ -144,9 +144,9 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Asks for assistance until the recovery is over; from the second time on all repositories, too (rule P33).
+    """Asks for assistance until the recovery ends; from the second time on all repositories, too (rule P33).
 
-    If nobody answers for T_assist, or no missing message comes for that long, the own disk has to do (rule P22).
+    Without an answer or a missing message for T_assist, the repository continues with its own disk (rule P22).
     """
     if at.duty.is_operational or at.log.is_left:
         return
@@ -166,9 +166,9 @@ def ask(at: At) -> None:
 
 
 def _is_on_its_own(at: At) -> bool:
-    """Returns whether waiting is over: of what is still missing no member that is heard has a copy (rule P35).
+    """Returns whether the repository stops waiting: no member that is heard has a missing message (rule P35).
 
-    A repository that was never complete needs an assistant, or it would start with nothing.
+    A repository that was never complete needs an assistant, or it would start without any message.
     """
     may_end = at.log.is_complete or at.duty.assistant is not None
     if not may_end or at.round - at.duty.asked_round < at.rounds("assist_rounds"):

@@ -12,7 +12,7 @@ from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
 from udfs.repository.repository_records import Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1
-"""The number of registrations that are there at the start."""
+"""The number of the registrations of the scenario."""
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:

@@ -83,7 +83,7 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def hear(at: At, publisher: int, incarnation: int) -> None:
-    """Notes that an admitted publisher is there; its newest incarnation is open again (rule P32)."""
+    """Notes that an admitted publisher was heard; reopens its newest incarnation (rule P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation

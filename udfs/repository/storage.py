@@ -208,7 +208,7 @@ def store(at: At, key: Key, publication: Publication) -> None:
 
 
 def on_stored(at: At) -> None:
-    """Goes on with the messages whose storing is over."""
+    """Handles the messages whose storing has ended."""
     due = [row for row in at.of(at.node.storing) if row.due_round <= at.round]
     for row in due:
         key = Key.of(row)

@@ -1,6 +1,6 @@
-"""The explicit state of nodes in every round: a row when what a node holds of a topic has changed (rule K18).
+"""The explicit state of nodes in every round: a row for each change of a node's state of a topic (rule K18).
 
-The state in which a run begins has round -1; empty states have no row. Labels are texts, as in the paper.
+The start state of a run has round -1; an empty start state has no row. Labels are strings, as in the paper.
 """
 
 from __future__ import annotations

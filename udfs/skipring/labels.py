@@ -102,7 +102,7 @@ def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
 
 
 def _beside(index: int, n: int, direction: int) -> int:
-    """Returns the next node in a direction: one step of the finest level away if a node is there, else two."""
+    """Returns the next node in a direction: one step of the finest level away if that label has a node, else two."""
     unit = 1 << (MAX_BITS - levels(n))
     start = label_of(index).value
     near = index_of(label_at(start + direction * unit))

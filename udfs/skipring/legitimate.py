@@ -154,11 +154,11 @@ def digits(label: Mapping[str, int]) -> str:
 
 @dataclass
 class Convergence:
-    """How a topic converges, as rounds go on.
+    """The convergence of a topic, updated round by round.
 
     Attributes:
-        explicit_round: The round from which on the state of the nodes was legitimate, until ``broken_round``.
-        clean_round: The first round in which the messages in flight were, too; from it on closure holds.
+        explicit_round: The first round from which the state of the nodes was legitimate, until ``broken_round``.
+        clean_round: The first round in which the messages in flight were legitimate, too; closure holds from it.
         problem: Why the last round was not legitimate; None: it was.
         broken_round: The first round after ``clean_round`` in which the state of the nodes was not legitimate.
     """

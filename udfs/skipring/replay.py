@@ -1,12 +1,12 @@
-"""The history of a run played again: when its topics became legitimate, and whether they stayed so (rules K9, K18).
+"""Replays the history of a run: when its topics became legitimate, and whether they stayed legitimate (rules K9, K18).
 
-A *disturbance* of a topic is its start, a subscriber that comes or goes, or one that crashes. After each of them the
-topic converges anew, and the closure holds until the next one. In a round there are, in this order:
+A *disturbance* of a topic is its start, or a subscription, an unsubscription or a crash of a subscriber. After each
+disturbance the topic converges again, and closure holds until the next one. A round applies, in this order:
 
-1. nodes that crash;
-2. changes of what nodes want;
+1. crashes;
+2. subscriptions and unsubscriptions;
 3. other changes of explicit state, and of databases;
-4. messages that come or go; whether the state is legitimate is asked at the end, as long as that may change.
+4. messages received and sent. At the end it checks whether the state is legitimate, as long as that may change.
 """
 
 from __future__ import annotations

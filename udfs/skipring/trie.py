@@ -129,11 +129,11 @@ class Trie:
         return self._nodes.get((self._topic, label))
 
     def hash_at(self, label: str) -> NodeHash:
-        """Returns a node that is there, as a request has it."""
+        """Returns the label and hash of an existing node, as in requests."""
         return NodeHash(label, self._nodes[self._topic, label].hash)
 
     def below(self, prefix: str) -> TrieNode | None:
-        """Returns the node with the shortest label that continues a prefix, if there is one."""
+        """Returns the node with the shortest label that continues a prefix; None if no node does."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         while node is not None and not node.label.startswith(prefix):

@@ -37,7 +37,7 @@ class Sent:
 
 
 def names(*texts: str) -> frozenset[str]:
-    """Returns the words of ``texts``, split at white space."""
+    """Returns the words of all arguments, split at white space."""
     return frozenset(word for text in texts for word in text.split())
 
 

@@ -164,7 +164,7 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the nodes to ask in place of failed synchronisation points: the closest live nodes on the ways to them.
 
-    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
+    This node may be nearer than the failed one: it was down when N asked past it, and has recovered.
 
     Args:
         path: Relation ``path``.

@@ -1,9 +1,9 @@
 -- For how many rounds after the last crash or recovery may a node count as recovering?
--- One row per run. 2(δ+1)(D + 2W + P) + 2T rounds: W is the most that δ+1 hops take; D the detection delay, at least W;
--- P the rounds that all routing information waits at low priority; T the latency of all links together. Without further
--- faults a recovering node asks past at most δ nodes that are down, at a detection delay each, waits for at most δ
--- others that recover themselves, at a question and an answer each, and has its REJOIN confirmed past the same nodes; a
--- confirmation comes back over at most the whole tree.
+-- One row per run. 2(δ+1)(D + 2W + P) + 2T rounds: W is the largest latency of δ+1 hops; D the detection delay, at
+-- least W; P the rounds that all routing information waits at low priority; T the sum of all link latencies. Without
+-- further faults a recovering node asks past at most δ nodes that are down, at a detection delay each, and waits for at
+-- most δ other recovering nodes, at a question and an answer each. Its REJOIN is confirmed past these nodes, over at
+-- most the whole tree.
 -- :delta δ
 -- :grace_rounds the rounds
 with scale as (

@@ -1,8 +1,8 @@
 -- Who holds a key item, at which broker, and for how long (rule G1)?
--- One row per lock: a run, broker, topic, key item and total-order message (protocol ginger). A broker that crashes loses
--- its locks, so that the same message may lock a key item there again. Locks follow from messages: a broker passes a
--- total-order message on when it locks its key items, and passes the news on when it unlocks them. While a broker is
--- reconfigured it holds messages, and the lock counts from the round in which the message reached it.
+-- One row per lock: a run, broker, topic, key item and total-order message (protocol ginger). A broker that crashes
+-- loses its locks, so that the same message may lock a key item there again. Locks follow from messages: a broker
+-- passes a total-order message on when it locks its key items, and passes the news on when it unlocks them. While a
+-- broker is reconfigured it holds messages, and the lock counts from the round in which the message reached it.
 -- :topic topic of the message
 -- :key_item the key item
 -- :number number of the lock among those of the key item at the broker, in the order in which they end; from 1

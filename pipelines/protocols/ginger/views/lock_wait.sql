@@ -1,6 +1,6 @@
 -- Who waits for a key item at a broker, for which message, and from which round to which (rule G1)?
--- One row per run, broker, key item, message that waits and message that it waits for (protocol ginger). Waits that end in
--- the round in which they begin have no row.
+-- One row per run, broker, key item, message that waits and message that it waits for (protocol ginger). Waits that end
+-- in the round in which they begin have no row.
 -- :topic topic of both messages
 -- :key_item the key item that both have
 -- :source who published the message that waits

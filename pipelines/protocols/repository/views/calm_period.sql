@@ -1,6 +1,6 @@
 -- When did nothing from outside disturb each run for as long as anything may wait?
--- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, a change of
--- the bundle or an open fault of a link (protocol repository). Each broker and repository was up or gone for good.
+-- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, a change
+-- of the bundle or an open fault of a link (protocol repository). Each broker and repository was up or gone for good.
 -- :from_round its first round: that of the last disturbance, or the start
 -- :to_round round of the next disturbance; the last round of the run where none followed
 with outage as (
