@@ -348,16 +348,22 @@ def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> Data
     return counts.unionByName(wanted)
 
 
+def _sources(name: str, schema: T.StructType, slots: _Slots) -> dict[str, str]:
+    """Returns the column of a checkpoint for each field of one of its frames."""
+    node = _place(schema.names)
+    return {"run_id": "run_id", **({} if node is None else {node: "place"}), **slots.of[name]}
+
+
 def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
     """Returns one of the frames that a checkpoint holds."""
-    sources: dict[str | None, str] = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    sources = _sources(name, schema, slots)
     return cut.where(f"tag = '{name}'").selectExpr(*(f"{sources[field.name]} as `{field.name}`" for field in schema))
 
 
 def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
     """Returns one of the frames that were fetched."""
     rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
-    sources: dict[str | None, str] = {"run_id": "run_id", _place(schema.names): "place", **slots.of[name]}
+    sources = _sources(name, schema, slots)
     columns = [rows[sources[field.name]].cast(field.type) for field in wanted]
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
 
