@@ -307,7 +307,7 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
     """
     try:
         found = evidence.sql(_union([audit for audit in audits if isinstance(audit.find, str)])).toArrow()
-    except Exception:  # one of them cannot run, whatever the reason; the next statements tell which
+    except Exception:  # one of them cannot run; a statement for each tells which
         return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
     return {
         audit.name: found.filter(pc.equal(found["guarantee"], audit.name)).select(FOUND)
@@ -329,7 +329,7 @@ def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
     """Returns the violating rows of an audit, or the reason for which it cannot run."""
     try:
         return audit.rows(evidence).toArrow()
-    except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
+    except Exception as error:  # an audit that fails leaves its guarantee undecided
         return error
 
 

@@ -18,7 +18,7 @@ BOUND = f"{_SQL['bound']}\nunion all\n{SLOW_CRASHING_RUN}"
 """The runs in which more than δ nodes were not OPERATIONAL at once, or nodes crashed and messages were slow.
 
 Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after
-a fixed time, and by then the node's last words have to be there (rule R21).
+a fixed time, and the node's last words have to arrive before (rule R21).
 """
 
 

@@ -1,6 +1,6 @@
 -- Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it (rule R11). How long a node
 -- may count as recovering follows from faults and latencies, not from what it says: after the grace without a crash or
--- a recovery, whatever was begun has to have ended. A node that says OPERATIONAL earlier counts as up from then on; one
+-- a recovery, all that was begun has to have ended. A node that says OPERATIONAL earlier counts as up from then on; one
 -- that says so later, or never, counts as up after the grace all the same, and breaks the guarantee ends_in_time.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,

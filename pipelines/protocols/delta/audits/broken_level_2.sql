@@ -1,6 +1,6 @@
--- Level 2 (4.3) says of a node N far from subscriber S that N's entry names P(N, S)[δ+1]. Paths that long would be all pairs
--- of nodes, so every entry is judged by δ-paths and by the entry of its next hop B = responsible, which is k = d(N, B)
--- hops away:
+-- Level 2 (4.3) says of a node N far from subscriber S that N's entry names P(N, S)[δ+1]. Paths that long would be all
+-- pairs of nodes, so every entry is judged by δ-paths and by the entry of its next hop B = responsible, which is
+-- k = d(N, B) hops away:
 --
 -- 1. the entry of N names a node δ+1 hops away, and B is the closest node towards it that is up;
 -- 2. B's entry does not lead back towards N;

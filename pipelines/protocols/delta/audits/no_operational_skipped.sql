@@ -1,7 +1,8 @@
 -- Key Corollary: a message from A to B skips no node between them that is OPERATIONAL*. A node is OPERATIONAL* from the
 -- round on in which it sends its first REJOIN (A.2), if it had one to send. The sender can know: before that, the
--- closest node on the way to A has answered it, and so on for each node in between that came back since. Guided
--- messages over a bypass answer their receiver's SynRequest, whatever nodes are up again since, so plain ones count.
+-- closest node on the way to A has answered it, and so on for each node in between that recovered since. Guided
+-- messages over a bypass answer their receiver's SynRequest, also where nodes in between are up again: plain ones
+-- count.
 with far as (
   select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
   from sent_message m

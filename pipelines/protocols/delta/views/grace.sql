@@ -3,7 +3,7 @@
 -- P the rounds that all routing information waits at low priority; T the latency of all links together. Without further
 -- faults a recovering node asks past at most δ nodes that are down, at a detection delay each, waits for at most δ
 -- others that recover themselves, at a question and an answer each, and has its REJOIN confirmed past the same nodes; a
--- confirmation comes back over at most the whole tree.
+-- confirmation returns over at most the whole tree.
 -- :delta δ
 -- :grace_rounds the rounds
 with scale as (

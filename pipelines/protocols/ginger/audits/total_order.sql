@@ -1,7 +1,7 @@
--- Total-order messages on a key item come in one order, and whatever shares it is on one side of each of them (3.2).
--- The rows: a message on different sides of a total-order message at different clients. All is in one order, with its
--- barrier, if every message comes after equally many total-order messages everywhere: for these that number is their
--- position.
+-- Total-order messages on a key item come in one order, and all messages that share it are on one side of each of them
+-- (3.2). The rows: a message on different sides of a total-order message at different clients. All is in one order,
+-- with its barrier, if every message comes after equally many total-order messages everywhere: for these that number is
+-- their position.
 with ranked as (
   select *, count_if(guarantee = 'total') over (
     partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding

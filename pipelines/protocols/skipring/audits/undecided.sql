@@ -1,5 +1,5 @@
--- The runs that ended before their topics were legitimate and all publications had had the time to spread. A publication
--- in a PublishNew that was under way when the run ended may still come.
+-- The runs that ended before their topics were legitimate and all publications had had the time to spread. A
+-- publication in a PublishNew that was under way when the run ended may still come.
 with flying as (
   select run_id, get_json_object(body, '$.topic') as topic, source, source_seq, min(dst) as node_id
   from sent_message
