@@ -32,7 +32,8 @@ with setting as (
   select j.*, z.hash as zero_hash, o.hash as one_hash, coalesce(p.n_parents, 0) as n_parents, r.label as root,
     -- the binary digits of the hash
     substr(array_join(transform(sequence(1, 64), digit -> lpad(bin(instr('0123456789abcdef', substr(
-      sha2(concat_ws(',', j.publication.source, j.publication.source_seq, j.topic), 256), digit, 1)) - 1), 4, '0')), ''), 1,
+      sha2(concat_ws(',', j.publication.source, j.publication.source_seq, j.topic), 256), digit, 1)) - 1), 4, '0')),
+        ''), 1,
       j.key_bits) as right_key
   from judged j
   left join judged z on z.run_id = j.run_id and z.node_id = j.node_id and z.topic = j.topic and z.label = j.zero
