@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from support.cluster import (
 )
 
 import pipelines as rt
-from pipelines.engines.session import Session, open_session
+from pipelines.engines.session import Session
 from pipelines.store.store import Store
 from pipelines.testing import rows
 
@@ -192,13 +193,17 @@ def test_executors_import_the_package_that_the_program_sends(played: Played) -> 
 
 
 def test_a_connect_server_on_the_cluster_has_the_rows_of_local(
-    two_workers: Cluster, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, sail: Session, tmp_path: Path
 ) -> None:
+    """The client is a process of its own: PySpark binds a checkpoint of Spark Connect to the first session of one."""
     write_scenarios(tmp_path)
     with connect_server(two_workers, tmp_path / "said", SPECULATION) as address:
-        monkeypatch.setenv("SPARK_REMOTE", address)
-        with open_session("connect") as session:
-            rt.run(tmp_path / "dataflow.yaml", session.spark, tmp_path / "connect" / "dataflow")
+        run = [sys.executable, "-m", "pipelines", "run", "dataflow.yaml", "--engine", "connect", "--remote", address]
+        done = subprocess.run(
+            [*run, "--store", "connect/dataflow"], cwd=tmp_path, env=two_workers.environment, capture_output=True,
+            text=True, timeout=_LIMIT, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     same_rows(tmp_path / "connect", "dataflow", sail, tmp_path, "connect")
 
 
