@@ -175,11 +175,10 @@ class Network:
         inbox: dict[int, list[Flight]] = {}
         due = self._due.pop(round_, [])
         for one in due:
-            of_node = inbox.get(one.dst)
-            if of_node is None:
-                inbox[one.dst] = [one]
+            if one.dst in inbox:
+                inbox[one.dst].append(one)
             else:
-                of_node.append(one)
+                inbox[one.dst] = [one]
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = self._awake(round_)
         fates: dict[int, str] = {}
