@@ -140,7 +140,7 @@ def digest_of_message(kinds: Sequence[str]) -> str:
     """Returns SQL for the digest of a message in flight that `in_flight_counts` reads.
 
     Args:
-        kinds: The kinds that rounds tell apart, or `contract.due.ANY_KIND`.
+        kinds: The kinds that rounds tell apart, or `contract.round.ANY_KIND`.
     """
     kind = f"'{ANY_KIND}'" if ANY_KIND in kinds else "kind"
     is_new = "remaining_rounds = due_round - sent_round"

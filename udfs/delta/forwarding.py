@@ -23,8 +23,9 @@ def forward(turn: Turn) -> None:
     """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
     node = turn.node
     if not turn.copies and not turn.guided:
-        if turn.finished or turn.told:
-            change_entries(node.routing_entry, routing_changes(turn))
+        changes = routing_changes(turn)
+        if changes is not _UNCHANGED:
+            change_entries(node.routing_entry, changes)
         return
     is_recovering = node.is_recovering
     copies = list(_accepted(turn)) if is_recovering else turn.copies

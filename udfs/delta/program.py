@@ -69,7 +69,8 @@ class Delta(NodeTables):
         """Handles a round, by the numbers of the module's summary."""
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
         bypass.take_in(turn)
-        handle_faults(turn)
+        if turn.is_disturbed:
+            handle_faults(turn)
         if "CONF" in turn.inbox:
             confirm(turn)
         handle_joins(turn)

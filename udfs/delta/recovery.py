@@ -32,10 +32,8 @@ class PeerAnswer(NamedTuple):
 
 
 def handle_faults(turn: Turn) -> None:
-    """Phase 1: crashes, recovery, detections, connections and synchronisation, in this order."""
+    """Phase 1: crashes, recovery, detections, connections and synchronisation; nothing before the first crash."""
     bypass.notice_crashes(turn)
-    if not turn.is_disturbed:
-        return
     node = turn.node
     if not (turn.due.is_recovered or node.is_recovering or node.syn_request or turn.has(*_CONCERNING)):
         return

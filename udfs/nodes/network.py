@@ -175,21 +175,24 @@ class Network:
         inbox: dict[int, list[Flight]] = {}
         due = self._due.pop(round_, [])
         for one in due:
-            of_node = inbox.get(one.dst)
-            if of_node is None:
-                inbox[one.dst] = [one]
+            if one.dst in inbox:
+                inbox[one.dst].append(one)
             else:
-                of_node.append(one)
+                inbox[one.dst] = [one]
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = self._awake(round_)
         fates: dict[int, str] = {}
         acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
+        is_calm = not (recovered or noticed or changed)
         for at in acting:
-            ctx = self._play_node(
-                at, inbox.get(at, ()), calls.get(at, ()), rows, is_recovered=at in recovered,
-                crashed=noticed.get(at, ()), links=changed.get(at),
-            )  # fmt: skip
+            received, of_node = inbox.get(at, ()), calls.get(at, ())
+            if is_calm:
+                ctx = self._play_node(at, received, of_node, rows)
+            else:
+                ctx = self._play_node(
+                    at, received, of_node, rows, at in recovered, noticed.get(at, ()), changed.get(at)
+                )  # fmt: skip
             if ctx.fates:
                 fates.update(ctx.fates)
             if ctx.sent:
@@ -202,21 +205,18 @@ class Network:
         self.put(self.numbered(out))
 
     def _play_node(
-        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: HistoryRows, *, is_recovered: bool,
-        crashed: Sequence[int], links: LinkChange | None,
+        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: HistoryRows,
+        is_recovered: bool = False, crashed: Sequence[int] = (), links: LinkChange | None = None,
     ) -> Context:  # fmt: skip
-        """Plays a node in the current round; returns the context with its actions."""
-        given, node = self._given, self.nodes[at]
+        """Plays a node in the current round; returns its context."""
+        given, node, round_ = self._given, self.nodes[at], self.round
         ctx = self._contexts.get(at)
         if ctx is None:
-            ctx = self._contexts[at] = Context(at, self.round, given.settings, node.internal, self._view)
+            ctx = self._contexts[at] = Context(at, round_, given.settings, node.internal, self._view)
         else:
-            ctx.begin(self.round, self._view)
-        is_paused = given.pauses.first_round is not None and given.pauses.at(at, self.round) is not None
-        step(
-            self._plan, given.run, node, ctx, received, calls, is_recovered=is_recovered, crashed=crashed,
-            is_paused=is_paused, links=links,
-        )  # fmt: skip
+            ctx.begin(round_, self._view)
+        is_paused = given.pauses.first_round is not None and given.pauses.at(at, round_) is not None
+        step(self._plan, given.run, node, ctx, received, calls, is_recovered, crashed, is_paused, links)
         self._take(ctx, node, calls, rows)
         if node.internal.timers:
             self._set_wake(at, node)

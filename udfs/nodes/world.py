@@ -178,8 +178,7 @@ _tuple = tuple.__new__
 
 def step(
     plan: Plan, run: int, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
-    *, is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False,
-    links: LinkChange | None = None,
+    is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False, links: LinkChange | None = None,
 ) -> None:  # fmt: skip
     """Has a node handle what is due at it.
 
