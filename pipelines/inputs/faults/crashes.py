@@ -17,7 +17,7 @@ from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline, TooManyError, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
@@ -347,7 +347,7 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
 def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
         return alternating(rate, nodes, rounds, context.seed, context.purpose)
-    except TooManyError as error:
+    except OutageLimitError as error:
         message = f"{error}; give fewer rounds or nodes, or longer times"
         raise context.problem("rate", message=message) from error
 
@@ -363,7 +363,7 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
         raise context.problem("trace", "system", message=str(error)) from error
     except DataFileError as error:
         raise context.problem("trace", "path", message=str(error)) from error
-    except TooManyError as error:
+    except OutageLimitError as error:
         message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
         raise context.problem("trace", message=message) from error
 

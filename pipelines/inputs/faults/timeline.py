@@ -152,7 +152,7 @@ class Room:
         return True
 
 
-class TooManyError(ValueError):
+class OutageLimitError(ValueError):
     """There are more crashes than a run can have."""
 
 
@@ -191,7 +191,7 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
     for some in _cycles(rate, nodes, rounds, seed, purpose):
         found += some
         if len(found) > MAX_OUTAGES:
-            raise TooManyError(f"it makes more than {MAX_OUTAGES} crashes")
+            raise OutageLimitError(f"it makes more than {MAX_OUTAGES} crashes")
     return found
 
 
