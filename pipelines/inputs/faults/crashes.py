@@ -96,16 +96,16 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Places chains of crashes beside what a timeline has.
+    """Places chains of crashes beside the outages of a timeline.
 
     1. Draw path, round and down time of one chain after the other, and again where there is no room.
     2. If one finds no room, start again; later attempts take the fewest rounds of down time.
     3. If no attempt places all, pack them: each as early as there is room.
 
     Args:
-        timeline: What is there already; it is not changed.
-        wanted: How many chains, and how they look.
-        overlay: A chain is a path of it.
+        timeline: The outages so far; not changed.
+        wanted: The number of chains, their lengths and their times.
+        overlay: The overlay; a chain is one of its paths.
         nodes: The nodes that may crash, in order of their ids.
         seed: The run's seed.
         purpose: What the draws are for.

@@ -47,7 +47,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     Args:
         burst: The mean times.
         link: A number for each directed link; the times of a link depend on its number, not on the other links.
-        rounds: First round, and the round in which all is over.
+        rounds: The first round, and the round after the last one.
         seed: The run's seed.
         purpose: What the draws are for.
 
@@ -144,7 +144,7 @@ class LinkRows:
 
         Args:
             fault: The fault; its links are in the overlay.
-            number: Its place in the list: each fault draws on its own.
+            number: Its index in the list, a part of its draws.
         """
         if fault.round > self.horizon or _never_strikes(fault):
             return

@@ -43,7 +43,7 @@ class Spans:
         return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether a time overlaps or touches one that is there."""
+        """Returns whether an interval overlaps or touches an interval of the set."""
         return bool(self.items[self._overlapping(start, end)])
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -116,7 +116,7 @@ class Room:
     """How many nodes are not operational in each round: down, or back for fewer than ``recovery`` rounds."""
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Starts with outages that are there, whether there is room for them or not.
+        """Starts with outages, which may exceed the limit.
 
         Args:
             outages: Disjoint down times of nodes.

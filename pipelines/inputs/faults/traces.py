@@ -128,7 +128,7 @@ def _unreadable(path: Path, error: Exception) -> DataFileError:
 
 
 def _read(path: Path, **options: object) -> pd.DataFrame:
-    """Reads texts; rows of another number of cells than there are titles are an error."""
+    """Reads all cells as strings; a row with another number of cells than titles is an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -214,7 +214,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     """Returns the join table of a list.
 
     A joining node has no link before: its links are the one to its join point, and those to nodes that join
-    through it later. So the nodes that are there from the start stay connected at all times.
+    through it later. So the nodes of the start stay connected at all times.
 
     Raises:
         WorkloadError: All that is wrong with the list, each at its place.
