@@ -38,7 +38,7 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT, RUN
 from pipelines.why import Story, story
 from pipelines.why.compare_node import compare_node
-from pipelines.why.moves import Move, MoveLoss, lost_by_moves
+from pipelines.why.moves import ApplicationMove, MoveLoss, lost_by_moves
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2
@@ -218,7 +218,7 @@ class Result:
         if not any("moves" in text for text in (manifest.text, *manifest.overrides)):
             return []
         listed = {
-            Move(one.at, one.to, one.round, one.round + one.away)
+            ApplicationMove(one.at, one.to, one.round, one.round + one.away)
             for run in manifest.prepared().combinations()
             for one in run.scenario.workload.moves
         }

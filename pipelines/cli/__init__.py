@@ -8,7 +8,7 @@ import signal
 from typing import Final
 
 _GARBAGE: Final = 200_000, 20, 50
-"""When to look for circles of objects (`gc`): imports leave none, and by default a sixth of their time goes into it."""
+"""GC thresholds: imports leave no reference cycles, and default thresholds take a sixth of their time."""
 
 
 def main() -> None:

@@ -161,7 +161,7 @@ def compare_node(
     """Compare a node before its crashes, after them, at the end.
 
     How many rows each state table held for it. State is kept at commits; those nearest to these moments are compared,
-    null is none. `run --commit-every 1` commits every round.
+    null means that no commit is near. `run --commit-every 1` commits every round.
     """
     from pipelines.cli.printing import write_rows
 

@@ -52,7 +52,7 @@ class Commands(TyperGroup):
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                # Whoever read the output has enough; Python would complain again when it flushes at the end.
+                # The reader has closed the pipe; Python would complain again when it flushes stdout at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
@@ -125,7 +125,7 @@ def _code_of(command: Callable[[], object]) -> int:
             return _internal(error)
         complain(f"error: {cure}")
         return WRONG_INPUT
-    except Exception as error:  # whatever it is, the user is not to see where it comes from
+    except Exception as error:  # users get one line; ROUNDTABLE_DEBUG=1 shows the traceback
         return _internal(error)
     return code if isinstance(code, int) else VALID
 

@@ -31,7 +31,7 @@ from pipelines.scenario.pages import SCHEMA_FILE
 from pipelines.scenario.template import template
 
 _FARTHEST = 32
-"""Spaces before what goes on in the next line, at most."""
+"""Largest indent of continuation lines."""
 Lines = Sequence[tuple[str, str]]
 _GIB = 1024**3
 _LEAST_MEMORY_GIB = 4
@@ -121,7 +121,7 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     """Writes a scenario into a new file.
 
     Raises:
-        DataFileError: The file is there already or cannot be written, or one that it is to name cannot be read.
+        DataFileError: The file exists or cannot be written, or an input file cannot be read.
     """
     if file.exists():
         raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
@@ -156,7 +156,7 @@ def _names(file: Path, text: str) -> frozenset[str]:
 
 
 def _problems(file: Path, text: str) -> tuple[str, ...]:
-    """Returns what is wrong with a scenario."""
+    """Returns the errors of a scenario."""
     try:
         check(expand_runs(read_scenario(file, text)))
     except ScenarioError as error:

@@ -52,7 +52,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns what lets a shell complete a value that is one of some names."""
+    """Returns a completion function for shells: the names that begin with a given string."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -61,7 +61,7 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def _begun_scenario(incomplete: str) -> list[str]:
-    """Completes the name of an installed scenario; files the shell completes itself where there is none."""
+    """Completes the name of an installed scenario; without a match the shell completes files."""
     from pipelines.scenario.load import shipped
 
     return begun(tuple(shipped()))(incomplete)
@@ -221,10 +221,11 @@ def the_run(result: Result, run_id: int | None) -> int:
 
 
 def statement_of(statement: str | None, file: Path | None) -> str:
-    """Returns the text of a query: the argument, what comes from stdin, or a file.
+    """Returns the SQL of a query, from the argument, stdin or a file.
 
     Raises:
-        QueryError: There is none, or there are two, or the file cannot be read.
+        BadParameter: Neither or both are given.
+        QueryError: The file cannot be read.
     """
     if (statement is None) == (file is None):
         raise typer.BadParameter("missing argument 'STATEMENT': write one SELECT, or name a file with -f; one of both")
@@ -239,7 +240,7 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 
 @contextmanager
 def opened_output(path: Path | None) -> Iterator[TextIO]:
-    """Opens where rows go: a file, which is there as a whole or not at all, or stdout.
+    """Opens the output of a command: stdout, or a file that is renamed into place when it is complete.
 
     Raises:
         QueryError: The file cannot be written.

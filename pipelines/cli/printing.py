@@ -30,7 +30,7 @@ _UNBROKEN = "\x1f"
 MAX_SHOWN = 1000
 _WIDE = 10_000
 _NARROWEST = 24
-"""Columns of the terminal below which a text is not folded."""
+"""Columns of the terminal below which strings are not folded."""
 _NARROWEST_KEY = 48
 _GAP = 3
 """Spaces between two columns."""
@@ -41,8 +41,8 @@ def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None
 
     Args:
         lines: The lines.
-        indent: Spaces before what goes on in the next line, beside those at the begin of the line.
-        out: Where to; None for stdout.
+        indent: Spaces before continuation lines, in addition to the margin of the line.
+        out: The stream; None for stdout.
     """
     stream = out if out is not None else sys.stdout
     width = columns(stream)
@@ -62,7 +62,7 @@ def unbroken(command: str) -> str:
 
 
 def columns(stream: TextIO) -> int | None:
-    """Returns how many columns a terminal has; None where there is none."""
+    """Returns the number of columns of a terminal; None for a stream that is no terminal."""
     return os.get_terminal_size(stream.fileno()).columns or _USUAL if stream.isatty() else None
 
 
@@ -93,7 +93,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
 
 
 def values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows as plain values: numbers, texts, truth values, None, and lists and dicts of them."""
+    """Yields the rows as plain values: numbers, strings, booleans, None, and lists and dicts of these."""
     columns = ([plain(value) for value in column.to_pylist()] for column in rows.columns)
     return zip(*columns, strict=True)
 
@@ -250,7 +250,7 @@ class _Grid:
         return found
 
     def _widths(self, width: int) -> list[int]:
-        """Returns how wide each column is: what is left over is shared by those with long texts."""
+        """Returns the widths of the columns; columns with long strings share the remaining width."""
         ranges = self._ranges()
         widths = [least for least, _ in ranges]
         left = width - sum(widths) - _GAP * (len(widths) - 1)

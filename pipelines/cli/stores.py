@@ -147,7 +147,7 @@ def _remove(store: Path) -> None:
             point(link, Path(left[-1]))
         else:
             link.unlink()
-    for path in store.parent.glob(f"{_GONE}*"):  # what an interruption left, too
+    for path in store.parent.glob(f"{_GONE}*"):  # interrupted removals leave such folders
         remove(path)
 
 

@@ -90,10 +90,10 @@ def _the_run(folder: Root, run_id: int | None) -> int:
 
 
 def check_new(output: Path | None) -> None:
-    """Refuses a file that is there.
+    """Checks that a file does not exist.
 
     Raises:
-        StoreError: It is.
+        StoreError: It exists.
     """
     if output is not None and output.exists():
         raise StoreError(f"the file {str(output)!r} is there already; name a new one with -o")

@@ -99,7 +99,7 @@ def print_runs(result: Result) -> None:
 
 
 def _cells(measured: Sequence[Any]) -> list[str | int | None]:
-    """Returns what is printed of a row of `_SUMMARY`: counts as they are, durations in rounds with their ms."""
+    """Returns the printed cells of a row of `_SUMMARY`: counts, then durations in rounds and ms."""
     counts, durations = measured[:_COUNTS], measured[_COUNTS:]
     return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
 
@@ -393,7 +393,7 @@ def _first_line(text: str) -> str:
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
-    """Returns which of the causes hold, in words.
+    """Returns a phrase for each cause that applies.
 
     Args:
         result: The store, audited.

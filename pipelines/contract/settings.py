@@ -105,7 +105,7 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
 
     Args:
         model: The part that has the keys.
-        names: The keys; one whose value is None is not given.
+        names: The keys; None stands for an absent key.
         what: What the part is called in messages.
 
     Raises:

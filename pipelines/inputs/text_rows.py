@@ -108,7 +108,7 @@ class TextTable:
     source: TextRows
 
     def place(self, row: int) -> str:
-        """Returns the place of a row in the file, for messages."""
+        """Returns the line of a row for messages; its number in tables without lines."""
         return f"line {self.numbers[row]}" if self.numbers else f"row {row + 1}"
 
 

@@ -23,7 +23,7 @@ _EXTRA = "Needs the extra "
 
 
 @dataclass(frozen=True)
-class Given:
+class NotebookParameters:
     """What a notebook is given.
 
     Attributes:
@@ -68,7 +68,9 @@ def show(picture: Picture) -> None:
         display(picture)
 
 
-def given(notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None) -> Given:
+def given(
+    notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None
+) -> NotebookParameters:
     """Returns the values of a notebook's parameters and its Spark session, from widgets or the command line.
 
     Args:
@@ -81,13 +83,13 @@ def given(notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: S
         widgets = notebook["dbutils"].widgets
         for name, default in defaults.items():
             widgets.text(name, default)
-        return Given({name: widgets.get(name) for name in defaults}, spark=spark)
+        return NotebookParameters({name: widgets.get(name) for name in defaults}, spark=spark)
     if spark is not None or "get_ipython" in notebook or notebook["__name__"] != "__main__":
-        return Given(dict(defaults), spark=spark)
+        return NotebookParameters(dict(defaults), spark=spark)
     return _of_options(Path(notebook["__file__"]), defaults, sys.argv[1:] if arguments is None else arguments)
 
 
-def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str]) -> Given:
+def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str]) -> NotebookParameters:
     lines = file.read_text("utf-8").splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith(_HEADING))
     told = [lines[start].removeprefix(_HEADING)]
@@ -113,4 +115,4 @@ def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str
     )  # fmt: skip
     options = vars(parser.parse_args(arguments))
     engine, overrides = options.pop("engine"), options.pop("overrides")
-    return Given(options, overrides, engine=engine)
+    return NotebookParameters(options, overrides, engine=engine)

@@ -87,7 +87,7 @@ WHOLE = Span()
 
 
 def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapping[str, Point]) -> dict[str, Any]:
-    """Returns what the replay of a run shows, for JSON.
+    """Returns the replay of a run as a JSON-ready mapping.
 
     Args:
         reader: The store.
@@ -236,7 +236,7 @@ def _coded(
     return numbers, texts | {"body": [_read(text) for text in texts["body"]]}
 
 
-def _read(body: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _read(body: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return json.loads(body)
     except ValueError:

@@ -24,7 +24,7 @@ NAME = "report.html"
 
 
 def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
-    """Writes one HTML file, which is there as a whole or not at all.
+    """Writes one HTML file, and renames it into place when it is complete.
 
     Args:
         reader: The store.

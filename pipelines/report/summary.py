@@ -29,7 +29,7 @@ select guarantee, run_id, count_if(not excused) as n_broken, count_if(excused) a
 from violation group by guarantee, run_id
 """
 FEW = 3
-"""So many runs are all replayed."""
+"""Up to this number of runs, all are replayed."""
 MOST_COMBINATIONS = 1_000
 """Combinations of a study page; view result_summary has all."""
 _SUMMARY = """
@@ -206,7 +206,7 @@ def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what a study gave, for JSON.
+    """Returns the results of a study as a JSON-ready mapping.
 
     Args:
         reader: The store.
@@ -215,7 +215,7 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     Returns:
         ``parameters``: those that differ between runs; ``measures``; ``points``, one a combination: ``values`` by
         parameter, ``n_runs, worst`` (a run) and ``measures``: mean and both ends of the 95 % confidence interval, by
-        name; ``n_left_out``: combinations that are not there.
+        name; ``n_left_out``: the number of further combinations.
     """
     differing = varied([row["parameters"] for row in rows])
     combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -241,13 +241,13 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Returns what went wrong with deliveries of some runs, for JSON.
+    """Returns the deliveries that went wrong in some runs, by run, as JSON-ready mappings.
 
     Returns:
         By run: ``number``: how many there are, by kind, and ``n_asked``: of how many the cause is known; ``causes``:
         ``what, text, n`` (among those asked), and ``round, node`` of the cause, the largest first; ``stories``: as
         `Story.as_dict`, with ``what``, ``group``, the index of the cause, and ``options``, those of ``roundtable why``;
-        ``left_out``: by kind how many are not told.
+        ``left_out``: the number of the others, by kind.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids

@@ -17,17 +17,17 @@ from pipelines.scenario.faults import (
     Pause,
     ReplaceGenerator,
 )
-from pipelines.scenario.link_faults import LinkFault, MessageFault, Partition, Replace
+from pipelines.scenario.link_faults import LinkFaultSpec, MessageFault, Partition, Replace
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.scenario.workload import (
     OTHER_CALLS,
     Join,
     JoinGenerator,
+    ListedPublication,
+    ListedSubscription,
     Move,
-    Publication,
     PublicationFileSource,
     PublicationGenerator,
-    Subscription,
     SubscriptionFileSource,
     SubscriptionGenerator,
     WorkloadSpec,
@@ -74,7 +74,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
             )
         if isinstance(part, Join):
             yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
-        elif isinstance(part, LinkFault) and links and not unknown:
+        elif isinstance(part, LinkFaultSpec) and links and not unknown:
             yield from _link_problems(path, part, pairs)
         elif isinstance(part, Crash):
             crashes.setdefault(part.node, []).append((path, part))
@@ -91,7 +91,7 @@ def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
 
 
 def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
-    if isinstance(part, (Subscription, Publication)):
+    if isinstance(part, (ListedSubscription, ListedPublication)):
         yield (*path, "at"), part.at
     elif isinstance(part, Join):
         yield (*path, "node"), part.node
@@ -102,7 +102,7 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield from (((*path, key), getattr(part, key)) for key in ("at", "peer") if hasattr(part, key))
     elif isinstance(part, (Crash, Pause)):
         yield (*path, "node"), part.node
-    elif isinstance(part, (LinkFault, Replace)):
+    elif isinstance(part, (LinkFaultSpec, Replace)):
         yield from _link_nodes(path, part)
     elif isinstance(part, FaultGenerator):
         yield from _generator_nodes((*path, "generate"), part.generate)
@@ -114,7 +114,7 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
 
 
-def _link_nodes(path: Path, fault: LinkFault | Replace) -> Iterator[tuple[Path, str]]:
+def _link_nodes(path: Path, fault: LinkFaultSpec | Replace) -> Iterator[tuple[Path, str]]:
     if isinstance(fault, Replace):
         for key, ends in (("link", fault.link), ("by", fault.by)):
             yield from (((*path, key, index), name) for index, name in enumerate(ends))
@@ -141,9 +141,11 @@ def _generator_nodes(
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, Move, *OTHER_CALLS, Crash, Pause, LinkFault, Replace)):
+    if isinstance(
+        part, (ListedSubscription, ListedPublication, Join, Move, *OTHER_CALLS, Crash, Pause, LinkFaultSpec, Replace)
+    ):
         yield (*path, "round"), part.round
-        if isinstance(part, (Subscription, Crash, Pause, LinkFault)) and part.until is not None:
+        if isinstance(part, (ListedSubscription, Crash, Pause, LinkFaultSpec)) and part.until is not None:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round
@@ -163,7 +165,7 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
             )
 
 
-def _link_problems(path: Path, fault: LinkFault, pairs: set[frozenset[str]]) -> Iterator[Problem]:
+def _link_problems(path: Path, fault: LinkFaultSpec, pairs: set[frozenset[str]]) -> Iterator[Problem]:
     for index, (a, b) in enumerate(fault.links or []):
         if frozenset((a, b)) not in pairs:
             around = sorted(name for pair in pairs if a in pair for name in pair if name != a)

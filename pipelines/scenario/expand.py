@@ -12,11 +12,20 @@ from pipelines.errors import ScenarioError
 from pipelines.scenario.load import LoadedScenario, validate
 from pipelines.scenario.model import MAX_RUNS, Scenario, ValueRange
 from pipelines.scenario.shape import parse_path
-from pipelines.scenario.tree import Complaint, Node, Place, nearest_node, plain, replaced, scenario_error, shown
+from pipelines.scenario.tree import (
+    Complaint,
+    SourcePlace,
+    ValueNode,
+    nearest_node,
+    plain,
+    replaced,
+    scenario_error,
+    shown,
+)
 
 _MAX_COMPLAINTS = 100
 
-Combination: TypeAlias = "tuple[tuple[str, Node], ...]"
+Combination: TypeAlias = "tuple[tuple[str, ValueNode], ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,11 @@ def _combinations(loaded: LoadedScenario) -> Iterator[Combination]:
     yield from product(*([(path, node) for node in _values(loaded, path)] for path in loaded.scenario.runs.grid))
 
 
-def _values(loaded: LoadedScenario, path: str) -> list[Node]:
+def _values(loaded: LoadedScenario, path: str) -> list[ValueNode]:
     """Returns the values of a path of the grid, with ranges expanded to their numbers."""
     node, values = nearest_node(loaded.root, ("runs", "grid", path)), loaded.scenario.runs.grid[path]
     if isinstance(values, ValueRange):
-        return [Node(value, node.place, raw=str(value)) for value in values.values()]
+        return [ValueNode(value, node.place, raw=str(value)) for value in values.values()]
     return [nearest_node(node, (index,)) for index in range(len(values))]
 
 
@@ -101,7 +110,7 @@ def _with_values(loaded: LoadedScenario, combination: Combination) -> tuple[Scen
     return scenario, [c if c.place in places else _blamed(loaded, combination, c) for c in found]
 
 
-def _places(node: Node) -> Iterator[Place]:
+def _places(node: ValueNode) -> Iterator[SourcePlace]:
     yield node.place
     yield from node.key_places.values()
     if isinstance(node.value, (dict, list)):

@@ -30,7 +30,7 @@ Extra = Annotated[tuple[ExtraRounds, ExtraRounds], ORDERED]
 AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=True)]
 
 
-class LinkFault(TimedSpan):
+class LinkFaultSpec(TimedSpan):
     """What the faults of links have in common: where and when. A message meets the faults of its round of sending."""
 
     kind: str = Field(description="what goes wrong")
@@ -40,7 +40,7 @@ class LinkFault(TimedSpan):
     until: Round | None = Field(None, description="the round in which the fault ends; default: it never ends")
 
     @model_validator(mode="after")
-    def _fits(self) -> LinkFault:
+    def _fits(self) -> LinkFaultSpec:
         problems = list(self.problems())
         if problems:
             raise FaultError(*problems)
@@ -67,7 +67,7 @@ def _pair_problems(links: list[LinkName]) -> Iterator[Problem]:
             yield Problem(("links", index), message)
 
 
-class MessageFault(LinkFault):
+class MessageFault(LinkFaultSpec):
     """A link fault that strikes single messages: drawn for each (rate), or one that is counted (nth)."""
 
     rate: Share | None = Field(None, description="the probability for each message")
@@ -133,7 +133,7 @@ class Loss(MessageFault):
             yield Problem(("burst",), "burst and nth exclude each other; leave one of them out")
 
 
-class Break(LinkFault):
+class Break(LinkFaultSpec):
     """Links are broken: what is sent on them is lost, until they are whole again."""
 
     kind: Literal["break"] = Field(description="what goes wrong")
@@ -153,7 +153,7 @@ class Replace(Timed):
     )
 
 
-class Partition(LinkFault):
+class Partition(LinkFaultSpec):
     """The overlay is split: exactly one of groups of nodes that cannot reach each other, and links that are cut."""
 
     kind: Literal["partition"] = Field(description="what goes wrong")

@@ -22,9 +22,9 @@ from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.tree import (
     Complaint,
-    Node,
     Path as ValuePath,
-    Place,
+    SourcePlace,
+    ValueNode,
     nearest_node,
     plain,
     replaced,
@@ -35,12 +35,12 @@ from pipelines.scenario.tree import (
 from pipelines.scenario.workload import (
     Join,
     JoinGenerator,
+    ListedPublication,
+    ListedSubscription,
     Move,
     OtherCall,
-    Publication,
     PublicationFileSource,
     PublicationGenerator,
-    Subscription,
     SubscriptionFileSource,
     SubscriptionGenerator,
 )
@@ -56,10 +56,13 @@ _FIXED = {
 }
 _ITEMS: dict[ValuePath, tuple[Any, Any]] = {
     ("workload", "subscriptions"): (
-        TypeAdapter(Subscription),
+        TypeAdapter(ListedSubscription),
         TypeAdapter(SubscriptionFileSource | SubscriptionGenerator),
     ),
-    ("workload", "publications"): (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
+    ("workload", "publications"): (
+        TypeAdapter(ListedPublication),
+        TypeAdapter(PublicationFileSource | PublicationGenerator),
+    ),
     ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(JoinGenerator)),
     ("workload", "moves"): (TypeAdapter(Move), TypeAdapter(Move)),
     ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
@@ -108,7 +111,7 @@ def _own() -> Path:
     return installed_data() / "conf" / "scenarios"
 
 
-def complaints_of(error: ValidationError, root: Node) -> Iterator[Complaint]:
+def complaints_of(error: ValidationError, root: ValueNode) -> Iterator[Complaint]:
     """Yields the complaints of a validation of ``plain(root)``, at the places that the tree knows."""
     for detail in error.errors(include_url=False, include_input=False):
         location = detail["loc"]
@@ -128,7 +131,7 @@ def complaints_of(error: ValidationError, root: Node) -> Iterator[Complaint]:
                 yield _mismatch(root, path)
 
 
-def placed(problems: Iterable[Problem], root: Node) -> Iterator[Complaint]:
+def placed(problems: Iterable[Problem], root: ValueNode) -> Iterator[Complaint]:
     """Yields problems with a path as complaints at the nearest place of that path."""
     for problem in problems:
         yield Complaint(nearest_node(root, problem.path).place, problem.message)
@@ -143,20 +146,20 @@ def _description(schemas: list[Schema]) -> str:
     return f" ({texts.pop()})" if len(texts) == 1 and schemas[0].get("type") != "object" else ""
 
 
-def _missing(root: Node, path: ValuePath, key: str) -> Complaint:
+def _missing(root: ValueNode, path: ValuePath, key: str) -> Complaint:
     found = at_path((*path, key), root)
     message = f"{_name(path)} lacks the key {key!r}; write it with {describe(found)}{_description(found)}"
     return Complaint(nearest_node(root, path).place, message)
 
 
-def _unknown(root: Node, path: ValuePath, key: str) -> Complaint:
+def _unknown(root: ValueNode, path: ValuePath, key: str) -> Complaint:
     names = keys(at_path(path, root))
     parent = nearest_node(root, path)
     message = f"{_name(path)} has no key {key!r};{nearest(key, names)} allowed: {', '.join(names)}"
     return Complaint(parent.key_places.get(key, parent.place), message)
 
 
-def _no_choice(root: Node, path: ValuePath, key: str) -> Complaint:
+def _no_choice(root: ValueNode, path: ValuePath, key: str) -> Complaint:
     node = nearest_node(root, path)
     if not isinstance(node.value, dict):
         names = describe(at_path((*path, key)))
@@ -166,7 +169,7 @@ def _no_choice(root: Node, path: ValuePath, key: str) -> Complaint:
     return _missing(root, path, key) if key not in node.value else _mismatch(root, (*path, key))
 
 
-def _from_error(root: Node, path: ValuePath, error: Exception) -> Iterator[Complaint]:
+def _from_error(root: ValueNode, path: ValuePath, error: Exception) -> Iterator[Complaint]:
     node = nearest_node(root, path)
     if isinstance(error, InputError):
         for problem in error.problems:
@@ -182,7 +185,7 @@ def _from_error(root: Node, path: ValuePath, error: Exception) -> Iterator[Compl
         yield Complaint(node.place, f"{_name(path)}: {error}")
 
 
-def _mismatch(root: Node, path: ValuePath) -> Complaint:
+def _mismatch(root: ValueNode, path: ValuePath) -> Complaint:
     node = nearest_node(root, path)
     found = at_path(path, root)
     hint = _hint(node, found)
@@ -191,7 +194,7 @@ def _mismatch(root: Node, path: ValuePath) -> Complaint:
     )
 
 
-def _hint(node: Node, schemas: list[Schema]) -> str:
+def _hint(node: ValueNode, schemas: list[Schema]) -> str:
     """Returns the likely cure: the nearest name, quotes for what YAML takes for something else, or no quotes."""
     kinds = {schema.get("type") for schema in schemas}
     names = [str(name) for schema in schemas for name in (schema.get("enum") or [schema.get("const")]) if name]
@@ -212,7 +215,7 @@ def _unquoted(text: str, kinds: set[Any]) -> str:
     return " write the number without quotes;" if kinds & _NUMBERS else ""
 
 
-def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Complaint]]:
+def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNode, list[Complaint]]:
     """Sets values in a scenario's tree, in the order given.
 
     Args:
@@ -224,7 +227,7 @@ def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Co
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):
-        place = Place(rank, 0, 0, f"--set {text if len(text) <= 100 else text[:97] + '...'}")
+        place = SourcePlace(rank, 0, 0, f"--set {text if len(text) <= 100 else text[:97] + '...'}")
         try:
             root, found = _applied(root, text, place)
             complaints += found
@@ -233,7 +236,7 @@ def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Co
     return root, complaints
 
 
-def _applied(root: Node, text: str, place: Place) -> tuple[Node, list[Complaint]]:
+def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode, list[Complaint]]:
     path_text, separator, value_text = text.partition("=")
     if not separator or not path_text.strip():
         raise LookupError("this is no path=value; write e.g. --set protocol.delta=2")
@@ -268,7 +271,7 @@ class LoadedScenario:
 
     path: Path
     scenario: Scenario
-    root: Node
+    root: ValueNode
     text: str
     overrides: tuple[str, ...]
 
@@ -292,7 +295,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
 
 def read_scenario(path: Path, text: str, overrides: Sequence[str] = ()) -> LoadedScenario:
     """Reads the text of a scenario file; arguments and errors as in `load_scenario`."""
-    root, complaints = read_yaml(text, lambda line, column: Place(0, line, column, str(path)))
+    root, complaints = read_yaml(text, lambda line, column: SourcePlace(0, line, column, str(path)))
     if root.value is None and not complaints:
         raise ScenarioError([f"{path}:1:1: the file holds no scenario; write at least name, protocol and overlay"])
     if not isinstance(root.value, dict):
@@ -312,7 +315,7 @@ def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioErro
     return scenario_error(placed(error.problems, loaded.root))
 
 
-def validate(root: Node) -> tuple[Scenario | None, list[Complaint]]:
+def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
     """Checks a scenario's tree against the model; returns the scenario, or None and what is wrong."""
     complaints = list(_grid_complaints(root))
     data = plain(root)
@@ -327,7 +330,7 @@ def validate(root: Node) -> tuple[Scenario | None, list[Complaint]]:
     return None, complaints
 
 
-def _valid(adapter: Any, root: Node, *path: str | int) -> Any:  # noqa: ANN401 - any part of the model
+def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN401 - any part of the model
     """Returns one part of a scenario that is right by itself, or None."""
     try:
         return adapter.validate_python(plain(tree.nearest_node(root, path)))
@@ -335,7 +338,7 @@ def _valid(adapter: Any, root: Node, *path: str | int) -> Any:  # noqa: ANN401 -
         return None
 
 
-def _valid_calls(root: Node) -> Iterator[Call]:
+def _valid_calls(root: ValueNode) -> Iterator[Call]:
     path: ValuePath
     for path, (item, source) in _ITEMS.items():
         part = tree.nearest_node(root, path)
@@ -346,7 +349,7 @@ def _valid_calls(root: Node) -> Iterator[Call]:
                 yield place, valid
 
 
-def _grid_complaints(root: Node) -> Iterator[Complaint]:
+def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
     grid = tree.nearest_node(root, ("runs", "grid"))
     runs = root.child("runs")
     if runs is None or grid is not runs.child("grid"):
@@ -362,7 +365,7 @@ def _grid_complaints(root: Node) -> Iterator[Complaint]:
             )
 
 
-def _not_a_mapping(root: Node) -> str:
+def _not_a_mapping(root: ValueNode) -> str:
     return f"the file holds {tree.shown(root)}; allowed: a mapping with the keys {', '.join(Scenario.model_fields)}"
 
 

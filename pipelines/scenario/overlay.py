@@ -320,7 +320,7 @@ class Attached(Strict):
     latency: LatencyRounds = Field(1, description="latency of the link to its edge broker, in rounds")
 
 
-class Client(Attached):
+class ListedClient(Attached):
     """A client: an application that publishes and subscribes through its edge broker."""
 
 
@@ -395,7 +395,7 @@ class OverlaySpec(Strict):
     )
     latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
     clients: Annotated[
-        Annotated[list[Client], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
+        Annotated[list[ListedClient], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
         by_form(_attached_tag),
     ] = Field(default_factory=list, description="a list, or a generator")
     servers: Annotated[

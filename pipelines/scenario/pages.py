@@ -36,7 +36,7 @@ def schema_text() -> str:
     definitions = schema["$defs"]
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
     definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
-    definitions["Subscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
+    definitions["ListedSubscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
     for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):
         needed = [name for name in timed.get("required", ()) if name not in ("round", "until")]
         both = [[{"required": [name]} for name in pair] for pair in _TIMES if pair[0] in timed.get("required", ())]

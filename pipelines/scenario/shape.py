@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pipelines.errors import nearest
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.tree import Node, Path
+from pipelines.scenario.tree import Path, ValueNode
 
 Schema: TypeAlias = "Mapping[str, Any]"
 _MAX_NAMES = 30
@@ -24,7 +24,7 @@ def scenario_schema() -> Schema:
     return Scenario.model_json_schema()
 
 
-def branches(schema: Schema, node: Node | None) -> Iterator[Schema]:
+def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
     """Yields what a schema is a choice of, without null; with a node, only the branches whose constants it has."""
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -40,7 +40,7 @@ def branches(schema: Schema, node: Node | None) -> Iterator[Schema]:
         yield schema
 
 
-def _fits(schema: Schema, node: Node | None) -> bool:
+def _fits(schema: Schema, node: ValueNode | None) -> bool:
     """Whether a mapping has the constants of a schema, and one of the keys that it requires."""
     if node is None or not isinstance(node.value, dict):
         return True
@@ -54,7 +54,7 @@ def _fits(schema: Schema, node: Node | None) -> bool:
     return all(name in node.value and node.value[name].value == constant for name, constant in constants)
 
 
-def at_path(path: Path, root: Node | None = None) -> list[Schema]:
+def at_path(path: Path, root: ValueNode | None = None) -> list[Schema]:
     """Returns the schemas that a path can have; with a tree, only in the branches that the tree takes."""
     found: list[Schema] = list(branches(scenario_schema(), root))
     node = root

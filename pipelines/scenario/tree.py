@@ -10,11 +10,11 @@ from pipelines.errors import ScenarioError
 
 Path: TypeAlias = "tuple[str | int, ...]"
 Scalar: TypeAlias = "str | int | float | bool | None"
-Value: TypeAlias = "Scalar | list[Node] | dict[str, Node]"
+Value: TypeAlias = "Scalar | list[ValueNode] | dict[str, ValueNode]"
 _SHOWN = 60
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """Where a value was written.
 
     Attributes:
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class Node:
+class ValueNode:
     """One value with its place.
 
     Attributes:
@@ -47,12 +47,12 @@ class Node:
     """
 
     value: Value
-    place: Place
+    place: SourcePlace
     raw: str | None = None
     text_column: int | None = None
-    key_places: dict[str, Place] = field(default_factory=dict)
+    key_places: dict[str, SourcePlace] = field(default_factory=dict)
 
-    def child(self, step: str | int) -> Node | None:
+    def child(self, step: str | int) -> ValueNode | None:
         """Returns the value under a key or an index, or None."""
         if isinstance(self.value, dict) and isinstance(step, str):
             return self.value.get(step)
@@ -64,7 +64,7 @@ class Node:
 class Complaint(NamedTuple):
     """One thing that is wrong, and where."""
 
-    place: Place
+    place: SourcePlace
     message: str
 
 
@@ -73,7 +73,7 @@ def scenario_error(complaints: Iterable[Complaint]) -> ScenarioError:
     return ScenarioError(f"{place}: {message}" for place, message in sorted(set(complaints)))
 
 
-def plain(node: Node) -> object:
+def plain(node: ValueNode) -> object:
     """Returns a node's value without places, as dicts, lists and scalars."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
@@ -82,7 +82,7 @@ def plain(node: Node) -> object:
     return node.value
 
 
-def walk(root: Node, path: Path) -> Iterator[tuple[str | int, Node]]:
+def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
     """Yields the steps of a path that exist, with their nodes; steps that do not exist are passed over."""
     node = root
     for step in path:
@@ -92,7 +92,7 @@ def walk(root: Node, path: Path) -> Iterator[tuple[str | int, Node]]:
             yield step, node
 
 
-def nearest_node(root: Node, path: Path) -> Node:
+def nearest_node(root: ValueNode, path: Path) -> ValueNode:
     """Returns the node at a path, or its nearest ancestor that exists."""
     node = root
     for step in path:
@@ -103,7 +103,7 @@ def nearest_node(root: Node, path: Path) -> Node:
     return node
 
 
-def replaced(root: Node, path: Path, new: Node) -> Node:
+def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
     """Returns a tree with another node at a path; mappings on the way are made where there are none.
 
     Raises:
@@ -121,12 +121,12 @@ def replaced(root: Node, path: Path, new: Node) -> Node:
             )
         items = [*root.value]
         items[step] = replaced(child, rest, new)
-        return Node(items, root.place)
+        return ValueNode(items, root.place)
     if root.value is not None and not isinstance(root.value, dict):
         raise LookupError(f"{str(step)!r} would be inside {shown(root)}, which is no mapping; set the value above it")
     key = str(step)
-    old = child if child is not None else Node(None, new.place)
-    return Node(
+    old = child if child is not None else ValueNode(None, new.place)
+    return ValueNode(
         {**(root.value or {}), key: replaced(old, rest, new)},
         root.place,
         key_places={key: new.place, **root.key_places},
@@ -137,7 +137,7 @@ def _indices(length: int) -> str:
     return f"0 to {length - 1}" if length else "none, the list is empty"
 
 
-def shown(node: Node) -> str:
+def shown(node: ValueNode) -> str:
     """Returns a value for a message: short, and as it is written."""
     if isinstance(node.value, dict):
         return "a mapping"

@@ -41,19 +41,19 @@ class _Call(Timed):
     round: Round = Field(description="the round of the call")
 
 
-class JoinCall(_Call):
+class JoinCallSpec(_Call):
     """A server joins its bundle."""
 
     kind: Literal["join"] = Field(description="what is called")
 
 
-class LeaveCall(_Call):
+class LeaveCallSpec(_Call):
     """A server leaves, as soon as other servers hold all that it stores."""
 
     kind: Literal["leave"] = Field(description="what is called")
 
 
-class RemoveCall(_Call):
+class RemoveCallSpec(_Call):
     """A server removes a dead server from the members, as if that had left."""
 
     kind: Literal["remove"] = Field(description="what is called")
@@ -65,20 +65,20 @@ class _OnTopic(_Call):
     peer: NodeName = Field(description="the other node that the call is about")
 
 
-class SteerCall(_OnTopic):
+class SteerCallSpec(_OnTopic):
     """A client changes its server."""
 
     kind: Literal["steer"] = Field(description="what is called")
 
 
-class RegisterCall(_OnTopic):
+class RegisterCallSpec(_OnTopic):
     """The owner of a topic authorises a client."""
 
     kind: Literal["register"] = Field(description="what is called")
     role: Literal["publisher", "subscriber"] = Field(description="what the client may be")
 
 
-class DeregisterCall(_OnTopic):
+class DeregisterCallSpec(_OnTopic):
     """The owner of a topic withdraws the authorisation of a client."""
 
     kind: Literal["deregister"] = Field(description="what is called")
@@ -86,19 +86,19 @@ class DeregisterCall(_OnTopic):
 
 
 OtherCall: TypeAlias = Annotated[
-    Annotated[JoinCall, Tag("<join>")]
-    | Annotated[LeaveCall, Tag("<leave>")]
-    | Annotated[RemoveCall, Tag("<remove>")]
-    | Annotated[SteerCall, Tag("<steer>")]
-    | Annotated[RegisterCall, Tag("<register>")]
-    | Annotated[DeregisterCall, Tag("<deregister>")],
+    Annotated[JoinCallSpec, Tag("<join>")]
+    | Annotated[LeaveCallSpec, Tag("<leave>")]
+    | Annotated[RemoveCallSpec, Tag("<remove>")]
+    | Annotated[SteerCallSpec, Tag("<steer>")]
+    | Annotated[RegisterCallSpec, Tag("<register>")]
+    | Annotated[DeregisterCallSpec, Tag("<deregister>")],
     by_name("kind"),
 ]
-OTHER_CALLS = (JoinCall, LeaveCall, RemoveCall, SteerCall, RegisterCall, DeregisterCall)
+OTHER_CALLS = (JoinCallSpec, LeaveCallSpec, RemoveCallSpec, SteerCallSpec, RegisterCallSpec, DeregisterCallSpec)
 """The models of `OtherCall`."""
 
 
-class Subscription(TimedSpan):
+class ListedSubscription(TimedSpan):
     """One subscription of a node, by topic, by content, or both."""
 
     at: NodeName = Field(description="the node that calls")
@@ -119,7 +119,7 @@ class Subscription(TimedSpan):
         return where
 
     @model_validator(mode="after")
-    def _is_one(self) -> Subscription:
+    def _is_one(self) -> ListedSubscription:
         parse_predicates(self.topic, self.where)
         if self.until is not None and self.until <= self.round:
             raise WorkloadError(
@@ -131,7 +131,7 @@ class Subscription(TimedSpan):
         return self
 
 
-class Publication(Timed):
+class ListedPublication(Timed):
     """One publication of a node."""
 
     at: NodeName = Field(description="the node that calls")
@@ -144,21 +144,21 @@ class Publication(Timed):
     keys: list[Key] = Field(default_factory=list, description="key items: what its order is about")
 
     @model_validator(mode="after")
-    def _keys_once(self) -> Publication:
+    def _keys_once(self) -> ListedPublication:
         problems = list(repetition_problems(("keys",), self.keys))
         if problems:
             raise WorkloadError(*problems)
         return self
 
     @model_validator(mode="after")
-    def _says_something(self) -> Publication:
+    def _says_something(self) -> ListedPublication:
         if self.topic is None and "content" not in self.model_fields_set:
             message = "the publication has neither topic nor content, so it satisfies no subscription; give one of them"
             raise WorkloadError(Problem((), message))
         return self
 
     @model_validator(mode="after")
-    def _one_topic(self) -> Publication:
+    def _one_topic(self) -> ListedPublication:
         if "topic" in self.content:
             raise WorkloadError(
                 Problem(
@@ -421,13 +421,13 @@ class WorkloadSpec(Strict):
     """Who subscribes to what, who publishes what, who joins or calls anything else, and when."""
 
     subscriptions: Annotated[
-        Annotated[list[Subscription], Tag("<list>")]
+        Annotated[list[ListedSubscription], Tag("<list>")]
         | Annotated[SubscriptionFileSource, Tag("<file>")]
         | Annotated[SubscriptionGenerator, Tag("<generate>")],
         by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, a file, or a generator")
     publications: Annotated[
-        Annotated[list[Publication], Tag("<list>")]
+        Annotated[list[ListedPublication], Tag("<list>")]
         | Annotated[PublicationFileSource, Tag("<file>")]
         | Annotated[PublicationGenerator, Tag("<generate>")],
         by_form(nodes_form),

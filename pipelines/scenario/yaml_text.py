@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import yaml
 
-from pipelines.scenario.tree import Complaint, Node, Place, Scalar, scenario_error
+from pipelines.scenario.tree import Complaint, Scalar, SourcePlace, ValueNode, scenario_error
 
 MAX_DEPTH = 50
 MAX_COPIES = 100_000
@@ -27,7 +27,7 @@ _AMBIGUOUS = re.compile(r"[-+]?0[0-9_]+")
 _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _UNPRINTABLE = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
-PlaceOf: TypeAlias = Callable[[int, int], Place]
+PlaceOf: TypeAlias = Callable[[int, int], SourcePlace]
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 _ENDLESS = 2**31
@@ -37,7 +37,7 @@ class _RefusedError(Exception):
     """A refused scalar; the message gives the reason and the remedy."""
 
 
-def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
+def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
     """Reads one YAML document.
 
     Args:
@@ -64,7 +64,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
             [Complaint(_place(mark, place_of), f"this is not YAML: {error.problem}{context}; {_cure(error)}")]
         ) from None
     if document is None:
-        return Node(None, place_of(1, 1)), []
+        return ValueNode(None, place_of(1, 1)), []
     reader = _Reader(text, place_of)
     return reader.node(document), reader.complaints
 
@@ -114,18 +114,18 @@ class _Reader:
     text: str
     place_of: PlaceOf
     complaints: list[Complaint] = field(default_factory=list)
-    seen: dict[int, tuple[Node, int, int]] = field(default_factory=dict)
+    seen: dict[int, tuple[ValueNode, int, int]] = field(default_factory=dict)
     copies: int = 0
 
-    def node(self, source: yaml.Node) -> Node:
+    def node(self, source: yaml.Node) -> ValueNode:
         return self._measured(source)[0]
 
-    def _measured(self, source: yaml.Node) -> tuple[Node, int, int]:
+    def _measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
         """Returns a node, the number of values in it, and how deep they are nested."""
         place = self._place(source)
         known = self.seen.get(id(source))
         if known is None:
-            self.seen[id(source)] = (Node(None, place), 0, MAX_DEPTH + 1)
+            self.seen[id(source)] = (ValueNode(None, place), 0, MAX_DEPTH + 1)
             known = self.seen[id(source)] = self._read(source, place)
             return known
         self.copies += known[1]
@@ -136,32 +136,32 @@ class _Reader:
             raise scenario_error([Complaint(place, message)])
         return known
 
-    def _read(self, source: yaml.Node, place: Place) -> tuple[Node, int, int]:
+    def _read(self, source: yaml.Node, place: SourcePlace) -> tuple[ValueNode, int, int]:
         if source.tag not in (_TAG + "map", _TAG + "seq") and not isinstance(source, yaml.ScalarNode):
             self.complaints.append(Complaint(place, _tag_message(source.tag)))
-            return Node(None, place), 1, 0
+            return ValueNode(None, place), 1, 0
         if isinstance(source, yaml.MappingNode):
             return self._mapping(source, place)
         if isinstance(source, yaml.SequenceNode):
-            items: list[Node] = []
-            return self._collection(Node(items, place), [self._append(items, item) for item in source.value])
+            items: list[ValueNode] = []
+            return self._collection(ValueNode(items, place), [self._append(items, item) for item in source.value])
         return self._scalar(cast("yaml.ScalarNode", source), place), 1, 0
 
-    def _append(self, items: list[Node], source: yaml.Node) -> tuple[int, int]:
+    def _append(self, items: list[ValueNode], source: yaml.Node) -> tuple[int, int]:
         node, size, depth = self._measured(source)
         items.append(node)
         return size, depth
 
-    def _collection(self, node: Node, measures: list[tuple[int, int]]) -> tuple[Node, int, int]:
+    def _collection(self, node: ValueNode, measures: list[tuple[int, int]]) -> tuple[ValueNode, int, int]:
         depth = 1 + max((depth for _, depth in measures), default=0)
         if depth > MAX_DEPTH:
             message = f"aliases nest values more than {MAX_DEPTH} deep, or a value inside itself; write the values out"
             raise scenario_error([Complaint(node.place, message)])
         return node, 1 + sum(size for size, _ in measures), depth
 
-    def _mapping(self, source: yaml.MappingNode, place: Place) -> tuple[Node, int, int]:
-        values: dict[str, Node] = {}
-        mapping = Node(values, place)
+    def _mapping(self, source: yaml.MappingNode, place: SourcePlace) -> tuple[ValueNode, int, int]:
+        values: dict[str, ValueNode] = {}
+        mapping = ValueNode(values, place)
         measures = []
         for key_source, value_source in source.value:
             value, size, depth = self._measured(value_source)
@@ -180,7 +180,7 @@ class _Reader:
             mapping.key_places[key] = key_place
         return self._collection(mapping, measures)
 
-    def _key(self, source: yaml.Node, place: Place) -> str | None:
+    def _key(self, source: yaml.Node, place: SourcePlace) -> str | None:
         if source.tag == _MERGE:
             message = "merge keys (<<) are not supported; write the keys out"
         elif source.tag == _TAG + "str":
@@ -194,25 +194,25 @@ class _Reader:
         self.complaints.append(Complaint(place, message))
         return None
 
-    def _scalar(self, source: yaml.ScalarNode, place: Place) -> Node:
+    def _scalar(self, source: yaml.ScalarNode, place: SourcePlace) -> ValueNode:
         try:
             value = _value(source)
         except _RefusedError as refused:
             self.complaints.append(Complaint(place, str(refused)))
-            return Node(None, place, raw=source.value)
-        return Node(value, place, raw=source.value, text_column=self._text_column(source, place))
+            return ValueNode(None, place, raw=source.value)
+        return ValueNode(value, place, raw=source.value, text_column=self._text_column(source, place))
 
-    def _text_column(self, source: yaml.ScalarNode, place: Place) -> int | None:
+    def _text_column(self, source: yaml.ScalarNode, place: SourcePlace) -> int | None:
         quoted = source.style in ("'", '"')
         start = source.start_mark.index + quoted
         verbatim = source.style in (None, "", "'", '"') and self.text.startswith(source.value, start)
         return place.column + quoted if verbatim and "\n" not in source.value else None
 
-    def _place(self, source: yaml.Node) -> Place:
+    def _place(self, source: yaml.Node) -> SourcePlace:
         return _place(source.start_mark, self.place_of)
 
 
-def _place(mark: Any, place_of: PlaceOf) -> Place:  # noqa: ANN401 - the marks of PyYAML's two parsers share no type
+def _place(mark: Any, place_of: PlaceOf) -> SourcePlace:  # noqa: ANN401 - the marks of PyYAML's two parsers share no type
     return place_of(mark.line + 1, mark.column + 1) if mark else place_of(1, 1)
 
 

@@ -47,7 +47,7 @@ order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_s
 """
 
 
-class Move(NamedTuple):
+class ApplicationMove(NamedTuple):
     """A move of a scenario.
 
     Attributes:
@@ -92,7 +92,7 @@ class MoveLoss:
     """
 
     run_id: int
-    move: Move
+    move: ApplicationMove
     confirmed_round: int | None
     lost: Sequence[LostByMove]
 
@@ -117,7 +117,7 @@ class MoveLoss:
             yield f"  and {len(self.lost) - _SHOWN:,} more"
 
 
-def lost_by_moves(reader: StoreReader, moves: Sequence[Move], run_id: int | None = None) -> list[MoveLoss]:
+def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
     """Returns the losses of the moves of a scenario, by run and round; moves without a loss are left out.
 
     Args:
@@ -132,7 +132,7 @@ def lost_by_moves(reader: StoreReader, moves: Sequence[Move], run_id: int | None
     )
     rows = reader.sql(_LOST.format(moves=values)).collect()
     found = []
-    for (run, move), lost in groupby(rows, lambda row: (row.run_id, Move(*row[1:5]))):
+    for (run, move), lost in groupby(rows, lambda row: (row.run_id, ApplicationMove(*row[1:5]))):
         if run_id is None or run == run_id:
             members = [*lost]
             confirmed = max((row.confirmed_round for row in members if row.confirmed_round is not None), default=None)

@@ -374,18 +374,48 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) th"
 TICKS = """() => [...document.querySelectorAll("#measures .role-axis-label text")].map((one) => one.textContent)"""
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2560, "light")])
-def test_pages_use_the_width_of_their_window(
+FAINT = """() => {
+  const parts = (color) => (color.match(/[\\d.]+/g) ?? []).map(Number);
+  const shade = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * shade(r) + 0.7152 * shade(g) + 0.0722 * shade(b);
+  const probe = document.body.appendChild(document.createElement("div"));
+  probe.style.background = "Canvas";
+  const canvas = parts(getComputedStyle(probe).backgroundColor);
+  probe.remove();
+  const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const found = parts(getComputedStyle(at).backgroundColor);
+      if (found.length === 3 || found[3] === 1) return found;
+    }
+    return canvas;
+  };
+  const isText = (one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  return [...document.querySelectorAll("nav *, main *")]
+    .filter((one) => one.checkVisibility() && isText(one) && !one.closest("svg, style, option, :disabled"))
+    .map((one) => {
+      const [low, high] = [light(parts(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => a - b);
+      return [(high + 0.05) / (low + 0.05), `${one.tagName}: ${one.textContent.slice(0, 40)}`];
+    })
+    .filter(([ratio]) => ratio < 4.5)
+    .map(([ratio, text]) => `${text} (${ratio.toFixed(1)})`);
+}"""
+"""Texts whose contrast with what is behind them is below 4.5, the least of WCAG 2.2, level AA."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+def test_pages_use_the_width_and_the_colours_of_their_window(
     study: tuple[Result, Path], started: Any, width: int, scheme: str
 ) -> None:  # fmt: skip
     _, file = study
     with opened(started, file, width, scheme) as found:
         for page in (*PAGES, "studies", "overlaid"):
-            found.show(f"{page}/run=0")
+            found.show(f"{page}/run=0&round=22" if page == "replay" else f"{page}/run=0")
             if page in ("measures", "studies", "overlaid", "space-time"):
                 found.page.locator(f"#{page} svg.marks").first.wait_for()
             assert found.page.evaluate("document.documentElement.scrollWidth") <= width, page
             assert found.page.evaluate(BROKEN_WORDS) == [], page
+            assert found.page.evaluate(FAINT) == [], page
             keep(found, f"width-{page}-{width}-{scheme}")
         for name in ("#overlaid-picture", "#study-picture"):
             found.show("overlaid/" if "overlaid" in name else "studies/")
@@ -397,11 +427,13 @@ def test_pages_use_the_width_of_their_window(
         numbers = [text for text in found.page.evaluate(TICKS) if text.replace(".", "").isdigit()]
         assert numbers
         assert all("." not in text for text in numbers)
+        found.page.emulate_media(media="print")
+        assert not found.page.is_visible("nav")
+        assert not found.page.is_visible("#jumps")
         assert found.complaints == []
 
 
-@pytest.mark.parametrize("width", [80, 320, 4000])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(80, "light"), (320, "dark"), (4000, "light")])
 def test_no_page_is_wider_than_its_window(study: tuple[Result, Path], started: Any, width: int, scheme: str) -> None:
     _, file = study
     with opened(started, file, width, scheme) as found:
@@ -409,6 +441,3 @@ def test_no_page_is_wider_than_its_window(study: tuple[Result, Path], started: A
             found.show(f"{page}/run=0")
             assert found.page.evaluate("document.documentElement.scrollWidth") <= width, page
             keep(found, f"study-{page}-{width}-{scheme}")
-        found.page.emulate_media(media="print")
-        assert not found.page.is_visible("nav")
-        assert not found.page.is_visible("#jumps")

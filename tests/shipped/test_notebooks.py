@@ -15,7 +15,7 @@ import yaml
 from support.ipynb import converted, notebooks
 
 from pipelines.engines.session import Session
-from pipelines.notebooks.parameters import Given, given
+from pipelines.notebooks.parameters import NotebookParameters, given
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOKS = PROJECT / "pipelines" / "notebooks"
@@ -99,10 +99,10 @@ def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) -> None:
     first = {"__name__": "__main__", "__file__": str(NOTEBOOKS / "first_run.py")}
     defaults = {"store": "runs/first_run", "schema": ""}
-    assert given(first, defaults, ["--store", "x", "--engine", "local", "--set", "protocol.delta=2"]) == Given(
-        {"store": "x", "schema": ""}, ["protocol.delta=2"], engine="local"
-    )
-    assert given({**first, "get_ipython": None}, defaults) == Given(defaults)
+    assert given(
+        first, defaults, ["--store", "x", "--engine", "local", "--set", "protocol.delta=2"]
+    ) == NotebookParameters({"store": "x", "schema": ""}, ["protocol.delta=2"], engine="local")
+    assert given({**first, "get_ipython": None}, defaults) == NotebookParameters(defaults)
     with pytest.raises(SystemExit, match="0"):
         given(first, defaults, ["--help"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -16,7 +16,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Timeline, TooManyError, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.scenario.faults import (
     BreakGenerator,
@@ -31,7 +31,7 @@ from pipelines.scenario.faults import (
     PauseGenerator,
     ReplaceGenerator,
 )
-from pipelines.scenario.link_faults import Break, LinkFault, Partition, Replace
+from pipelines.scenario.link_faults import Break, LinkFaultSpec, Partition, Replace
 from pipelines.scenario.times import DEFAULT_CLOCK, Clock
 
 _TRIES = 64
@@ -85,7 +85,7 @@ def drawn_intervals(
     if wanted.rate is not None:
         try:
             return alternating(wanted.rate, places, rounds, seed, purpose)
-        except TooManyError as error:
+        except OutageLimitError as error:
             message = f"{error}; give fewer rounds or places, or longer times"
             raise FaultError(Problem((*at, "rate"), message)) from error
     timeline, count = Timeline(), wanted.count or 0
@@ -178,7 +178,7 @@ def build_faults(
     for pause in pauses:
         rows.event("pause", (None, None), pause.start, pause.end, node=pause.node)
     for number, fault in listed:
-        if isinstance(fault, LinkFault):
+        if isinstance(fault, LinkFaultSpec):
             rows.add(fault, number)
     crash = [(*down[:2], None if down.end == FOR_GOOD else down.end) for down in crashes]
     replaced = plan_replacements([(number, fault) for number, fault in listed if isinstance(fault, Replace)], overlay)
@@ -243,7 +243,7 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
     for i, fault in enumerate(faults):
         if isinstance(fault, (Crash, Pause)) and fault.node not in names:
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
-        elif isinstance(fault, LinkFault):
+        elif isinstance(fault, LinkFaultSpec):
             yield from link_problems(fault, ("faults", i), overlay, kinds)
         elif isinstance(fault, Replace):
             for key, ends in (("link", fault.link), ("by", fault.by)):

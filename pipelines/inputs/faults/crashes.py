@@ -17,7 +17,7 @@ from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline, TooManyError, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
@@ -96,16 +96,16 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Places chains of crashes beside what a timeline has.
+    """Places chains of crashes beside the outages of a timeline.
 
     1. Draw path, round and down time of one chain after the other, and again where there is no room.
     2. If one finds no room, start again; later attempts take the fewest rounds of down time.
     3. If no attempt places all, pack them: each as early as there is room.
 
     Args:
-        timeline: What is there already; it is not changed.
-        wanted: How many chains, and how they look.
-        overlay: A chain is a path of it.
+        timeline: The outages so far; not changed.
+        wanted: The number of chains, their lengths and their times.
+        overlay: The overlay; a chain is one of its paths.
         nodes: The nodes that may crash, in order of their ids.
         seed: The run's seed.
         purpose: What the draws are for.
@@ -347,7 +347,7 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
 def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
         return alternating(rate, nodes, rounds, context.seed, context.purpose)
-    except TooManyError as error:
+    except OutageLimitError as error:
         message = f"{error}; give fewer rounds or nodes, or longer times"
         raise context.problem("rate", message=message) from error
 
@@ -363,7 +363,7 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
         raise context.problem("trace", "system", message=str(error)) from error
     except DataFileError as error:
         raise context.problem("trace", "path", message=str(error)) from error
-    except TooManyError as error:
+    except OutageLimitError as error:
         message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
         raise context.problem("trace", message=message) from error
 

@@ -20,15 +20,15 @@ _Ends = tuple[int, int]
 
 
 class Replacement(NamedTuple):
-    """A link that breaks, and the one that takes its place.
+    """A link that breaks, and its replacement.
 
     Attributes:
         broken: The round of the break.
-        round: The round from which on the other link is there.
+        round: The first round of the replacement.
         old: Ends of the link that breaks.
-        new: Ends of the other link.
-        latency: Of the other link.
-        number: Place of the fault in the scenario.
+        new: Ends of the replacement.
+        latency: Rounds of the replacement.
+        number: Index of the fault in the scenario.
     """
 
     broken: int
@@ -40,14 +40,14 @@ class Replacement(NamedTuple):
 
 
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
-    """Returns the replacements of a run in the order of the rounds in which other links come, then of the breaks.
+    """Returns the replacements of a run by their first rounds, then by the rounds of the breaks.
 
     Args:
-        wanted: The faults with their places in the scenario; the overlay has their nodes.
+        wanted: The faults with their indexes in the scenario; the overlay has their nodes.
         overlay: The run's overlay, a tree.
 
     Raises:
-        FaultError: A link that breaks is not there, or another does not join the two parts of the tree.
+        FaultError: A link that breaks does not exist, or its replacement does not join the two parts of the tree.
     """
     ids, tree = ids_by_name(overlay), _graph(overlay)
     since: dict[frozenset[int], int] = {}
@@ -87,10 +87,10 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 def drawn_replacements(
     generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
 ) -> Iterator[Replace]:
-    """Yields replacements: links that are there when they break, ends in either part, drawn.
+    """Yields drawn replacements: of a link that exists at its break, by a link between the two parts.
 
     Args:
-        generator: What is wanted.
+        generator: The number of replacements and their rounds.
         overlay: The run's overlay, a tree; no other replacements change it.
         horizon: The last round.
         seed: The run's seed.

@@ -24,7 +24,7 @@ from pipelines.scenario.link_faults import (
     Burst,
     Delay,
     Duplicate,
-    LinkFault,
+    LinkFaultSpec,
     Loss,
     MessageFault,
     Partition,
@@ -47,7 +47,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     Args:
         burst: The mean times.
         link: A number for each directed link; the times of a link depend on its number, not on the other links.
-        rounds: First round, and the round in which all is over.
+        rounds: The first round, and the round after the last one.
         seed: The run's seed.
         purpose: What the draws are for.
 
@@ -87,7 +87,7 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 class _Drawn:
     """A fault, and what its draws are for."""
 
-    fault: LinkFault
+    fault: LinkFaultSpec
     purpose: str
 
     @property
@@ -139,12 +139,12 @@ class LinkRows:
     _parts: list[tuple[int, int, Ints]] = field(default_factory=list)
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
-    def add(self, fault: LinkFault, number: int) -> None:
+    def add(self, fault: LinkFaultSpec, number: int) -> None:
         """Adds a fault of the scenario's list.
 
         Args:
             fault: The fault; its links are in the overlay.
-            number: Its place in the list: each fault draws on its own.
+            number: Its index in the list, a part of its draws.
         """
         if fault.round > self.horizon or _never_strikes(fault):
             return
@@ -194,11 +194,11 @@ class LinkRows:
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))
 
-    def _pairs(self, fault: LinkFault) -> list[Pair]:
+    def _pairs(self, fault: LinkFaultSpec) -> list[Pair]:
         """Returns the directed links of a fault; one pair of nulls stands for all."""
         return [_ANY] if fault.links is None else list(self._directed(fault))
 
-    def _directed(self, fault: LinkFault) -> list[tuple[int, int]]:
+    def _directed(self, fault: LinkFaultSpec) -> list[tuple[int, int]]:
         """Returns the directed links of a fault, one by one."""
         ids = ids_by_name(self.overlay)
         if fault.links is None:
@@ -231,7 +231,7 @@ class LinkRows:
             if low < end:
                 self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
 
-    def _split(self, fault: LinkFault, until: int) -> list[Pair]:
+    def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
         """Adds a partition into groups; returns the directed links between different groups."""
         groups = fault.groups if isinstance(fault, Partition) else None
         ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
@@ -259,13 +259,13 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
     return table_of(rows, SIDE)
 
 
-def stream_of(fault: LinkFault, number: int) -> int:
+def stream_of(fault: LinkFaultSpec, number: int) -> int:
     """Returns the stream of draws of a fault: the one that it names, else that of its index in the scenario's list."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 
 
-def event_kinds(fault: LinkFault) -> list[str]:
+def event_kinds(fault: LinkFaultSpec) -> list[str]:
     """Returns the kinds of a fault in table ``fault_event``; overtaking has one name for all its causes."""
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
@@ -274,7 +274,7 @@ def event_kinds(fault: LinkFault) -> list[str]:
     return [fault.kind]
 
 
-def _never_strikes(fault: LinkFault) -> bool:
+def _never_strikes(fault: LinkFaultSpec) -> bool:
     if isinstance(fault, Delay) and fault.rounds[1] == 0:
         return True
     good_rate = fault.burst.good_rate if isinstance(fault, Loss) and fault.burst is not None else 0.0
@@ -286,7 +286,7 @@ def _null_first(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def link_problems(
-    fault: LinkFault, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
+    fault: LinkFaultSpec, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
 ) -> Iterator[Problem]:
     """Yields what a link fault names and the overlay or the protocol lacks.
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
-from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, TooManyError
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
@@ -117,7 +117,7 @@ def outages_of_file(
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
-        raise TooManyError(f"it makes {len(chosen)} crashes, more than {MAX_OUTAGES}")
+        raise OutageLimitError(f"it makes {len(chosen)} crashes, more than {MAX_OUTAGES}")
     return chosen
 
 

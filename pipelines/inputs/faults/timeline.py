@@ -43,7 +43,7 @@ class Spans:
         return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether a time overlaps or touches one that is there."""
+        """Returns whether an interval overlaps or touches an interval of the set."""
         return bool(self.items[self._overlapping(start, end)])
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -116,7 +116,7 @@ class Room:
     """How many nodes are not operational in each round: down, or back for fewer than ``recovery`` rounds."""
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Starts with outages that are there, whether there is room for them or not.
+        """Starts with outages, which may exceed the limit.
 
         Args:
             outages: Disjoint down times of nodes.
@@ -152,7 +152,7 @@ class Room:
         return True
 
 
-class TooManyError(ValueError):
+class OutageLimitError(ValueError):
     """There are more crashes than a run can have."""
 
 
@@ -191,7 +191,7 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
     for some in _cycles(rate, nodes, rounds, seed, purpose):
         found += some
         if len(found) > MAX_OUTAGES:
-            raise TooManyError(f"it makes more than {MAX_OUTAGES} crashes")
+            raise OutageLimitError(f"it makes more than {MAX_OUTAGES} crashes")
     return found
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from pipelines.contract.run_inputs import Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, TooManyError
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.text_rows import open_data
 from pipelines.scenario.faults import CrashTrace
 
@@ -128,7 +128,7 @@ def _unreadable(path: Path, error: Exception) -> DataFileError:
 
 
 def _read(path: Path, **options: object) -> pd.DataFrame:
-    """Reads texts; rows of another number of cells than there are titles are an error."""
+    """Reads all cells as strings; a row with another number of cells than titles is an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -287,7 +287,7 @@ def mapped(
     end = start + np.clip(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0, FOR_GOOD)
     chosen = (target[trace.node] >= 0) & (start <= last) & (end > first)
     if chosen.sum() > MAX_OUTAGES:
-        raise TooManyError(f"it makes {chosen.sum()} crashes, more than {MAX_OUTAGES}")
+        raise OutageLimitError(f"it makes {chosen.sum()} crashes, more than {MAX_OUTAGES}")
     columns = (target[trace.node], np.maximum(start, first), end)
     return [Outage(*map(int, row)) for row in zip(*(column[chosen].tolist() for column in columns), strict=True)]
 

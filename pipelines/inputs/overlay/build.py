@@ -34,7 +34,6 @@ from pipelines.scenario.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
     Attached,
-    Client,
     ClientGenerator,
     FileOverlay,
     GeneratedClients,
@@ -42,6 +41,7 @@ from pipelines.scenario.overlay import (
     GenerateOverlay,
     Latency,
     Link,
+    ListedClient,
     NodesOverlay,
     OverlaySpec,
     Server,
@@ -62,7 +62,7 @@ _SOURCES = "links, file, topohub, generate, nodes"
 
 
 def with_attached(
-    brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[Client] | ClientGenerator, seed: int
+    brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
     """Returns the overlay with its servers and clients; their ids come after those of the brokers, in this order.
 
@@ -136,10 +136,10 @@ def _central(count: int, brokers: Overlay, place: Place) -> list[int]:
     return sorted(sorted(far, key=lambda node: (far[node], node))[:count])
 
 
-def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str], seed: int) -> list[Client]:
+def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str], seed: int) -> list[ListedClient]:
     nodes = choose_nodes(spec.at, brokers, seed, "overlay.clients", (*_CLIENTS, "generate", "at"))
     edges = [brokers.names[node] for node in nodes.tolist() for _ in range(spec.per_broker)]
-    clients = [Client(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
+    clients = [ListedClient(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
     _check_names(clients, taken, "client", (*_CLIENTS, "generate", "prefix"))
     return clients
 

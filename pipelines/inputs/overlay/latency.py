@@ -34,7 +34,7 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredLatencies:
     """Numbers for ordered pairs of nodes, as the file has them.
 
     Attributes:
@@ -68,7 +68,7 @@ class Measured:
         return np.where(found, self.values[place], np.nan)
 
 
-def read_matrix(path: Path) -> Measured:
+def read_matrix(path: Path) -> MeasuredLatencies:
     """Reads a matrix: CSV with titles for columns and rows, the corner empty or absent, or numbers without names.
 
     Raises:
@@ -77,7 +77,7 @@ def read_matrix(path: Path) -> Measured:
     return _matrix(path, *_stamp(path, "matrix"))
 
 
-def read_pairs(path: Path, columns: tuple[str | None, str | None, str | None]) -> Measured:
+def read_pairs(path: Path, columns: tuple[str | None, str | None, str | None]) -> MeasuredLatencies:
     """Reads a list of pairs; delimiter and titles are found, without titles the columns are called 1, 2, 3.
 
     Args:
@@ -99,7 +99,7 @@ def _stamp(path: Path, field: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=8)
-def _matrix(path: Path, _mtime: int, _size: int) -> Measured:
+def _matrix(path: Path, _mtime: int, _size: int) -> MeasuredLatencies:
     name = path.name.removesuffix(".gz")
     try:
         content = read_bytes(path)
@@ -109,7 +109,7 @@ def _matrix(path: Path, _mtime: int, _size: int) -> Measured:
         raise ContentError(f"{path.name}: {error}", "matrix") from error
     size = len(values)
     codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
-    return Measured(names, size, codes, values.ravel()[codes])
+    return MeasuredLatencies(names, size, codes, values.ravel()[codes])
 
 
 def _has_words(content: bytes) -> bool:
@@ -193,7 +193,9 @@ def _place(table: TextTable | None, row: int) -> str:
 
 
 @lru_cache(maxsize=8)
-def _pairs(path: Path, _mtime: int, _size: int, columns: tuple[str | None, str | None, str | None]) -> Measured:
+def _pairs(
+    path: Path, _mtime: int, _size: int, columns: tuple[str | None, str | None, str | None]
+) -> MeasuredLatencies:
     try:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
@@ -221,7 +223,7 @@ def _pairs(path: Path, _mtime: int, _size: int, columns: tuple[str | None, str |
         raise ContentError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
-    return Measured(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
+    return MeasuredLatencies(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
 
 
 def _picked(

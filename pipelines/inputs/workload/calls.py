@@ -22,7 +22,7 @@ from pipelines.errors import PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
-from pipelines.scenario.workload import GeneratedJoins, Join, Move, OtherCall, Publication, Subscription
+from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
 
 SUBSCRIPTIONS: Place = ("workload", "subscriptions")
 PUBLICATIONS: Place = ("workload", "publications")
@@ -48,7 +48,9 @@ def after_horizon(round_: int, horizon: int) -> str:
     return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
 
 
-def listed_subscriptions(listed: Sequence[Subscription], overlay: Overlay, horizon: int, *, is_mqtt: bool) -> pa.Table:
+def listed_subscriptions(
+    listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
+) -> pa.Table:
     """Returns the subscription table of a list; ``is_mqtt``: topics may be filters.
 
     Raises:
@@ -69,7 +71,9 @@ def listed_subscriptions(listed: Sequence[Subscription], overlay: Overlay, horiz
     return pa.table(columns, schema=SUBSCRIPTION)
 
 
-def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon: int) -> tuple[pa.Table, pa.Table]:
+def listed_publications(
+    listed: Sequence[ListedPublication], overlay: Overlay, horizon: int
+) -> tuple[pa.Table, pa.Table]:
     """Returns the publication and the attribute table of a list.
 
     Raises:
@@ -93,7 +97,7 @@ def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon
 
 
 def _misplaced(
-    place: Place, listed: Sequence[Subscription | Publication], overlay: Overlay, horizon: int
+    place: Place, listed: Sequence[ListedSubscription | ListedPublication], overlay: Overlay, horizon: int
 ) -> Iterator[Problem]:
     ids = ids_by_name(overlay)
     for i, item in enumerate(listed):
@@ -103,7 +107,7 @@ def _misplaced(
             yield Problem((*place, i, "round"), after_horizon(item.round, horizon))
 
 
-def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
+def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
     if item.topic is not None:
         yield row, "topic", *value_columns(item.topic)
     for name in sorted(item.content):
@@ -210,7 +214,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     """Returns the join table of a list.
 
     A joining node has no link before: its links are the one to its join point, and those to nodes that join
-    through it later. So the nodes that are there from the start stay connected at all times.
+    through it later. So the nodes of the start stay connected at all times.
 
     Raises:
         WorkloadError: All that is wrong with the list, each at its place.

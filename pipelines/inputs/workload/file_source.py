@@ -147,7 +147,7 @@ def _subscription_texts(
 def _canonical_texts(
     source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """Returns the canonical texts, and the first row of each pair of topic and predicate that is wrong, with why."""
+    """Returns the canonical predicates, and the first row and the error of each invalid pair of topic and predicate."""
     table = load(source)
     codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
     width = len(values[1])
@@ -163,7 +163,7 @@ def _canonical_texts(
 
 
 def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
-    """Returns each row's place in the list of distinct texts, whose last item is None."""
+    """Returns for each row an index into the distinct strings of a column, and these, followed by None."""
     if name is None:
         return np.zeros(table.num_rows, dtype=np.int64), [None]
     encoded = texts_of(table[name]).dictionary_encode()

@@ -169,8 +169,8 @@ class Loaded:
     """The rows of a file.
 
     Attributes:
-        table: Columns: texts (null where empty) from text files, as they are from JSON lines and Parquet.
-        notes: What was found in the file, a sentence each.
+        table: The columns: strings (null where empty) of text files, typed columns of JSON lines and Parquet.
+        notes: The delimiter, titles and the like that were found, a sentence each.
     """
 
     table: pa.Table
@@ -230,7 +230,7 @@ def _read(source: Source) -> Loaded:
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    """Reads an object a line; texts that look like times stay texts."""
+    """Reads an object a line; strings that look like times stay strings."""
     _decoded(raw)
     if not raw.strip():
         return pa.table({})
