@@ -1,8 +1,8 @@
 """Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
 
 The nodes of a topic form a mesh: a node grafts some of its neighbours that have announced the topic. Publications go
-over the mesh at once. At its heartbeat a node repairs its meshes, and tells some of the other neighbours which
-publications it has had (IHAVE); these ask for what they lack (IWANT).
+over the mesh at once. At its heartbeat a node repairs its meshes, and sends the ids of its publications
+(IHAVE) to some of the other neighbours; these request missing publications (IWANT).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Relayed:
 
 @message("HELLO")
 class Hello:
-    """What a node that has recovered announces to a neighbour."""
+    """The announcement of a recovered node to a neighbour."""
 
     topics: Annotated[tuple[str, ...], "the topics that the sender has joined"]
 

@@ -19,7 +19,7 @@ ABANDONED = -1
 
 
 def bypass(turn: Turn) -> None:
-    """Handles DETECT, and what else tells that a peer is gone; does nothing if N knew better."""
+    """Handles DETECT and other reports of failed peers; ignores reports about earlier incarnations."""
     failed = _failures(turn)
     if failed and turn.node.is_detached:
         _retry_join(turn, failed)
@@ -48,7 +48,7 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns whom N suspects from now on, with the incarnation: by a report, by its new join, as it is DETACHED."""
+    """Returns the newly suspected peers with their incarnations: by a report, by a new join, or as DETACHED nodes."""
     found: dict[int, int] = {}
     known = {one.peer: one.incarnation for one in connections(turn)} if turn.has("DETECT") else {}
     for one in turn.of("DETECT"):
@@ -167,7 +167,7 @@ class Connection(NamedTuple):
 
 
 def take_in(turn: Turn) -> None:
-    """Sorts the inbox; what was meant for an earlier incarnation of N is dropped: queues die with their connection."""
+    """Sorts the inbox; drops messages for an earlier incarnation of N, whose queues end with their connection."""
     own = turn.node.incarnation
     if turn.due.is_recovered:
         own = turn.ctx.run.incarnation(turn.id, turn.round)
@@ -244,7 +244,7 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
     Args:
         turn: The node.
         kind: The kind.
-        asked: Whom it goes to, with P(N, peer).
+        asked: The receivers, with P(N, peer).
     """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():

@@ -63,11 +63,10 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 
 
 def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
-    """A node that synchronises takes the routing information of a duplicate that it does not process.
+    """Applies the routing information of a refused duplicate at a node that synchronises.
 
-    PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what
-    only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
-    known.
+    Newer messages overtake PAR_SUB and raise the detector. If its sender fails, the content of PAR_SUB arrives from the
+    next partner as older messages. Applying known information again changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
@@ -133,7 +132,7 @@ def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -
 
 
 def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) -> None:
-    """Puts a message into ProcessingList_N (lines 13 to 15): somebody still has to confirm it."""
+    """Adds an unconfirmed message to ProcessingList_N (lines 13 to 15)."""
     recipients.pop(turn.id, None)
     matches = copy.matches if turn.ctx.run.has_crashes else None
     turn.node.processing_list[copy.key] = Processing(
@@ -314,8 +313,8 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
     """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
 
-    What is done behind the node counts as confirmed. The node itself is among them where its one-node path is in g.to,
-    for a publication only if a subscription of its own matches.
+    Recipients whose path is marked as done count as confirmed. Γ includes the node itself if its one-node path is in
+    g.to, for a publication only if one of its own subscriptions matches.
     """
     found = {}
     for path, is_done in copy.guide or ():

@@ -25,7 +25,7 @@ _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 
 @dataclass(slots=True)
 class _Opened:
-    """A join request at hand; what caused that it is handled, if anything did."""
+    """A join request to handle, with its cause, if any."""
 
     request: JoinRequest
     trigger: int | None
@@ -181,7 +181,7 @@ def _open_requests(turn: Turn) -> list[_Opened]:
 
 
 def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
-    """A join point is connected to whom it answers."""
+    """Connects a join point to the nodes that it answers."""
     peers = []
     for request in accepted:
         latency = turn.ctx.run.links.get((turn.id, request.joiner))

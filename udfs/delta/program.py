@@ -95,7 +95,7 @@ def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
 
 @record(key="source,source_seq,recipient")
 class ProcessingRow(Processed):
-    """A recipient of a message in a node's ProcessingList_N, with who is responsible for it.
+    """A recipient of a message in a node's ProcessingList_N, with the responsible node.
 
     Attributes:
         recipient: A member of Γ_N^m other than N.

@@ -18,10 +18,10 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """What a message about a connection says of its sender.
+    """The status of the sender of a message about a connection.
 
     Attributes:
-        peer: What N knows from now on.
+        peer: The new row of the sender.
         kind: The kind of the message.
         is_new: Whether N has sent nothing to this incarnation yet.
     """
@@ -99,8 +99,8 @@ def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the last status that messages about connections report of each sender.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through that
-    has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
+    if N has a connection, unless N suspects a former incarnation of the sender: messages through that incarnation are
+    on another way, and new messages would overtake them. In that case N waits for the SYN_REQUEST.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -173,12 +173,12 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
-    """PrevOut_S^R: sends R what it is responsible for from now on (rule R26); returns the recipients.
+    """PrevOut_S^R: sends R the messages that it is now responsible for (rule R26); returns the recipients.
 
-    They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
-    its scope, even if it had confirmed: it has lost that, and the snapshot that S sends has it only once the message is
-    finished at S. What lies behind R is not asked for again then. Of two nodes of one path that ask in one round both
-    get the message, and the last one is responsible.
+    These are unconfirmed recipients with R on the way. R itself is a recipient of messages that change routing
+    information in its scope, even if it had confirmed them: it has lost them, and the snapshot of S includes them only
+    after they are finished at S. In that case the nodes behind R need not confirm again. Of two nodes of one path that
+    ask in one round both get the message, and the last one is responsible.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:

@@ -1,4 +1,4 @@
-"""The tables of a node N (report, 4.1, 4.3 and 4.4), named as in the report, and what they say of it."""
+"""The tables of a node N (report, 4.1, 4.3 and 4.4), named as in the report, and queries on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recipient:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody still has to confirm for it."""
+        """Whether a confirmation for it is missing."""
         return self.responsible is not None and not self.is_confirmed
 
 
@@ -107,7 +107,7 @@ class Processed:
         kind: J, SUB, UNSUB, PUB or REJOIN.
         round: MsgId_N, first part: round of the first copy.
         trigger: MsgId_N, second part: order within the round.
-        sender: Who sent the first copy; null at the source.
+        sender: Sender of the first copy; null at the source.
         hops: Links from the source to N.
         subscription_id: SUB, UNSUB: the subscription.
         origin: SUB, UNSUB: m.from at N.
@@ -234,7 +234,7 @@ class WaitingCall:
 
 @record(key="peer")
 class PeerState:
-    """What a node knows of another one that faults made differ from a neighbour that is up.
+    """A node's knowledge of another node whose state differs from that of a live neighbour.
 
     Attributes:
         peer: The other node X.
@@ -322,7 +322,7 @@ class DeliveredSource:
 
 
 class NodeTables(NodeProgram):
-    """A node N with its tables; durable are TOP_N, its join, own subscriptions and what it delivered (rule R31)."""
+    """A node N with its tables; durable are TOP_N, its join, own subscriptions and deliveries (rule R31)."""
 
     topology = keyed(ViewLink, is_durable=True)
     path = keyed(Path)

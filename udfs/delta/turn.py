@@ -1,9 +1,9 @@
-"""A node in a round: what is due at it, what it has done so far, and its outgoing messages.
+"""A node in a round: its due events, its results so far, and its outgoing messages.
 
 An outgoing message gets m.from for its receiver, the visited list and the connection. To a RECOVERING node it is
 Guided: it carries the paths from there to the recipients (section 6). Multicast messages to a node that has not
-answered yet wait in ProcessingList. Messages leave as answers, requests, STATUS of the node's own, messages sent again
-by MsgId_N, then all others in the order of their triggers (rule R36).
+answered yet wait in ProcessingList. Messages are sent in this order: answers, requests, the node's own STATUS, resent
+messages by MsgId_N, then all others by their triggers (rule R36).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from udfs.nodes.world import Flight, RoundDue
 FAULT = -(1 << 62)
 """Trigger of reports, requests and STATUS: before all other messages of the round."""
 CALL = 1 << 62
-"""Trigger of what a call causes, its number added: behind all messages of the round."""
+"""Trigger of the effects of a call, plus its number: behind all messages of the round."""
 AGAIN = 1 << 40
 """Messages that are sent again go after STATUS, before PAR_TOP, in the order of MsgId_N: by its round minus this."""
 Key = tuple[int, int]
@@ -35,7 +35,7 @@ class MulticastCopy:
         source: Its source.
         source_seq: Its number there.
         trigger: The id of the message, or the order of the call.
-        sender: Who sent it; None at the source.
+        sender: Its sender; None at the source.
         hops: Links from the source.
         issued_round: Round in which it was issued.
         subscription_id: SUB, UNSUB: the subscription.
@@ -66,7 +66,7 @@ class MulticastCopy:
 
     @property
     def key(self) -> Key:
-        """What identifies the message."""
+        """The identity of the message."""
         return self.source, self.source_seq
 
     @classmethod
@@ -85,7 +85,7 @@ class Finished(NamedTuple):
     Attributes:
         m: The message.
         trigger: The message that ended it.
-        sender: The sender of the first copy, who gets CONF; None: nobody.
+        sender: The sender of the first copy, which gets CONF; None: no CONF.
     """
 
     m: MulticastCopy | Processing
@@ -94,7 +94,7 @@ class Finished(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What identifies the message."""
+        """The identity of the message."""
         return self.m.source, self.m.source_seq
 
 
@@ -103,16 +103,16 @@ class Leaving(NamedTuple):
 
     Attributes:
         trigger: The id of the message that caused it, or another order (`FAULT`, `AGAIN`, `CALL`).
-        rank: Order among what has the same cause.
+        rank: Order among messages with one cause.
         dst: The receiver.
         source: The source of a message that serves a call; else less than any.
         source_seq: Its number there.
         kind: Its kind.
-        place: Its place among the messages of the round, in the order in which they were caused.
-        body: The message; of multicast ones the copy or the entry of ProcessingList that is sent on.
+        place: Its position among the messages of the round, in the order of their causes.
+        body: The message; for multicast ones the forwarded copy or entry of ProcessingList.
         for_incarnation: The receiver's incarnation; None: the one that the node knows.
         latency: The latency of the connection; None: as the node knows it.
-        delay: Rounds that it takes longer than the connection does.
+        delay: Rounds in addition to the latency of the connection.
     """
 
     trigger: int
@@ -139,23 +139,23 @@ class Turn:
 
     Attributes:
         node: The node.
-        ctx: How it acts.
-        due: What is due.
+        ctx: The context for its actions.
+        due: The due events.
         delta: δ.
         id: N.
         round: The round.
         is_disturbed: Whether a node of the run has crashed up to now; work that only crashes need is skipped before.
         inbox: The due messages by kind, without those for an earlier incarnation.
         multicast: The multicast messages among them.
-        finished: What is finished so far.
+        finished: The finished messages so far.
         told: Entries that come with the join point's PAR_SUB, with their triggers.
         broken: Connections whose other end is gone: the incarnation that ended, and the latency.
         again: Messages to send again, by key and receiver.
-        asked: Whom requests for synchronisation went to.
-        accepted: Who has been answered as a join point, with the trigger of the request.
+        asked: The receivers of requests for synchronisation.
+        accepted: The joining nodes that were answered, with the trigger of the request.
         copies: Copies to forward.
         guided: Publications accepted as Guided whose recipients are computed again.
-        entered: Triggers of events by which the node takes part from now on.
+        entered: Triggers of the events that end the node's join.
         outbox: Outgoing messages.
         has_new_links: Whether links came into view since the paths were computed.
     """
@@ -227,7 +227,7 @@ def leave(turn: Turn) -> None:
 
 
 def _send(turn: Turn, one: Leaving) -> None:
-    """Puts a message on its connection; what has to wait for an answer, or has nobody to go to, does not leave.
+    """Sends a message over its connection; messages that wait for an answer, or have no receiver, are not sent.
 
     A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
     """

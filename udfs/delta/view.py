@@ -136,7 +136,7 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
 def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
     """update_routing_information^SUB: ⟨id, from⟩ with P(N, from).
 
-    What was accepted as Guided says itself how far ``from`` is; N may not see it yet.
+    A message accepted as Guided carries the path to ``from``, which N may not see yet.
     """
     m = one.m
     if m.subscription_id is None or m.origin is None:
@@ -206,8 +206,8 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
 def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
     """Line 26 for messages that end with a failure: nodes that synchronise in this round get the changes.
 
-    They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
-    before the end of the round, when everything else changes routing information.
+    These messages are not sent again to a recovering node, which was the last to confirm them. Transferred entries are
+    computed before the other changes of routing information at the end of the round.
     """
     unmark(turn, finished)
     bury(turn, finished)

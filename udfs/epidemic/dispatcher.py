@@ -17,9 +17,9 @@ SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
 PUBLISHER_PULL = frozenset({"publisher_pull", "combined_pull", "push_pull"})
 PULL = SUBSCRIBER_PULL | PUBLISHER_PULL
 CALL = 1 << 62
-"""Trigger of what a call causes, its number added: after all messages of the round."""
+"""Trigger of the effects of a call, plus its number: after all messages of the round."""
 TIMER = 3 << 61
-"""Trigger of what a gossip round causes: after messages and calls."""
+"""Trigger of the effects of a gossip round: after messages and calls."""
 _NULL = -(1 << 63)
 _Order = tuple[int, int, int, int, int, str]
 
@@ -161,7 +161,7 @@ class ReceivedEvent:
 
 @record(key="source,pattern_id")
 class ExpectedNumber:
-    """What a dispatcher expects next of a source for a local pattern."""
+    """The number that a dispatcher expects next from a source for a local pattern."""
 
     source: Annotated[int, "the source"]
     pattern_id: Annotated[int, "the pattern"]
@@ -246,8 +246,8 @@ class DispatcherRound:
 
     Attributes:
         node: The dispatcher.
-        ctx: How it acts.
-        due: What is due.
+        ctx: The context for its actions.
+        due: The due events.
         inbox: The due messages that the unicast did not lose.
         n_cached: Events that it has cached in the round.
         has_counted: Whether the counters of a new event were compared with the expected ones.

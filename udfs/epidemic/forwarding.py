@@ -178,7 +178,7 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
 
 
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Sends the neighbours that were neighbours before what changes for them; `_tell_all` tells the ``fresh`` ones."""
+    """Sends the changes to earlier neighbours; `_tell_all` sends all patterns to the ``fresh`` ones."""
     for pattern in before:
         for neighbour in turn.ctx.neighbours:
             knew, knows = (any(hop != neighbour for hop in hops[pattern]) for hops in (before, after))

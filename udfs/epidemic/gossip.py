@@ -27,7 +27,7 @@ def gossip(turn: DispatcherRound) -> None:
     """Begins the gossip rounds that are due, and sets the timer of the next one."""
     timer, now = turn.node.dispatcher, turn.now
     if turn.due.is_recovered:
-        # What the dispatcher reads back does not tell how often the timer ran out since the crash (rule E15).
+        # The durable state does not tell how often the timer has expired since the crash (rule E15).
         timer.next_round = now + (timer.next_round - now) % timer.interval_rounds
     else:
         _skip_missed(timer, now)

@@ -1,6 +1,6 @@
 """Protocol ``epidemic`` as a node program: a round of content-based publish/subscribe with epidemic recovery.
 
-Phases of a round, each for all that is due at the dispatcher:
+Phases of a round, each for all due messages of the dispatcher:
 
 ===========================================  =====================================  ================================
 phase                                        reads                                  writes
@@ -16,8 +16,8 @@ gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
-Within a phase a dispatcher handles messages in the order of their ids, and calls after them. Messages leave in the
-order of what caused them: messages, then calls, then the gossip round.
+Within a phase a dispatcher handles messages in the order of their ids, and calls after them. Messages are sent
+in the order of their causes: messages, then calls, then the gossip round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BankService: what each replica's deliveries make of the accounts (section 5.2).
+"""BankService: the accounts of each replica after its deliveries (section 5.2).
 
 Whole cents; interest is rounded down; a withdrawal or a transfer that an account cannot pay is refused.
 """
@@ -17,7 +17,7 @@ BALANCES = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("topic", "string"), ("source", "bigint"), ("source_seq", "bigint"),
     ("account", "string"), ("balance", "bigint"), ("is_refused", "boolean"),
 )  # fmt: skip
-"""Columns of what `replay` returns, with their SQL types."""
+"""Columns of the rows of `replay`, with their SQL types."""
 _OUT = schema_of(BALANCES)
 
 

@@ -1,9 +1,9 @@
-"""What protocol ``ginger`` promises to bear, from the faults, the tree and the views alone (sections 4.2.2 and 4.2.3).
+"""The bound of protocol ``ginger``, from the faults, the tree and the views alone (sections 4.2.2 and 4.2.3).
 
-Failures less than `Given.mend_rounds` apart are one blow: the tree need not be mended between them. The first blow of a
-run meets the tree that it starts with, so it is counted whom its survivors see, with all that fail in it down at once.
-Of a later one no more is known than that it meets one tree: a failure leaves a node the broker above the one that
-failed, or, if that was the root, those beside it. Nothing here is asked of the nodes.
+Failures less than `Given.mend_rounds` apart are one blow: the tree need not be repaired between them. The first blow of
+a run meets the start tree, so the views of its survivors are computed, with all its failed brokers down at once. A
+later blow meets one tree that is not known further: a failed parent leaves a node the broker above it, or, if it was
+the root, its siblings. The bound uses no state of nodes.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _spells(given: Given) -> Iterator[tuple[int, int, int]]:
 
 
 def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
-    """Clients have to see a broker that is up, and all parts of the tree but one somebody in another part."""
+    """Yields clients that see no live broker, and two parts of the tree that do not see each other."""
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
             yield f"all brokers that {given.name(client)} sees failed"
@@ -206,7 +206,7 @@ def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
 
 
 def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """The locks of a topic are where its sub-tree is; a broker that takes its clients in later does not know them."""
+    """Yields topics that lose all brokers of their sub-tree, and with them the locks of their key items."""
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)
@@ -218,7 +218,7 @@ def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], 
 
 
 def _lonely(given: Given) -> Iterator[tuple[int, str]]:
-    """Who recovers knows its neighbours in the overlay, who joins its join point: one of them has to stay up."""
+    """Yields brokers that recover without a live neighbour in the overlay, or join without a live join point."""
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
         near = {b for a, b in given.links if a == broker and b in given.brokers - late}

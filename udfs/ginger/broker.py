@@ -65,10 +65,10 @@ class Subscribing:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
     def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Learns who is in the sub-tree: the brokers between the edge brokers of subscribers, and their clients.
+        """Adds the members of the sub-tree: the brokers between the edge brokers of subscribers, and their clients.
 
-        A broker knows the way to each edge broker, and keeps the way to the nearest broker of the sub-tree. The new
-        edge broker is connected to that where the two ways part.
+        A broker knows the path to each edge broker, and stores the path to the nearest broker of the sub-tree. The new
+        edge broker is connected to it where the two paths part.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
@@ -101,7 +101,7 @@ class Exchange:
         self._joining = joining
 
     def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends what the new parent lacks, and asks for what it has and this broker lacks."""
+        """Alg. 11: sends the messages that the new parent lacks, and requests those that this broker lacks."""
         if sender != self._node.parent:
             return
         theirs = self._lost.told(m.told)
@@ -110,7 +110,7 @@ class Exchange:
         self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
 
     def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
-        """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
+        """Alg. 12: applies the received messages, and answers with those that the sender lacks."""
         node, awaited = self._node, self._state.awaited
         if sender not in node.children and sender not in node.clients:
             # The broker that took the sender in has failed since, and recovered without knowing it.
@@ -136,7 +136,7 @@ class Exchange:
             self._joining.ask_again(sender)
 
     def _answer(self, sender: int, theirs: MissingSets) -> None:
-        """Sends what a new child lacks; from now on it gets all else."""
+        """Sends a new child its missing messages; later messages follow normally."""
         self._node.send(sender, ms.LostMessages(self._missing.missing_of(theirs)))
         for name in self._subscribed(sender):
             self._topics.of(name).add(sender, "client")
@@ -213,7 +213,7 @@ class Broker(Role):
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles a message; who is not in the tree yet answers nobody (rule G24)."""
+        """Handles a message; a broker outside the tree answers no request (rule G24)."""
         if self.node.repair.is_present:
             self._handlers[type(m)](m, src)
 
@@ -238,13 +238,13 @@ class Broker(Role):
         node.latency |= {contact: rounds for rounds, contact in near}
         node.see((contact, 0, 1 + place) for place, (_, contact) in enumerate(near))
         if status == "RECOVERING":
-            # The broker that noticed the failure may have failed, too, before it told anybody.
+            # The broker that noticed the failure may have failed, too, before it reported it.
             node.state.failed[node.id] = Failed(node.id)
         node.ctx.status(status)
         self.seek()
 
     def end_round(self) -> None:
-        """Is operational when it has got level with its first parent; and reports what was had for good."""
+        """Becomes operational after the exchange with its first parent; sends reports for garbage collection."""
         repair = self.node.repair
         if repair.is_level and repair.is_joining:
             repair.is_joining = False
@@ -291,7 +291,7 @@ class Broker(Role):
         """Notes that a broker failed, and tells the others."""
         self.hold.lost(broker)
 
-    # ---- what the sections ask of each other
+    # ---- the interface between sections
 
     def candidates(self) -> list[int]:
         """Returns brokers to ask; those that have moved below it are excluded."""
@@ -335,11 +335,11 @@ class Broker(Role):
         return self.buffers.of(topic)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Forgets messages that everybody has had."""
+        """Drops messages that all members have had."""
         self.garbage.collect(topic, runs)
 
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether there is somebody to pass a message on to."""
+        """Returns whether a message has further receivers."""
         return self.missing.needs(partner, event)
 
     def own_copy(self, message: Message) -> Message:
@@ -347,7 +347,7 @@ class Broker(Role):
         return self.missing.own_copy(message)
 
     def resume(self, parked: Parked) -> None:
-        """Handles what was put aside."""
+        """Handles a parked answer."""
         self.exchange.resume(parked)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:

@@ -1,7 +1,7 @@
 """metadataBuffer (section 4.3.2): the newest events of a topic whole, and the ids of events that have left it.
 
-An `Id` names a message within its run. A `MissingSets` is what two nodes exchange when they connect: ids that they
-have, and messages that the other lacks.
+An `Id` names a message within its run. Two nodes exchange a `MissingSets` when they connect: the ids that they have,
+and the messages that the other lacks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Id(NamedTuple):
-    """What identifies a message within its run.
+    """The identity of a message within its run.
 
     Attributes:
         source: The client that published it.
@@ -145,10 +145,10 @@ def runs_of(ids: Collection[Id]) -> Runs:
 
 
 class Known(set[Id]):
-    """Ids that a node has had, beside those that everybody has had."""
+    """Ids that a node has had, without collected ones."""
 
     def __init__(self, buffer: Buffer) -> None:
-        """Starts with what everybody has had."""
+        """Starts with the collected ids."""
         super().__init__()
         self._buffer = buffer
 
@@ -159,13 +159,13 @@ class Known(set[Id]):
 
 @dataclass
 class Buffer:
-    """What a node has had of a topic, in the order in which it had it.
+    """The events of a topic at a node, in their order.
 
     Attributes:
         topic: The topic.
-        left: The events that have left the buffer; of their messages the ids alone are known.
-        whole: Those that are in the buffer, by their positions.
-        collected: The messages that everybody has had, so that there is nothing else left of them.
+        left: The events that have left the buffer; only the ids of their messages are known.
+        whole: The events in the buffer, by their positions.
+        collected: The messages that all members have had; only these ids remain.
         mark: No event up to this position is in the buffer.
     """
 
@@ -218,7 +218,7 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Forgets messages that everybody has had but for their ids (section 6.1); returns the positions of events."""
+        """Drops messages that all members have had, except their ids (section 6.1); returns the events' positions."""
         self.collected = joined(self.collected, runs.items())
         last = max(self.whole, default=self.mark)
         self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
@@ -236,14 +236,14 @@ class MissingSets:
     """ParentBuffer (ids only), LostMessageRequest and its answer.
 
     Attributes:
-        events: Messages that the receiver lacks, in the order of the sender's buffers; those that have left them are
-            without a body.
+        events: Messages that the receiver lacks, in the order of the sender's buffers; those that have left the buffers
+            have no body.
         passed: By topic the ids that passed at the sender.
         processed: By topic the ids that were processed there.
-        failed: Brokers that the sender knows to have failed.
-        back: Those of them that are up again.
-        collected: By topic the messages that everybody has had.
-        members: ParentBuffer for a broker that joins: who has to lock the key items of a topic.
+        failed: Brokers whose failure the sender knows.
+        back: Failed brokers that have recovered.
+        collected: By topic the messages that all members have had.
+        members: ParentBuffer for a broker that joins: the members that lock the key items of a topic.
     """
 
     events: list[Event] = field(default_factory=list)

@@ -19,7 +19,7 @@ from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
-    """A client; where the tree may be mended it has buffers of what it delivered, and what it published."""
+    """A client; if the tree may be repaired, it has buffers of its deliveries and publications."""
 
     def __init__(self, node: Node) -> None:
         """Puts it together."""
@@ -96,7 +96,7 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """A message of this client has left the buffers, and somebody lacks it: it is published again (4.3.2.3)."""
+        """Repeats a message of this client that has left the buffers and that a node lacks (4.3.2.3)."""
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
         if self.node.parent is not None:
@@ -121,7 +121,7 @@ class Client(Role):
         self.node.repair.dead.add(broker)
 
     def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
-        """Remembers whom it saw before: a new edge broker may be cut off before it sees anybody itself (rule G21)."""
+        """Keeps its earlier view: a new edge broker may be cut off before it has a view itself (rule G21)."""
         if sender == self.node.parent:
             seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
             self.node.repair.seen |= seen
@@ -157,12 +157,12 @@ class Client(Role):
         self._search.declined(broker)
 
     def view_changed(self) -> None:
-        """Has nobody to tell."""
+        """Does nothing: a client has no children."""
 
     # ---- missing messages (section 4.3.2)
 
     def _on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Sends what the new broker lacks of what was delivered here."""
+        """Sends the delivered messages that the new broker lacks."""
         if sender != self.node.parent:
             return
         theirs = self._lost.told(m.told)
@@ -178,7 +178,7 @@ class Client(Role):
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers what it missed; then its own messages that nobody seems to have go out again (rule G14)."""
+        """Delivers missed messages; then resends its own messages that no broker has (rule G14)."""
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return
@@ -207,7 +207,7 @@ class Client(Role):
         return message
 
     def resume(self, parked: Parked) -> None:
-        """Handles what was put aside."""
+        """Handles a parked answer."""
         self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
@@ -217,12 +217,12 @@ class Client(Role):
     # ---- garbage collection (section 6.1)
 
     def _on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Everybody has had messages for good."""
+        """Handles Collect: drops messages that all members have had."""
         if sender == self.node.parent:
             self.collect(m.topic, m.runs)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Forgets messages that everybody has had, its own among them."""
+        """Drops messages that all members have had, including its own."""
         self._reports.collect(topic, runs)
         for of, (position, message) in list(self._published.items()):
             if message.topic == topic and in_runs(runs, of):
@@ -230,7 +230,7 @@ class Client(Role):
                 del self._state.metadata_buffer[position]
 
     def end_round(self) -> None:
-        """Reports what it has delivered."""
+        """Reports its deliveries."""
         for topic in self._reports.topics:
             if self._subscribes(topic):
                 self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])

@@ -1,8 +1,8 @@
 """Garbage collection of buffers, which the thesis leaves to the future (section 6.1).
 
-A message that every member of its topic has had for good is asked for by nobody. Clients tell their brokers what they
-have delivered, brokers tell their parents what all below them have had, and whom that covers. When the topic's root
-sees that nobody is left out, Collect goes down the sub-tree, and all forget what it names.
+No node asks for a message that every member of its topic has had. Clients report their deliveries to their brokers, and
+brokers report to their parents the messages that all nodes below them have had, with these nodes. When the reports
+cover all members, the topic's root sends Collect down the sub-tree, and all nodes drop the named messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from udfs.ginger.topics import Buffers, Topics
 
 
 class Reports:
-    """What one node has told its parent to be had for good."""
+    """The reports of one node to its parent."""
 
     def __init__(self, node: Node, buffers: Buffers) -> None:
         """Reports for a node."""
@@ -41,7 +41,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Forgets messages that everybody has had."""
+        """Drops messages that all members have had."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)
@@ -50,7 +50,7 @@ class Reports:
             told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
 
     def forget(self) -> None:
-        """Forgets what was told: a new parent is told everything."""
+        """Drops earlier reports: a new parent gets complete reports."""
         self._node.state.reported.clear()
 
 
@@ -70,7 +70,7 @@ class GarbageCollection:
         self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
 
     def on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Everybody has had messages for good."""
+        """Handles Collect: drops messages that all members have had."""
         if sender == self._node.parent:
             self.collect(m.topic, m.runs)
 
@@ -80,7 +80,7 @@ class GarbageCollection:
             self._report(topic)
 
     def _report(self, name: str) -> None:
-        """Collects what all below it have had, and at the topic's root everybody, or tells the parent."""
+        """Reports the messages of all nodes below to the parent; at the topic's root collects those of all members."""
         node, topic = self._node, self._topics.of(name)
         below = sorted(topic.brokers & node.children | topic.clients)
         told = [self._state.receipt.get((name, other)) for other in below]
@@ -97,7 +97,7 @@ class GarbageCollection:
             self.collect(name, runs_of(ids))
 
     def collect(self, name: str, runs: Runs) -> None:
-        """Forgets what everybody has had, also where it is pending; those below hear of it."""
+        """Drops messages that all members have had, also pending ones, and forwards Collect to the nodes below."""
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
         self._reports.collect(name, runs)
@@ -109,7 +109,7 @@ class GarbageCollection:
             self._node.send(other, ms.Collect(name, runs_of(new)))
 
     def forget(self, partner: int) -> None:
-        """What a partner that failed has had counts no more; a new parent is told of everything."""
+        """Drops the reports of a failed partner; a new parent gets complete reports."""
         for key in [key for key in self._state.receipt if key[1] == partner]:
             del self._state.receipt[key]
         self._reports.forget()

@@ -192,10 +192,10 @@ class ParentResponse:
 
 @message("ParentBuffer")
 class ParentBuffer:
-    """A new parent tells what it has had (Alg. 10).
+    """A new parent sends the ids that it has had (Alg. 10).
 
     Attributes:
-        told: The ids, and what else comes with them.
+        told: The ids and further fields of the exchange.
     """
 
     told: MissingSets
@@ -203,7 +203,7 @@ class ParentBuffer:
 
 @message("LostMessageRequest")
 class LostMessageRequest:
-    """A new child tells what its parent lacks, and what it has had itself (Alg. 11).
+    """A new child sends the messages that its parent lacks, and the ids that it has had (Alg. 11).
 
     Attributes:
         told: The messages that the parent lacks, and ids.
@@ -225,10 +225,10 @@ class LostMessages:
 
 @message("TreeViewUpdate")
 class TreeViewUpdate:
-    """A broker tells its children what it sees of the tree (Alg. 2).
+    """A broker sends its view of the tree to its children (Alg. 2).
 
     Attributes:
-        seen: The brokers that it sees, but for the receiver.
+        seen: The brokers of its view, except the receiver.
     """
 
     seen: tuple[Seen, ...]
@@ -236,11 +236,11 @@ class TreeViewUpdate:
 
 @message("RootElection")
 class RootElection:
-    """A vote for a new root (Alg. 7), or news for somebody who votes.
+    """A vote for a new root (Alg. 7), or an answer to a vote.
 
     Attributes:
-        vote: The residual degree of the sender; null: it has a parent, or is the root, and is to be asked.
-        brokers: The brokers that it knows to be gone; without a vote those above it.
+        vote: The residual degree of the sender; null: it has a parent, or is the root, and accepts a ParentRequest.
+        brokers: The failed brokers that it knows; without a vote those above it.
     """
 
     vote: int | None
@@ -249,7 +249,7 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """Somebody lacks a message that has left the buffers (section 4.3.2.3).
+    """A node lacks a message that has left the buffers (section 4.3.2.3).
 
     Attributes:
         lacking: The node that lacks it.
@@ -286,7 +286,7 @@ class TopicJoined:
 
     Attributes:
         topic: The topic.
-        told: What was had of it; null: the sender is not in its sub-tree.
+        told: The sender's state of the topic; null: the sender is not in its sub-tree.
     """
 
     topic: str
@@ -310,7 +310,7 @@ class Received:
 
 @message("Collect")
 class Collect:
-    """Everybody has had messages for good, so buffers forget them (section 6.1).
+    """All members have had messages, so buffers drop them (section 6.1).
 
     Attributes:
         topic: Their topic.

@@ -27,16 +27,16 @@ OPEN, GIVEN_UP = "open", "given_up"
 
 
 class LostMessages:
-    """What one node lacks, and who has told it so."""
+    """The missing messages of one node, and the parked answers that wait for them."""
 
     def __init__(self, role: Role) -> None:
-        """Looks after what a node lacks."""
+        """Tracks the missing messages of a node."""
         self._role = role
         self._node = role.node
         self._state = role.node.state
 
     def told(self, told: MissingSets) -> MissingSets:
-        """Returns the partner's answer; messages that everybody has had are forgotten here, too."""
+        """Returns the partner's answer; drops messages that it reports as collected."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
@@ -45,9 +45,9 @@ class LostMessages:
         """Returns the partner's answer with all bodies; if a needed one is missing, the answer is parked.
 
         Args:
-            partner: Who tells it.
+            partner: The sender.
             kind: The kind of its message.
-            raw: What it tells.
+            raw: The answer.
             topic: The topic that the message is about, if it is one only.
         """
         told = self.told(raw)
@@ -124,7 +124,7 @@ class LostMessages:
             self._role.resume(parked)
 
     def forget(self, partner: int) -> None:
-        """What a partner that failed has told is not handled any more."""
+        """Drops the parked answers of a failed partner."""
         if partner in self._state.parked:
             self._done(partner)
 
@@ -135,7 +135,7 @@ class MissingMessages:
     def __init__(
         self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessages
     ) -> None:
-        """Compares what a broker has."""
+        """Compares the messages of a broker with those of its partners."""
         self._node = node
         self._topics = topics
         self._buffers = buffers
@@ -144,7 +144,7 @@ class MissingMessages:
         self._lost = lost
 
     def note_known(self, known: MissingSets, name: str) -> None:
-        """Adds the ids of what the broker has had of a topic."""
+        """Adds the ids of a topic that the broker has had."""
         buffer = self._buffers.of(name)
         known.name(name)
         known.passed[name] |= buffer.seen
@@ -163,7 +163,7 @@ class MissingMessages:
         return answer
 
     def apply(self, sender: int, missing: MissingSets) -> None:
-        """Handles what was missing as if it had come in order."""
+        """Handles missing messages as if they had arrived in order."""
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:
@@ -186,9 +186,9 @@ class MissingMessages:
         return message if pending is None else pending.message
 
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the body of a message is needed: there is somebody to pass it on to.
+        """Returns whether the body of a message is needed, because it has further receivers.
 
-        New neighbours ask for themselves.
+        New neighbours ask for the message themselves.
         """
         state, topic = self._node.state, self._topics.of(event.message.topic)
         return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
@@ -202,7 +202,7 @@ class MissingMessages:
             self._node.flood(exception, sender)
 
     def on_exception(self, m: ms.Lacking, sender: int) -> None:
-        """Somebody lacks a message."""
+        """Handles an Exception: a node lacks a message."""
         self.ask_publisher(m.message, m.lacking, sender)
 
     def on_repeat(self, m: ms.Repeat, sender: int) -> None:

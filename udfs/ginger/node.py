@@ -1,7 +1,7 @@
-"""What all nodes have: neighbours, a view of the tree, links to send over, and the tables that they keep.
+"""The state of all nodes: neighbours, a view of the tree, links to send over, and the stored tables.
 
-Where no broker of a run crashes or joins, the tree is never mended: buffers, and tables of repairs, stay empty there.
-The sections of the thesis ask the node that they are part of through `Role`: brokers and clients answer differently.
+In a run without crashes and joins of brokers the tree is never repaired: buffers and tables of repairs stay empty. The
+sections of the thesis call their node through `Role`, which brokers and clients implement differently.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Node:
     """A node with its tables, and the round that it is in."""
 
     def __init__(self, state: State) -> None:
-        """Reads who is around.
+        """Reads the neighbours.
 
         Args:
-            state: Its tables.
+            state: The tables of the node.
         """
         self.state = state
         self.repair = state.repair
@@ -115,7 +115,7 @@ class Node:
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether it joins, or is back, and has had no parent yet, which would have told it what there is."""
+        """Whether it joins or has recovered, and has had no parent yet, from which it would know the topics."""
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
@@ -217,7 +217,7 @@ class Role(ABC):
 
     node: Node
 
-    # ---- what the network brings
+    # ---- events from the network
 
     @abstractmethod
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
@@ -251,7 +251,7 @@ class Role(ABC):
 
     @abstractmethod
     def attached(self) -> None:
-        """A new parent took it in; what else there is to do waits for its ParentBuffer."""
+        """Handles the acceptance by a new parent; the exchange waits for its ParentBuffer."""
 
     @abstractmethod
     def lost(self, broker: int) -> None:
@@ -273,7 +273,7 @@ class Role(ABC):
 
     @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:
-        """Forgets messages that everybody has had."""
+        """Drops messages that all members have had."""
 
     @abstractmethod
     def needs(self, partner: int, event: Event) -> bool:
@@ -285,7 +285,7 @@ class Role(ABC):
 
     @abstractmethod
     def resume(self, parked: Parked) -> None:
-        """Handles what was put aside."""
+        """Handles a parked answer."""
 
     @abstractmethod
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:

@@ -1,8 +1,8 @@
 """Messages on their way: eventual and causal ones flow through, total-order ones lock their keys (chapter 3).
 
-A lock closes the entry, not the broker: it stops what clients bring. What comes over a broker's link while a key is
-locked is older than the total-order message on that link, so it passes, and TotalAck is a flush marker. A broker that
-is reconfigured holds application messages, and handles them in order when it is level (section 4.3.1).
+A lock closes the entry, not the broker: it stops messages of clients. A message over a broker's link while a key is
+locked is older than the total-order message on that link, so it passes, and TotalAck is a flush marker. A broker under
+reconfiguration holds application messages, and handles them in order after its exchange (section 4.3.1).
 """
 
 from __future__ import annotations
@@ -109,9 +109,10 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends the parent what is ready, or processes it, in the order of arrival.
+        """Sends ready messages to the parent, or processes them, in the order of arrival.
 
-        Messages wait for earlier ones only; what enters when one is processed tries all itself, so others may be gone.
+        Messages wait for earlier ones only. A message that enters after a processed one calls this itself, so pending
+        messages may be gone.
         """
         if not self._node.is_waiting:
             for pending in list(topic.pending.values()):
@@ -146,7 +147,7 @@ class Ordering:
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the keys, delivers the message, passes the news on, and lets in what waited."""
+        """Unlocks the keys, delivers the message, sends TotalProcessed, and admits waiting messages."""
         topic.unlock(message.id)
         self.note(topic, "processed", message, hops)
         for client in sorted(topic.clients):
@@ -157,7 +158,7 @@ class Ordering:
 
 
 APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed)
-"""What is held while a broker is reconfigured; repair messages pass."""
+"""Kinds of messages that a broker under reconfiguration holds; repair messages pass."""
 
 
 def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
@@ -172,7 +173,7 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
 
 
 class HoldQueue:
-    """The hold queue of one broker, and what it knows of brokers that failed."""
+    """The hold queue of one broker, and its known failures of brokers."""
 
     def __init__(self, node: Node, ordering: Ordering) -> None:
         """Holds messages of a broker."""
@@ -204,7 +205,7 @@ class HoldQueue:
             self.on_failed(sender, m.failed, is_down=m.is_down)
 
     def lost(self, broker: int) -> None:
-        """A broker failed: what came from it before is handled before the news."""
+        """Handles the failure of a broker, after its earlier messages."""
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
@@ -220,7 +221,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def release(self) -> None:
-        """Releases what was held, in order, as far as nothing is awaited any more (Alg. 9)."""
+        """Releases held messages in order, up to the first that still awaits a partner (Alg. 9)."""
         hold = self._state.hold
         while hold and self._node.is_level and not self._state.awaited:
             row = hold.pop(0)
@@ -228,7 +229,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops what a partner sent that failed before it told what was before that (rule G23)."""
+        """Drops the messages of a partner that failed before it sent the earlier ones (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

@@ -101,9 +101,9 @@ class ParentSearch:
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
-        """The parent tells what it sees; a step down, and what is near enough, is the node's own view (Alg. 2).
+        """Updates the view from the parent's view: one step further down, within maxHops (Alg. 2).
 
-        What it sees is up, also if it had failed before.
+        Brokers in the parent's view are up, also if they had failed before.
         """
         if src != self._node.parent:
             return
@@ -139,7 +139,7 @@ class Election:
         self._ended = ended
 
     def seek(self) -> None:
-        """Who sees nobody but siblings elects with them, once with the same ones gone; others ask (rules G16 and G17).
+        """Starts an election if the node sees only siblings, once per set of failures; else asks (rules G16 and G17).
 
         A newcomer sees too little to know that it is alone.
         """
@@ -175,7 +175,7 @@ class Election:
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[int]:
-        """Returns the parent that it lost, who else of its view has failed, and all that siblings know of."""
+        """Returns the lost parent, failed brokers of its view, and failures that siblings reported."""
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
@@ -189,9 +189,9 @@ class Election:
         self._node.repair.lost_parent = parent
 
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
-        """Collects the votes of siblings, also before it hears itself that the parent failed.
+        """Collects the votes of siblings, also before its own report of the parent's failure.
 
-        Who votes with it though it has another parent, or is the root, is told to ask it, and whom it is below.
+        If the node has another parent, or is the root, it answers a vote without one, and with the brokers above it.
         """
         node, brokers = self._node, list(m.brokers)
         if node.is_newcomer:
@@ -207,7 +207,7 @@ class Election:
                 self._vote_counts(sender, brokers)
 
     def _told_to_ask(self, sender: int, above: Sequence[int]) -> None:
-        """Asks somebody who has another parent, unless that is one that votes: then its vote counts for both."""
+        """Asks a broker that has another parent, unless a broker above it votes: then that vote counts for both."""
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
             return
@@ -222,7 +222,7 @@ class Election:
         return not node.repair.is_root and is_orphan and node.is_sibling(sender)
 
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
-        """Who the sibling knows to be gone need not be waited for."""
+        """Counts a vote; stops waiting for brokers whose failure the sibling knows."""
         own, repair, known = self._own, self._node.repair, self._gone()
         own.heard = sorted({*own.heard, *gone})
         for broker in gone:
@@ -269,7 +269,7 @@ class Election:
         self._ended(deferred)
 
     def on_timer(self, sibling: int) -> None:
-        """Alg. 8: who has not voted in time has failed."""
+        """Alg. 8: a sibling that has not voted in time has failed."""
         own, vote = self._own, self._own.votes.get(sibling)
         if not own.is_electing:
             return

@@ -1,6 +1,6 @@
 """Protocol ``ginger`` as a node program: a node is a broker or a client, made of the sections of the thesis.
 
-Before the first round the tree stands, but for brokers that join later, and nobody has subscribed.
+Before the first round the tree exists without later joining brokers, and without subscriptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from udfs.nodes.world import NodeInfo, World, begin
 
 
 def lay(world: World) -> None:
-    """Sets what nodes know before the first round."""
+    """Sets the state of nodes before the first round."""
     brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
     joining = {
         node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
@@ -47,7 +47,7 @@ def lay(world: World) -> None:
 
 
 def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
-    """Connects neighbours, and lets nodes see what is near enough."""
+    """Connects neighbours, and sets the views of nodes."""
     for around in tree.neighbours():
         state: State = world.program(around.node)
         state.neighbour[around.peer] = Neighbour(around.peer, around.relationship, around.latency_rounds)
@@ -81,7 +81,7 @@ class Ginger(State):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the tree, and what each node sees of it."""
+        """Sets the tree, and each node's view of it."""
         lay(world)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Ginger(State):
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the node in a round, as what it is."""
+        """Returns the node in a round: a broker or a client."""
         if self._role is None:
             node = Node(self)
             self._role = Client(node) if self.repair.role == "client" else Broker(node)
@@ -158,14 +158,14 @@ def initial_schema() -> pa.Schema:
 
 
 def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Computes the tree of each run, and what its nodes see of it.
+    """Computes the tree of each run, and the views of its nodes.
 
     Args:
-        batches: One row a run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),
+        batches: One row per run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),
             ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic; null: none).
 
     Yields:
-        One row a node, columns `initial_schema`.
+        One row per node, columns `initial_schema`.
     """
     schema = initial_schema()
     for batch in batches:

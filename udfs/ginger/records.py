@@ -48,7 +48,7 @@ class Neighbour:
 
     Attributes:
         neighbour: The neighbour.
-        relationship: What it is to the node: parent, child or client; edge: the broker of a client.
+        relationship: Its role for the node: parent, child or client; edge: the broker of a client.
         latency_rounds: Rounds from one to the other.
     """
 
@@ -144,7 +144,7 @@ class Subscriber:
 
 @record(key="topic")
 class Member:
-    """A topic that a broker has heard of, and who has to lock the key items of its messages.
+    """A topic that a broker knows, and the members that lock the key items of its messages.
 
     Attributes:
         topic: The topic.
@@ -163,11 +163,11 @@ class Pending(Publication):
 
     Attributes:
         arrival: Ascending in the order in which messages came.
-        came_from: Below: from a client or a child, so that the parent has not got it yet; above: from the parent.
+        came_from: Below: from a client or a child, so the parent does not have it yet; above: from the parent.
         hops: Links it travelled over.
         covered: Nodes known to have locked its keys.
         acked: Children that acknowledged it (childrenAcks).
-        sent: What the parent was told of the covered; null: nothing yet.
+        sent: The covered nodes that the parent knows; null: nothing was sent.
     """
 
     arrival: int
@@ -200,7 +200,7 @@ class BufferedEvent(Publication):
     Attributes:
         position: Ascending in the order of events.
         event: passed: sent on, or locked; processed: unlocked and delivered in total order; at clients published, too.
-        hops: Links it travelled over; null for what a client has published.
+        hops: Links it travelled over; null for a client's own publication.
     """
 
     position: int
@@ -216,7 +216,7 @@ class Discarded:
         topic: The topic.
         position: No event up to this position is in the buffer.
         left: The events that have left it, in order.
-        collected: What everybody has had: by source the first and the last number of runs of numbers.
+        collected: Messages that all members have had: by source the first and the last number of runs of numbers.
     """
 
     topic: str

@@ -13,25 +13,25 @@ from udfs.nodes.records import record
 
 @record()
 class Repair:
-    """What a node remembers of its search for a parent (sections 4.2.3 and 6.1).
+    """A node's search for a parent (sections 4.2.3 and 6.1).
 
     Attributes:
         role: Broker or client.
-        is_mended: Whether the tree of the run may be mended: a broker crashes or joins at some time.
+        is_mended: Whether the tree of the run may be repaired: a broker crashes or joins at some time.
         is_present: Whether it is in the tree, or on its way into it.
         is_root: Whether it is the root.
         is_level: False from the failure of the parent until the missing messages have arrived.
-        is_new: Whether it is not in the sub-trees any more that it was in at the start.
-        is_joining: Whether it joins or recovers, and has no place in the tree yet.
+        is_new: Whether it has lost its sub-trees of the start.
+        is_joining: Whether it joins or recovers, and has no position in the tree yet.
         join_seq: Number of the call by which it joins; null: it does not.
-        asked: The broker that it has asked for a place.
-        awaited: The broker that is to answer before the timer runs out; null: the timer ends a pause.
-        is_promised: Whether that one joins sub-trees, in order to take the node in.
-        declined: Those that declined.
-        break_degree: Whether it asks them to take it in beyond totalDegree (breakDegree).
-        n_passes: Times that it has asked all.
-        n_asked: Times that it has asked publishers for what it lacks.
-        dead: Brokers that it knows to be down.
+        asked: The broker that it has sent a ParentRequest.
+        awaited: The broker whose answer the timer awaits; null: the timer ends a pause.
+        is_promised: Whether the awaited broker joins sub-trees, to take the node in.
+        declined: The brokers that declined.
+        break_degree: Whether it asks again for a position beyond totalDegree (breakDegree).
+        n_passes: Number of passes over all brokers of its view.
+        n_asked: Number of requests to publishers for missing messages.
+        dead: Brokers whose failure it knows.
         lost_parent: The last parent that failed.
         upward: Topics whose sub-tree continues at that parent.
         seen: A client: the brokers that it saw before its present edge broker, and the rounds to them.

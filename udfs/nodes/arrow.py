@@ -1,10 +1,10 @@
-"""Nodes, messages and what nodes do as Arrow columns, and back.
+"""Converts nodes, messages and the actions of nodes to Arrow columns, and back.
 
-A node is one row: what the harness keeps of it, and for each declaration of its program a list of structs. What it does
-in a round are lists of that row, too, so that nothing is collected, sorted or exploded but what is due.
+A node is one row: the state of the harness, and a list of structs for each declaration of its program. Its actions in a
+round are lists of that row, too, so an engine collects, sorts and explodes due rows only.
 
-Between blocks nodes are JSON documents, one a table, and so is the body of a message: a program has some hundred
-fields, and an engine would plan a column for each in every round.
+Between blocks the state of a node is a JSON document per table, and so is the body of a message: a program has some
+hundred fields, and an engine would plan a column for each in every round.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INTERNAL: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """The columns of a node that is up; `Rows.volatile` names the tables."""
 KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
-"""The columns of what survives a crash; `Rows.durable` names the tables."""
+"""The columns of durable state; `Rows.durable` names the tables."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
@@ -49,9 +49,9 @@ RESERVED = frozenset({
     "run_id", "node_id", "round", "settings", "is_recovered", "calls", "sent", "nodes", "links", "handled",
     "in_flight", "events", "timer", "watch", "delivery", "statuses", "confirmed", *INTERNAL, *KEPT,
 })  # fmt: skip
-"""What the harness calls its own columns and tables, beside which those of declarations stand."""
+"""The names of the harness's own columns and tables, beside those of declarations."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
-"""What a message carries as columns: the call that it serves, and all else as JSON: its body, what is hidden."""
+"""The columns of a message: its call; the JSON of its body; the JSON of its hidden fields."""
 
 
 @record(key="name,key")
@@ -59,9 +59,9 @@ class Timer:
     """A timer that a node has set.
 
     Attributes:
-        name: What it is for.
-        key: Tells timers of one name apart.
-        round: The round in which it runs out.
+        name: The purpose of the timer.
+        key: Distinguishes timers of one name.
+        round: The round in which it expires.
     """
 
     name: str
@@ -126,7 +126,7 @@ class ProgramColumns:
 
     @property
     def kept(self) -> Mapping[str, pa.DataType]:
-        """The columns of what survives a crash, if anything does."""
+        """The columns of durable state, if the program has any."""
         return KEPT if self.durable else {}
 
     def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
@@ -150,7 +150,7 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes of a node by name; none where it has what one has that has just started."""
+        """Returns the attributes of a node by name, without those that have their initial value."""
         if texts is None:
             return {}
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
@@ -332,7 +332,7 @@ def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list
 
 
 class Messages:
-    """The messages of a program: the call that each serves is a column, all else is JSON: the body, what is hidden."""
+    """The messages of a program: columns for the call of each, JSON for the body and for hidden fields."""
 
     def __init__(self, plan: Plan) -> None:
         """Reads the classes of messages."""
@@ -385,7 +385,7 @@ def _nothing(_: object) -> None:
 
 @cache
 def encoders(cls: type) -> list[tuple[str, _Convert]]:
-    """Returns the fields of a record or message, and what turns each into what JSON and Arrow take."""
+    """Returns the fields of a record or message, with the function that converts each for JSON and Arrow."""
     return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
 
 

@@ -1,7 +1,7 @@
 """The Arrow function of several rounds: whole runs in, their history rows out.
 
-A run is one row: what it is given, its nodes and messages in flight after a round, and the calls up to the last round
-of the block. `network` plays the rounds in between, so that they cost what plain Python costs.
+A run is one row: its input, its nodes and messages in flight after a round, and the calls up to the last round of the
+block. `network` plays the rounds in between in plain Python.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FLIGHT: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """The columns of a message in flight."""
 COUNTED = pa.list_(_LONG)
-"""The type of what a run's faults of one message have counted, in their order."""
+"""The type of the counters of a run's faults of one message, in the order of the faults."""
 _AT = {"node_id": _LONG, "round": _LONG}
 _BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
@@ -60,9 +60,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "comparisons": COMPARISON,
     "replacements": LinkReplacement._fields,
 }
-"""What a run is given, beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
+"""The input of a run beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
 OVERLAY = ("node_id", "name", "role")
-"""What the first block is told of each node."""
+"""The columns of each node for the first block."""
 _DUE = list(FLIGHT).index("due_round")
 
 
@@ -103,7 +103,7 @@ class BlockRun(NamedTuple):
 
     Attributes:
         run: Its id.
-        network: Its nodes, and what is in flight.
+        network: Its nodes and messages in flight.
         left: Buffered rows since the block before; the rows of this block are added.
         last: The last round of the block.
         faults: The faults of its links; None: it has none.
@@ -119,10 +119,10 @@ class BlockRun(NamedTuple):
 def first_block_of(program: type[NodeProgram]) -> Play:
     """Returns the function that starts runs, and plays the rounds of their first block.
 
-    It takes one row a run: ``run_id, settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
+    It takes one row per run: ``run_id, settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
     lists `GIVEN`, ``calls`` (node_id, and `arrow.CALL`; those of the block), ``attributes`` (`matching.ATTRIBUTE`) of
-    their publications, and what `world.World` has: lists
-    ``overlay`` (node_id, name, role) and ``all_calls`` (as ``calls``), and ``has_crashes``; it returns one row a run,
+    their publications, and the fields of `world.World`: lists
+    ``overlay`` (node_id, name, role) and ``all_calls`` (as ``calls``), and ``has_crashes``; it returns one row per run,
     columns of `block_schema`.
     """
     return _play_of(program, _begun)
@@ -152,7 +152,7 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 def _played(rows: ProgramColumns, given: Iterator[BlockRun]) -> pa.RecordBatch | None:
     """Plays the next runs until they have many messages, and returns their rows; None: no run is next."""
-    with rare_collections():  # what is played is garbage before thresholds fall, and no collection walks through it
+    with rare_collections():  # drops the played runs before the GC thresholds are lowered
         return _played_rows(rows, given)
 
 
@@ -206,7 +206,7 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
-    """Yields what each run is given, and its faults of links."""
+    """Yields the input of each run, and its faults of links."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
@@ -293,7 +293,7 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
 
 
 def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns the nodes of runs, and the rows of their declarations; of nodes that are down what is durable."""
+    """Returns the nodes of runs, and the rows of their declarations; for nodes that are down the durable ones."""
     found: list[list[tuple[int, RunningNode, bool]]] = []
     for network in networks:
         of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]

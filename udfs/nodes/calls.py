@@ -113,7 +113,7 @@ class RegisterCall(PeerCall):
     """The owner of a topic registers a node.
 
     Attributes:
-        role: What that node may be: publisher or subscriber.
+        role: The registered role: publisher or subscriber.
     """
 
     kind = "register"
@@ -122,10 +122,10 @@ class RegisterCall(PeerCall):
 
 @dataclass(frozen=True, kw_only=True)
 class DeregisterCall(PeerCall):
-    """The owner of a topic takes a registration back.
+    """The owner of a topic withdraws a registration.
 
     Attributes:
-        role: What that node may no longer be.
+        role: The withdrawn role.
     """
 
     kind = "deregister"

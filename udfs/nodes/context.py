@@ -1,4 +1,4 @@
-"""What a node does in a round: the one way in which handlers act on the world."""
+"""The actions of a node in a round: the only interface of handlers to the run."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """What the harness keeps of a node beside the program's own state.
+    """The harness's state of a node, beside the program's own state.
 
     Attributes:
         started_round: The round in which this incarnation started; -1: before the first round.
-        timers: The round in which each timer runs out, by name and key.
+        timers: The round in which each timer expires, by name and key.
         watched: The nodes that it watches.
     """
 
@@ -160,12 +160,12 @@ class Context:
                 self.send(neighbour, message)
 
     def set_timer(self, name: str, key: int = 0, rounds: int = 1) -> None:
-        """Sets a timer, or resets it; it is gone when it has run out, or when the node crashes.
+        """Sets a timer, or resets it; it ends when it expires, or when the node crashes.
 
         Args:
-            name: What it is for.
+            name: The purpose of the timer.
             key: Distinguishes timers of one name.
-            rounds: Rounds until it runs out, at least 1.
+            rounds: Rounds until it expires, at least 1.
 
         Raises:
             ValueError: ``rounds`` is less than 1.
@@ -237,7 +237,7 @@ class Context:
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:
-        """Notes what state the node is in from this round on, for table ``node_status``."""
+        """Records the status of the node from this round on, for table ``node_status``."""
         self.statuses.append(status)
 
     def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:

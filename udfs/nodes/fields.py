@@ -37,13 +37,13 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class FieldType:
-    """How values of a field are kept.
+    """The storage type of a field.
 
     Attributes:
         arrow: The type of the column.
-        encode: Turns a value into what JSON and Arrow take; None where it already is.
-        decode: Turns it back; None where nothing is to do.
-        writer: How it is written as JSON.
+        encode: Converts a value for JSON and Arrow; None: no conversion.
+        decode: Converts it back; None: no conversion.
+        writer: The expression that writes it as JSON.
         is_hashable: Whether its values can be keys, and equal ones within a tuple have equal JSON: 1 and 1.0 have not.
     """
 

@@ -27,8 +27,8 @@ def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
 
     Args:
         seed: The seed of the run.
-        purpose: What the draw is for; different purposes are independent.
-        *keys: What names the entity and the round.
+        purpose: The purpose of the draw; draws of different purposes are independent.
+        *keys: Identify the entity and the round.
     """
     return xxhash64(seed, _salt(purpose), *keys)
 

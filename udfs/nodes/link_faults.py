@@ -1,9 +1,9 @@
-"""What faults of links make of messages: the same draws as the engine's, for runs that are played in one job.
+"""Applies faults of links to messages, with the draws of the dataflow engine.
 
-The faults of its round of sending decide about a message: it is duplicated, its copies are delayed, and lost, in this
-order. A draw is a hash of the fault's salt and of the message, so it depends on nothing else that happens.
+The faults in the round of sending apply to a message in this order: duplication, delay of its copies, loss. A draw is a
+hash of the fault's salt and of the message, so it does not depend on other events.
 
-A fault may also strike one message alone: the n-th of those that it counts.
+A fault may also strike one message alone: the n-th that it counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29
-"""What the id of a message's copy is larger by where a fault duplicates that message alone."""
+"""The offset of a copy's id from its message's id, if a fault duplicates that message alone."""
 
 
 class Fault(NamedTuple):
@@ -27,7 +27,7 @@ class Fault(NamedTuple):
         effect: ``lose``, ``reorder``, ``delay``, ``duplicate`` or ``copy``.
         kinds: The kinds of messages; None: all.
         rate: The probability.
-        salt: What its draws are hashed with.
+        salt: The salt of its draws.
         low: The fewest rounds that it takes.
         high: The most.
         first_round: Delay: the first round of sending that it draws for.
@@ -44,17 +44,17 @@ class Fault(NamedTuple):
     last_round: int
 
     def strikes(self, *keys: int) -> bool:
-        """Returns whether it strikes what the keys name."""
+        """Returns whether it strikes the message of the keys."""
         return self.rate >= 1.0 or uniform(xxhash64(self.salt, *keys)) < self.rate
 
     def rounds(self, *keys: int) -> int:
-        """Returns the rounds that it draws for what the keys name, if it strikes that; else 0."""
+        """Returns the rounds drawn for the message of the keys, if it strikes that; else 0."""
         if not self.strikes(*keys):
             return 0
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns the rounds that a message is delayed, so that it does not pass what was sent before it."""
+        """Returns the rounds that a message is delayed, without overtaking earlier ones."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -88,7 +88,7 @@ class NthFault(NamedTuple):
 
     @property
     def fault(self) -> Fault:
-        """What it does to the message."""
+        """The effect on the message."""
         return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
 
 
@@ -131,7 +131,7 @@ class RunLinkFaults:
             self._sides[node].append(TimedValue(begin, end, side))
 
     def strike(self, sent: list[Flight]) -> list[Flight]:
-        """Returns the messages of a round with what faults make of them."""
+        """Returns the messages of a round after its faults."""
         counts: dict[Any, int] = defaultdict(int)
         found = []
         for flight in sent:

@@ -17,8 +17,8 @@ from udfs.nodes.world import Flight, NodeInfo, World
 class LocalNetwork:
     """One run of a program, played round by round.
 
-    Say what happens (`call`, `crash`, `pause`), then `play`, or look at a node; after that the run is under way, and
-    nothing can be added.
+    Add events (`call`, `crash`, `pause`), then `play`, or read a node; after that the run has started, and accepts no
+    more events.
 
     Example:
         >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
@@ -32,14 +32,14 @@ class LocalNetwork:
         links: Mapping[tuple[int, int], int] | None = None, settings: Mapping[str, Any] | None = None,
         strike: Strike | None = None,
     ) -> None:  # fmt: skip
-        """Sets what the run is given.
+        """Sets the input of the run.
 
         Args:
             program: The class of the nodes.
             nodes: The nodes; by default those that links name, with their ids as names, as brokers.
             links: The latency of each link by its ends; both directions.
             settings: The protocol's settings, and ``seed``.
-            strike: What faults of links make of the messages that are put on links in a round.
+            strike: Applies faults of links to the messages that are put on links in a round.
         """
         both = {**{(b, a): latency for (a, b), latency in (links or {}).items()}, **(links or {})}
         known = nodes or [NodeInfo(one, str(one), "broker") for one in sorted({end for ends in both for end in ends})]

@@ -1,10 +1,10 @@
-"""The rounds of one run in plain Python: the same rows as the engine makes of it.
+"""The rounds of one run in plain Python, with the rows of the dataflow engine.
 
 A round:
 
-1. nodes that crash lose what is not durable, and those that watch them get a report; others are up again;
-2. every node at which something is due handles it (`step`), nodes in the order of their ids;
-3. what they send is numbered, and put on links: latency, then faults of links, pauses and crashes, all known ahead.
+1. crashing nodes lose their volatile state, and nodes that watch them get a report; other nodes recover;
+2. every node with due events handles them (`step`), nodes in the order of their ids;
+3. their messages are numbered and put on links: latency, then faults of links, pauses and crashes, known in advance.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class RunInput:
         settings: The protocol's settings, and ``seed``.
         links: The latency of each directed link before the first round.
         calls: The application calls by round and node.
-        crashes: The times in which nodes are down.
-        pauses: Those in which nodes pause.
-        strike: What faults of links make of messages; None: there are none.
-        may_duplicate: Whether copies of messages need ids: every other one is free for them.
+        crashes: The periods in which nodes are down.
+        pauses: The periods in which nodes pause.
+        strike: Applies faults of links to messages; None: no faults.
+        may_duplicate: Whether copies of messages need ids; every second id is reserved for them.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
         replacements: The replacements of links, in their order.
@@ -230,7 +230,7 @@ class Network:
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Notes what others may read of the nodes that act in a round, as it is before."""
+        """Stores the state of acting nodes before the round, for reads by other nodes."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -385,7 +385,7 @@ class Network:
             ) from None
 
     def put(self, flights: list[Flight]) -> None:
-        """Puts messages on their way, with what faults make of them."""
+        """Puts messages in flight, after faults."""
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)

@@ -22,10 +22,10 @@ _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Has this process end soon after the one that it works for, even if that is killed, and by its word only.
+    """Makes this process end soon after its parent, even if that is killed, and on the parent's word only.
 
     Args:
-        parent: The process that has started this one; it gets Ctrl-C, too, and ends what is to be ended.
+        parent: The process that has started this one; it also gets Ctrl-C, and ends its children.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
@@ -40,16 +40,16 @@ def serve(parent: int) -> None:
 
 @lru_cache(maxsize=16)
 def _function(text: bytes) -> Play:
-    """Returns the function that a pickled one makes, the same one each time: what it remembers of its program stays."""
+    """Returns the unpickled function, one object per pickle, so that its caches stay."""
     make: Callable[[], Play] = pickle.loads(text)  # noqa: S301 - our own
     return make()
 
 
 def prepare(text: bytes) -> None:
-    """Imports what a function needs, before rows come; none of that is ever garbage.
+    """Imports the modules of a function before rows arrive, and excludes their objects from garbage collection.
 
     Args:
-        text: What makes the function, pickled.
+        text: The pickled factory of the function.
     """
     _function(text)
     pa.array([0])  # looks for pandas, once
@@ -60,14 +60,14 @@ def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
     """Returns the result of an Arrow function on some rows.
 
     Args:
-        text: What makes the function, pickled.
+        text: The pickled factory of the function.
         stream: The rows, as an Arrow stream.
     """
     return list(_function(text)(batches_of(stream)))
 
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
-"""The columns of packed batches: the place of what it was made of, and a batch as an Arrow stream."""
+"""The columns of packed batches: the index of the input batch, and a batch as an Arrow stream."""
 
 
 def packed(function: Play) -> Play:
@@ -115,7 +115,7 @@ _ended: ContextVar[Event | None] = ContextVar("ended", default=None)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
-    """Nobody wants the rounds any more."""
+    """The rounds were interrupted."""
 
 
 @contextmanager

@@ -1,19 +1,19 @@
-"""What an author of a node program writes: the state of a node, and a handler for each kind of event.
+"""The base class of node programs: the state of a node, and a handler for each kind of event.
 
-A program is a class. Its attributes declare what a node keeps (`keyed`, `ordered`, `one`, `appended`), each a table of
-the store. Handlers are methods:
+A program is a class. Its attributes declare the state of a node (`keyed`, `ordered`, `one`, `appended`), each a table
+of the store. Handlers are methods:
 
 =================================  ====================================================================
 ``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``Par-Top``: ``par_top``)
 ``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
-``on_timer(self, name, key, ctx)`` a timer that `Context.set_timer` set has run out
+``on_timer(self, name, key, ctx)`` a timer of `Context.set_timer` has expired
 ``on_recover(self, ctx)``          the node is up again after a crash, with its durable state only
 ``on_down(self, peer, ctx)``       the failure detector reports a node that this one watches
 ``on_round_end(self, ctx)``        the node has handled something in this round
 =================================  ====================================================================
 
-A program whose algorithm handles all that is due in a round at once has one handler instead,
+A program whose algorithm handles all due events of a round at once has one handler instead,
 ``on_round(self, due, ctx)``, which gets a `udfs.nodes.world.RoundDue`.
 
 A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
@@ -62,7 +62,7 @@ class Declared:
 
     @property
     def empty(self) -> Callable[[], Any]:
-        """What makes its value at a node that has just started."""
+        """The factory of its initial value."""
         return _EMPTY.get(self.form, self.record)
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
@@ -122,13 +122,13 @@ class NodeProgram:
     Attributes:
         name: The protocol, for errors; by default the name of the class in snake case.
         messages: The classes of all messages that nodes send.
-        order: The phases of a round: kinds of messages, kinds of calls, `TIMERS`, `ANY`. A node handles what is due in
-            the order of phases, messages of a phase in the order of their ids, calls in the order in which they are
-            issued. What no phase names comes in the order: messages, timers, calls.
+        order: The phases of a round: kinds of messages, kinds of calls, `TIMERS`, `ANY`. A node handles due
+            events in the order of phases, messages of a phase in the order of their ids, calls in the order of their
+            issue. Events without a phase come in the order: messages, timers, calls.
         down_kind: The kind that reports of the failure detector have in the history.
-        detection: The setting that says after how many rounds a crash is reported, beside the latency of the
-            connection, for programs with a handler `on_down`.
-        down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
+        detection: The setting with the rounds until a crash is reported, beside the latency of the connection,
+            for programs with a handler `on_down`.
+        down_status: The status of a crashed node, for table ``node_status``; None: no status.
         holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due. Until
             then the history has it as accepted in the round in which it is due.
         notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
@@ -177,7 +177,7 @@ class NodeProgram:
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one
-        """Sets what nodes know before the first round; by default nothing.
+        """Sets the state of nodes before the first round; by default nothing.
 
         Args:
             world: A `World`: the run's nodes, links and calls, and the program of each node.
@@ -361,7 +361,7 @@ class SeenPublication:
 
 
 class SubscribingNode(NodeProgram):
-    """A node that keeps the subscriptions of its own application on disk, and delivers what they ask for."""
+    """A node that stores the subscriptions of its own application on disk, and delivers matching publications."""
 
     subscription = keyed(LocalSubscription, is_durable=True)
 

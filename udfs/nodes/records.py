@@ -1,7 +1,7 @@
-"""Declarations of what nodes keep and what they send: dataclasses whose fields become columns.
+"""Declarations of the tables and messages of nodes: dataclasses whose fields become columns.
 
-The first line of the docstring of a record or message says what a row is. The comment of a field becomes that of its
-column: either the string in ``Annotated[int, "comment"]``, or the field's entry in section ``Attributes`` of the
+The first line of the docstring of a record or message is the grain of its table. The comment of a field becomes that
+of its column: either the string in ``Annotated[int, "comment"]``, or the field's entry in section ``Attributes`` of the
 docstring. A message may inherit fields, with their comments.
 
 `Keyed` holds the rows of a node by key. A node sends messages in the order in which it iterates over its rows. A store
@@ -28,14 +28,14 @@ HEAD = ("source", "source_seq")
 
 @dataclass(frozen=True)
 class RecordSpec:
-    """What a record or message has.
+    """The specification of a record or message.
 
     Attributes:
         cls: Its class.
-        key: The fields that tell rows of a node apart; of a message: none.
-        grain: What a row is.
+        key: The fields that identify a row of a node; for a message: none.
+        grain: The meaning of a row.
         types: The type of each field.
-        comments: What each field means.
+        comments: The meaning of each field.
     """
 
     cls: type

@@ -1,6 +1,6 @@
-"""A run as a whole: its links and their replacements, its subscribers, and when nodes are down.
+"""A run as a whole: its links and their replacements, its subscribers, and the periods in which nodes are down.
 
-A node knows of it what its neighbours, its failure detector and its store tell; `Context` asks for that.
+A node knows only the part of it that its neighbours, its failure detector and its store provide; `Context` reads it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class RunView:
         return span is not None and span.end_round is None
 
     def has_crashed(self, round_: int) -> bool:
-        """Returns whether a node has crashed by a round: what is kept for crashes need not be kept before."""
+        """Returns whether a node has crashed up to a round; state for crashes is not needed before."""
         first = self.crashes.first_round
         return first is not None and first <= round_
 
@@ -189,7 +189,7 @@ class LinkReplacement(NamedTuple):
 
 @dataclass
 class LinkChange:
-    """What a round changes at the links of a node.
+    """The changes of a node's links in a round.
 
     Attributes:
         gone: The neighbours whose link ends.

@@ -23,7 +23,7 @@ class NodeInfo:
     Attributes:
         node: Its id.
         name: Its name in the scenario.
-        role: What it is.
+        role: Its role.
     """
 
     node: int
@@ -37,7 +37,7 @@ class RunningNode:
 
     Attributes:
         program: Its state.
-        internal: What the harness keeps of it.
+        internal: The harness's state of it.
     """
 
     program: NodeProgram
@@ -53,8 +53,7 @@ class World:
         links: The latency of each directed link, by its ends.
         calls: All application calls, by node.
         settings: The protocol's settings, and ``seed``.
-        has_crashes: Whether a node crashes at some time: what is kept for the case that one does need not be kept
-            without.
+        has_crashes: Whether a node crashes at some time; otherwise state for crashes is not needed.
         predicates: The predicate of each subscription.
         at: The state of each node, to be set.
     """
@@ -76,7 +75,7 @@ class World:
         return self.at[node].program
 
     def context(self, node: int) -> Context:
-        """Returns a context of a node before the first round: what is sent through it is in flight at the start."""
+        """Returns a context of a node before the first round; its messages are in flight at the start."""
         if node not in self._contexts:
             run = RunView(self.links)
             self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, run)
@@ -113,8 +112,8 @@ class ProgramError(Exception):
             plan: The program.
             run: The run.
             ctx: The node and the round.
-            what: What the node handled.
-            error: What its handler raised.
+            what: The handled event.
+            error: The exception of its handler.
         """
         return cls(
             f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
@@ -180,19 +179,19 @@ def step(
     plan: Plan, run: int, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
     is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False, links: LinkChange | None = None,
 ) -> None:  # fmt: skip
-    """Has a node handle what is due at it.
+    """Runs the handlers of a node for its due events.
 
     Args:
         plan: The program.
         run: The run, for errors.
         node: The node; its state changes.
-        ctx: Takes what it does.
+        ctx: Collects its actions.
         received: The due messages, in any order.
         calls: The due calls, in any order.
         is_recovered: Whether the node is up again in this round.
-        crashed: Who crashes in the round, for programs that take a round as a whole.
-        is_paused: Whether the node pauses, for such programs.
-        links: The changes of its links, for such programs; None: no change.
+        crashed: The nodes that crash in the round, for programs with `on_round`.
+        is_paused: Whether the node pauses, for programs with `on_round`.
+        links: The changes of its links, for programs with `on_round`; None: no change.
 
     Raises:
         ProgramError: A handler has failed.

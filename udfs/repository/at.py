@@ -1,4 +1,4 @@
-"""What a part sees of a node: its state, one topic, and the round."""
+"""The interface of a part to its node: its state, one topic, and the round."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class At:
         """Sends an event about the topic.
 
         Args:
-            event: Its class.
-            to: Who is to get it.
+            event: The class of the event.
+            to: The receivers.
             values: Its own fields, in order.
-            extra: Rounds of work before it leaves.
-            named: More of its fields.
+            extra: Rounds of work before it is sent.
+            named: Further fields.
         """
         routes.put(self.node, event(to, self.me, 0, self.topic, *values, **named), self.ctx, extra)
 
@@ -88,7 +88,7 @@ class At:
 
     @property
     def duty(self) -> Duty:
-        """What the repository is at."""
+        """The duty of the repository."""
         return self.node.duty[self.topic]
 
     @property

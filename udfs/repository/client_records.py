@@ -1,4 +1,4 @@
-"""What clients keep."""
+"""The tables of clients."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Bundle:
 
 @record(key="topic, role")
 class Steering:
-    """How a client is steered.
+    """The steering of a client.
 
     Attributes:
         topic: The topic.
-        role: As what: publisher or subscriber.
-        repository: The steering repository; None: none has been found.
+        role: Its role: publisher or subscriber.
+        repository: The steering repository; None: not found yet.
         designation: The number of the designation (rule P12).
         is_seeking: Whether it waits for answers to probes.
         is_changing: Whether it designates again at the end of the round.
         is_established: Whether the steering repository has answered.
         is_refused: Whether it has been refused.
         tries: Requests without an answer.
-        heard_round: The round in which the steering repository was heard of last.
+        heard_round: The round of the last event from the steering repository.
         answers: Repositories that have answered a probe in this round.
     """
 
@@ -115,9 +115,9 @@ class Registering:
     Attributes:
         topic: The topic.
         client: The client.
-        role: What the client may be.
+        role: The role of the client.
         number: The number of the action: the round of the last try.
-        tries: How many there were.
+        tries: The number of tries.
         is_registered: Whether it is a registration.
         source_seq: The call.
     """

@@ -9,7 +9,7 @@ from udfs.nodes.records import message
 
 
 class Catenated(Protocol):
-    """What names a message by its catenation."""
+    """The catenation that names a message."""
 
     @property
     def publisher(self) -> int:
@@ -87,8 +87,8 @@ class Addressed:
     """An event on a link.
 
     Attributes:
-        to: Who is to get it; a broker sends one copy a link on.
-        origin: Who sent it first.
+        to: The receivers; a broker forwards one copy per link.
+        origin: The first sender.
         hops: Links that it has travelled over.
         topic: The topic that it is about.
     """
@@ -267,7 +267,7 @@ class Register(Addressed):
 
     Attributes:
         client: The client.
-        role: What it may be: publisher or subscriber.
+        role: The authorised role: publisher or subscriber.
         number: The number of the action; of two the higher one counts.
     """
 
@@ -278,11 +278,11 @@ class Register(Addressed):
 
 @message("Deregister")
 class Deregister(Addressed):
-    """The owner of a topic takes an authorisation back (section 3.3).
+    """The owner of a topic withdraws an authorisation (section 3.3).
 
     Attributes:
         client: The client.
-        role: What it was: publisher or subscriber.
+        role: The withdrawn role: publisher or subscriber.
         number: The number of the action; of two the higher one counts.
     """
 

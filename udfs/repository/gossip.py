@@ -24,7 +24,7 @@ def on_leave(at: At, m: GossipLeave) -> None:
 
 
 def tell(at: At) -> None:
-    """Sends each peer what is new to it; peers that know the same get the same event (rule P17)."""
+    """Sends each peer its missing entries; peers with equal knowledge get one event (rule P17)."""
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
         by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
@@ -33,7 +33,7 @@ def tell(at: At) -> None:
 
 
 def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
-    """Sends some repositories what is stored behind a number."""
+    """Sends repositories the messages stored behind a number."""
     seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
     newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
     at.send(
@@ -61,7 +61,7 @@ def beyond(at: At) -> tuple[Upto, ...]:
 
 
 def on_gossip(at: At, m: GossipAck) -> None:
-    """Takes over what another repository tells."""
+    """Merges the gossip of another repository."""
     membership.learn(at, m.members, m.leaving, m.left)
     if at.log.is_left:
         return

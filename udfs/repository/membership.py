@@ -44,7 +44,7 @@ def hear(at: At, repository: int) -> None:
 
 
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
-    """Takes over what another repository knows of the members; who was removed while it was up has left (rule P36)."""
+    """Merges another repository's members; a repository that was removed while it was up has left (rule P36)."""
     for one in gone:
         lose(at, one)
     if at.me in gone and not at.log.is_left:
@@ -107,7 +107,7 @@ def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def leave(at: At) -> None:
-    """Starts to leave: steers nobody any more (section 4.10)."""
+    """Starts to leave: stops steering clients (section 4.10)."""
     log = at.log
     if log.is_member and not log.is_left:
         log.is_leaving = True
@@ -134,10 +134,10 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether all that stay and are heard can do without this repository, and nobody with a lower id leaves.
+    """Returns whether the remaining heard members cover this repository, and no member with a lower id leaves.
 
-    They hold every message and registration that is here, and one of them has been operational. Who stays has said so
-    knowing that this one leaves: else two would each count on the other (rule P30).
+    They hold every message and registration of this repository, and one of them has been operational. They have
+    confirmed that they stay, knowing that this one leaves; otherwise two would rely on each other (rule P30).
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -176,7 +176,7 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 
 
 def register_again(at: At) -> None:
-    """Repeats what is not confirmed every T_p: to the next member, and after the last one to all that brokers know."""
+    """Repeats unconfirmed registrations every T_p: to the next member, after the last one to all that brokers know."""
     for row in at.of(at.node.registering):
         row.tries += 1
         _send(at, row)
@@ -198,7 +198,7 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Does what the owner of the topic asks for; a deregistration cuts at what is stored.
+    """Stores a registration or deregistration of the topic's owner; a deregistration cuts at the stored messages.
 
     It is confirmed when all members that are heard have it (rule P34).
     """
@@ -217,7 +217,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Confirms what all members that are heard have, and forgets what a later action has replaced."""
+    """Confirms actions that all heard members have, and drops actions that a later one has replaced."""
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role
         done = at.node.registration[index]

@@ -64,7 +64,7 @@ def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
 
 
 def deliver_best_effort(at: At, m: Any) -> None:  # noqa: ANN401 - only messages are sent
-    """Delivers what comes."""
+    """Delivers a received message."""
     _deliver(at, m.publication, m.hops)
 
 
@@ -178,7 +178,7 @@ class Repository(State):
             recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
-        """Starts another life with what is durable."""
+        """Starts another incarnation with the durable state."""
         if self.link:
             routes.start(self, ctx)
         if self.own.role == routes.BROKER:

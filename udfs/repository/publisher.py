@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Says to the bundle who is designated, until that one answers (section 3.11)."""
+    """Sends the designation to the bundle, until the designated repository answers (section 3.11)."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -69,7 +69,7 @@ def ask_again(at: At) -> None:
 
 
 def on_recovery(at: At, m: PublisherRecovered) -> None:
-    """Is ready: publishes what has waited."""
+    """Handles R2P-Recovery: publishes waiting messages."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -84,7 +84,7 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
 
 
 def on_ack(at: At, m: PublisherAck) -> None:
-    """Stops repeating what is stored, confirms what is in order, and drops what every member has (rule P3)."""
+    """Stops repeating stored messages, confirms those in order, and drops those that every member has (rule P3)."""
     own = at.node.publishing[at.topic]
     if not steering.hear(at, _steering(at), m) or m.incarnation != own.incarnation:
         return

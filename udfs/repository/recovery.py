@@ -71,7 +71,7 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
-    """Stores what another repository has sent; if any of it is new, asks for more at once."""
+    """Stores messages of another repository; if any is new, requests more at once."""
     keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
     on_way = _on_way(at)
     is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
@@ -98,7 +98,7 @@ RECOVERING = "RECOVERING"
 
 
 def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
-    """Handles an event at a repository that is in the bundle; who has left only hears who knows of it."""
+    """Handles an event at a member; a repository that has left only notes the members that know it."""
     log = at.log
     if log.is_left and isinstance(event, GossipAck):
         membership.on_farewell(at, event)
@@ -178,7 +178,7 @@ def _is_on_its_own(at: At) -> bool:
 
 
 def on_assist(at: At, m: Assist) -> None:
-    """Answers a repository that recovers or joins; who joins is a member from then on (section 4.9)."""
+    """Answers a repository that recovers or joins; a joining one becomes a member (section 4.9)."""
     if m.origin not in membership.left(at):
         membership.add(at, m.origin)
     if at.duty.is_operational:
@@ -191,7 +191,7 @@ def on_assist(at: At, m: Assist) -> None:
 
 
 def on_recovery(at: At, m: BundleRecovery) -> None:
-    """Sets aside numbers for what the assisting repository has, and fetches it (rule P21)."""
+    """Reserves numbers for messages of the assisting repository, and fetches them (rule P21)."""
     if at.duty.is_operational:
         return
     if at.duty.assistant is None:
@@ -215,7 +215,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Waits no longer for what has no number any more, and what another assisting repository had."""
+    """Stops waiting for messages without a number, and for those of an earlier assisting repository."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]

@@ -1,4 +1,4 @@
-"""Who may do what, who subscribes to what, and who steers whom (sections 3.3, 4.1; rules P10, P12, P13, P25)."""
+"""Authorisations, subscriptions and designations (sections 3.3, 4.1; rules P10, P12, P13, P25)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BEGINNING = -1
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:
-    """Returns whether a client may publish or subscribe; on a topic without an owner everybody may."""
+    """Returns whether a client may publish or subscribe; on a topic without an owner every client may."""
     row = at.node.registration.get((at.topic, client, role))
     return at.log.owner is None or (row is not None and row.is_registered)
 
 
 def subscribers(at: At) -> tuple[int, ...] | None:
-    """Returns the registered subscribers; None: the topic has no owner, so everybody may subscribe."""
+    """Returns the registered subscribers; None: the topic has no owner, so every client may subscribe."""
     if at.log.owner is None:
         return None
     rows = at.of(at.node.registration)
@@ -67,7 +67,7 @@ def designated(at: At, client: int, role: str, number: int, repository: int, *, 
     Args:
         at: The topic.
         client: The client.
-        role: As what it is steered.
+        role: The role in which it is steered.
         number: The number of the designation.
         repository: The repository that it designates.
         is_own: Whether the client itself asks: nothing else makes a repository active (rule P13).
@@ -106,9 +106,10 @@ def apply(at: At, action: Action) -> bool:
 
 
 def _registers(at: At, action: Action) -> bool:
-    """Does a registration, or merges the cut of a deregistration; what changes is told to the bundle.
+    """Stores a registration, or merges the cut of a deregistration; sends changes to the bundle.
 
-    The cut is the bundle's: what any member had stored when it heard of the deregistration is in (rule P25).
+    The cut is that of the bundle: it includes messages that any member had stored when it heard of the deregistration
+    (rule P25).
     """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)
@@ -127,7 +128,7 @@ def _registers(at: At, action: Action) -> bool:
 
 
 def _union(one: tuple[Upto, ...], other: tuple[Upto, ...]) -> tuple[Upto, ...]:
-    """Returns the cut that has what either has."""
+    """Returns the union of two cuts."""
     found: dict[tuple[int, int], int] = {}
     for upto in (*one, *other):
         index = upto.publisher, upto.incarnation
@@ -146,7 +147,7 @@ def _subscribes(at: At, action: Action) -> bool:
 
 
 def are_changed(at: At) -> bool:
-    """Returns whether the owner of the topic has registered or deregistered anybody since the start."""
+    """Returns whether the owner of the topic has registered or deregistered a client since the start."""
     return at.log.owner is not None and any(row.number > BEGINNING for row in at.of(at.node.registration))
 
 
@@ -157,9 +158,9 @@ def is_deregistered(at: At, action: Action) -> bool:
 
 
 def end_designations(at: At, action: Action) -> None:
-    """Makes subscribers designate again to whom a registration gives messages that they may have passed (P25).
+    """Ends the designations of subscribers that may have passed messages of a new registration (P25).
 
-    Their designations count as over: only newer ones make this repository active again, also after a crash.
+    Only newer designations make this repository active again, also after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

@@ -14,11 +14,11 @@ class Action:
 
     Attributes:
         client: The client that it is about.
-        role: As what: publisher or subscriber.
+        role: The role of the client: publisher or subscriber.
         number: Of two actions about the same thing the one with the higher number counts.
-        interests: All its subscriptions, where it is about these; None: it is about its registration.
+        interests: All subscriptions of the client; None: the action is about its registration.
         is_registered: Whether the client is authorised from then on.
-        cut: Deregistration: messages behind it are out.
+        cut: Deregistration: messages behind it are excluded.
     """
 
     client: int
@@ -31,7 +31,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a repository has at a sequence number.
+    """The content of a repository's sequence number.
 
     Attributes:
         seq: The number.
@@ -50,11 +50,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which repository a client has designated.
+    """The designation of a client.
 
     Attributes:
         client: The client.
-        role: As what: publisher or subscriber.
+        role: The role of the client: publisher or subscriber.
         number: The number of the designation.
         repository: The repository.
     """
@@ -112,17 +112,17 @@ class Copy:
 
 @message("Gossip-ACK")
 class GossipAck(Addressed):
-    """What a repository has stored since its peer had heard of it last (section 4.5, rule P17).
+    """The entries of a repository since the last gossip that its peer has received (section 4.5, rule P17).
 
     Attributes:
         base: The entries follow this number.
         frontier: The entries end with this number.
-        entries: What is stored in between, and the actions behind.
+        entries: The stored messages in between, and the actions behind.
         beyond: Messages that are stored behind the first reserved number (rule P18).
-        seen: What the sender has had of each member's entries.
+        seen: The sender's position in each member's entries.
         members: The members of the bundle.
-        leaving: Those that are about to leave.
-        left: Those that have left.
+        leaving: The members that are about to leave.
+        left: The repositories that have left.
         newest: The newest incarnation of each publisher.
         choices: The designations of all clients.
         syncs: How far its steered subscribers have acknowledged.
@@ -180,12 +180,12 @@ class BundleRecovery(Addressed):
     """The assisting repository's answer (section 4.8, rule P21).
 
     Attributes:
-        prefixes: What it has stored of each incarnation of each publisher.
+        prefixes: Its stored prefix of each incarnation of each publisher.
         newest: The newest incarnation of each publisher.
         actions: All registrations and subscriptions.
         choices: The designations of all clients.
         members: The members of the bundle.
-        left: Those that have left.
+        left: The repositories that have left.
     """
 
     prefixes: tuple[Upto, ...]
@@ -247,10 +247,10 @@ class ProbeAnswer(Addressed):
 
 @message("R2C-Migrate")
 class Migrate(Addressed):
-    """A repository that leaves asks a client to turn to another one (section 4.10).
+    """A leaving repository asks a client to change to another one (section 4.10).
 
     Attributes:
-        role: What it steers the client as.
+        role: The role in which it steers the client.
         designation: The number of the client's designation.
     """
 
@@ -263,7 +263,7 @@ class Refuse(Addressed):
     """A client is not authorised for the topic.
 
     Attributes:
-        role: What it is not authorised to be.
+        role: The refused role.
         designation: The number of the client's designation.
     """
 
@@ -277,7 +277,7 @@ class RegistrationConfirm(Addressed):
 
     Attributes:
         client: The client.
-        role: What it may be, or not.
+        role: The role of the registration.
         number: The number of the action.
     """
 
@@ -345,7 +345,7 @@ class Persistent(Identified):
         seq: Its sequence number.
         incarnation: The round of its publisher's start.
         n: Its catenation number.
-        receivers: Whom it is for.
+        receivers: The matching subscribers.
     """
 
     seq: int
@@ -380,7 +380,7 @@ class Sync(Designated):
     """Advances a subscriber's sync (section 3.9).
 
     Attributes:
-        sync: Up to this number it has acknowledged all that is for it.
+        sync: Up to this number it has acknowledged all its messages.
         members: The bundle's members.
     """
 
@@ -390,10 +390,10 @@ class Sync(Designated):
 
 @message("R2S-Rectify")
 class Rectify(Designated):
-    """Lists what a subscriber has not acknowledged (section 3.9, rule P7).
+    """Lists the unacknowledged messages of a subscriber (section 3.9, rule P7).
 
     Attributes:
-        sync: Up to this number it has acknowledged all that is for it.
+        sync: Up to this number it has acknowledged all its messages.
         listed: The messages behind it that it has not acknowledged, in order.
         upto: The number up to which they are listed.
         members: The bundle's members.
@@ -411,8 +411,8 @@ class SubscribeConfirm(Designated):
 
     Attributes:
         subscription_ids: The subscriptions.
-        prefix: What is stored: where they are to start.
-        upto: The last sequence number of what is stored.
+        prefix: The stored prefixes, behind which the subscriptions start.
+        upto: The last sequence number of a stored message.
     """
 
     subscription_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What repositories keep; what they know of the rest of their bundle is lost in a crash, and gossip restores it."""
+"""The tables of repositories; a crash loses the knowledge of other members, which gossip restores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Log:
         number: Its number at this node; tells timers apart.
         last_seq: The last sequence number in use.
         frontier: The last number before the first reserved one (rule P5).
-        owner: Who registers clients; None: the topic is open to all.
+        owner: The client that registers others; None: the topic is open to all.
         is_member: Whether it is, or has asked to be, in the bundle.
         is_complete: Whether it has been operational once (rule P22).
         is_leaving: Whether it is to leave.
@@ -41,15 +41,15 @@ class Log:
 
 @record(key="topic")
 class Duty:
-    """What a repository is at in this life.
+    """The duty of a repository in its present incarnation.
 
     Attributes:
         topic: The topic.
         is_operational: Whether it may steer clients.
         assistant: The repository that assists its recovery; None: none has answered.
-        begun_round: The round in which this life began.
-        asked_round: The round since which nobody has answered, or no missing message has come.
-        n_missed: Messages that were missing then.
+        begun_round: The round in which the incarnation began.
+        asked_round: The round of the last answer, or of the last missing message that arrived.
+        n_missed: Messages that were missing in that round.
     """
 
     topic: str
@@ -154,16 +154,16 @@ class Subscriber:
 
 @record(key="topic, client, role")
 class Registration:
-    """An authorisation, or that it was taken back.
+    """An authorisation, or its withdrawal.
 
     Attributes:
         topic: The topic.
         client: The client.
-        role: What it is about: publisher or subscriber.
+        role: The role: publisher or subscriber.
         number: The number of the action.
         is_registered: Whether the client is authorised.
-        cut: Deregistered: messages behind it are out (rule P25).
-        seq: The sequence number that the action has here; 0: it is from the beginning.
+        cut: Deregistered: messages behind it are excluded (rule P25).
+        seq: The sequence number of the action here; 0: it is from the start.
     """
 
     topic: str
@@ -177,14 +177,14 @@ class Registration:
 
 @record(key="topic, client, role")
 class Confirming:
-    """A registration or deregistration that its owner waits for: all members that are heard have to have it.
+    """A registration or deregistration that its owner awaits, until all heard members have it.
 
     Attributes:
         topic: The topic.
         client: The client that it is about.
-        role: As what: publisher or subscriber.
+        role: The role of the client: publisher or subscriber.
         number: The number of the action.
-        owner: Who waits.
+        owner: The owner that waits.
     """
 
     topic: str
@@ -196,12 +196,12 @@ class Confirming:
 
 @record(key="topic, client, role")
 class Designation:
-    """Which repository a client has designated (rule P12).
+    """The designation of a client (rule P12).
 
     Attributes:
         topic: The topic.
         client: The client.
-        role: As what: publisher or subscriber.
+        role: The role of the client: publisher or subscriber.
         number: The number of the designation.
         repository: The repository.
         is_active: Whether this repository steers the client (rule P13).
@@ -340,7 +340,7 @@ class Lacking:
         publisher: Its publisher.
         incarnation: The round of the publisher's start.
         n: The catenation number.
-        holders: Who has it.
+        holders: The repositories that have it.
     """
 
     topic: str
@@ -382,14 +382,14 @@ class Live:
 
 @record(key="topic, repository")
 class Peer:
-    """What is known of another repository.
+    """The knowledge of another repository.
 
     Attributes:
         topic: The topic.
         repository: Its id.
-        seen: Its entries up to this number have come.
+        seen: Its entries up to this number have arrived.
         told: It has had entries up to this number.
-        beyond: What it has stored behind its frontier.
+        beyond: Its messages stored behind its frontier.
         knows_leaving: Whether it knows that this repository is to leave.
         is_complete: Whether it has been operational once.
         heard_round: Round of its newest event; before the first: in which it became a member here.
@@ -432,7 +432,7 @@ class ForeignAck:
         topic: The topic.
         repository: The steering repository.
         seq: The number there.
-        clients: Who has acknowledged.
+        clients: The clients that have acknowledged.
     """
 
     topic: str

@@ -128,13 +128,13 @@ def find(state: State, node: int) -> None:
 
 
 def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
-    """Puts an event on links: one row a link, with those receivers in ``to`` that it leads to.
+    """Puts an event on links: one row per link, with the receivers behind it in ``to``.
 
     Args:
         state: The node.
-        event: The event; who has no route is left out. Without receivers it is a discovery.
+        event: The event; receivers without a route are omitted. Without receivers it is a discovery.
         ctx: The node's round.
-        extra: Rounds of work before it leaves.
+        extra: Rounds of work before it is sent.
     """
     if not event.to and not state.link:
         for hop in state.neighbour:

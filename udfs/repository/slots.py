@@ -50,7 +50,7 @@ def learn(at: At, publisher: int, incarnation: int) -> bool:
 
 
 def close(at: At, row: Incarnation) -> None:
-    """Closes an incarnation: its slots from the first missing one on become void, what is stored there orphans."""
+    """Closes an incarnation: its slots from the first missing one on become void, their messages orphans."""
     row.is_closed = True
     keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
     slots = [at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq] for key in keys]
@@ -182,9 +182,9 @@ def prefixes(at: At) -> tuple[Upto, ...]:
 
 
 def reread(at: At) -> None:
-    """Makes from the slots what does not survive a crash: this repository's part of the repository-table.
+    """Rebuilds this repository's part of the repository-table from the slots after a crash.
 
-    The silence of publishers counts from now on.
+    The silence of publishers counts from this round.
     """
     for row in at.of(at.node.incarnation):
         row.heard_round = at.round

@@ -9,7 +9,7 @@ from udfs.repository import client_records as client, repository_records as repo
 
 @record()
 class Own:
-    """What a node is.
+    """The role of a node.
 
     Attributes:
         role: ``client``, ``repository`` or ``broker``.
@@ -101,7 +101,7 @@ class Home:
 
 
 class State(NodeProgram):
-    """The tables of a node. What is durable survives its crash (rules P9 and P20)."""
+    """The tables of a node. Durable ones survive its crash (rules P9 and P20)."""
 
     own = one(Own, is_durable=True)
     neighbour = keyed(Neighbour, is_durable=True)

@@ -16,7 +16,7 @@ class Answer(Protocol):
 
     @property
     def origin(self) -> int:
-        """Who sent it."""
+        """The sender."""
 
     @property
     def designation(self) -> int:
@@ -39,7 +39,7 @@ def seek(at: At, row: Steering) -> None:
 
 
 def seek_again(at: At, role: str) -> None:
-    """Probes again, if nobody has answered; all whom the client knows may be gone, so brokers are asked, too."""
+    """Probes again without an answer; asks brokers, too, because all known repositories may be gone."""
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
@@ -47,7 +47,7 @@ def seek_again(at: At, role: str) -> None:
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
-    """Notes who has answered in this round; one that may not steer the client says who else there is."""
+    """Notes the repositories that answered in this round; one that may not steer the client names others."""
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:
         return
@@ -66,7 +66,7 @@ def on_migrate(at: At, m: Migrate) -> None:
 
 
 def on_refuse(at: At, m: Refuse) -> None:
-    """Waits for an authorisation: asks again every T_fail (rule P25). A subscriber may still get what lies before."""
+    """Waits for an authorisation: asks again every T_fail (rule P25). A subscriber may still get earlier messages."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and hear(at, row, m):
         row.is_refused = True

@@ -143,7 +143,7 @@ def on_message(at: At, m: Message) -> None:
 
 
 def on_order(at: At, m: Order) -> None:
-    """Sets aside numbers for what an order reveals, and stores its message if it is at hand."""
+    """Reserves numbers for missing messages that an order reveals, and stores its own message if it has arrived."""
     registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     index = at.topic, m.source, m.source_seq
     buffered = at.node.buffered.pop(index, None)
@@ -185,7 +185,7 @@ def _is_admitted(at: At, publisher: int, number: int) -> bool:
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Has a recovery wait for what the first live message of a publisher shows to be missing (rule P21)."""
+    """Makes a recovery wait for messages before the first live message of a publisher (rule P21)."""
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
@@ -260,7 +260,7 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Asks steered publishers for what is missing, every T_n; that is the steering repository's alone (rule P19)."""
+    """Asks steered publishers for missing messages every T_n; only the steering repository does (rule P19)."""
     if slots.close_silent(at):
         settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
@@ -273,7 +273,7 @@ def ask_again(at: At) -> None:
 
 
 def on_recovery(at: At, m: PublisherRecovery) -> None:
-    """Closes what a publisher's earlier life has left open, and answers it if it is steered (section 3.11)."""
+    """Closes a publisher's earlier incarnations, and answers it if it is steered (section 3.11)."""
     slots.learn(at, m.origin, m.incarnation)
     is_newest = registrations.designated(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
     settle(at)

@@ -112,9 +112,9 @@ def _advance(at: At, sync: int) -> None:
 
 
 def proceed(at: At) -> None:
-    """Delivers what is stable, in the order of the repository's numbers (rules P6 and P9).
+    """Delivers stable messages in the order of the repository's numbers (rules P6 and P9).
 
-    One that designates again at the end of the round delivers no more: the cut of a new subscription has its marks.
+    A client that designates again at the end of the round stops delivering: a new subscription's cut has its marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
@@ -169,7 +169,7 @@ def _runs(seqs: list[int]) -> tuple[Run, ...]:
 
 
 def ask(at: At) -> None:
-    """Asks the steering repository for what is missing since T_w, and for numbers that others refer to."""
+    """Asks the steering repository for messages missing since T_w, and for numbers that others refer to."""
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
     late = [one for one in at.of(at.node.expected) if at.round - one.round >= wait]
@@ -238,7 +238,7 @@ def _renew(at: At) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Designates: all subscriptions to the bundle, and what has no cut yet to the steering repository (rule P10)."""
+    """Designates: sends all subscriptions to the bundle, and those without a cut to the steering repository (P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
@@ -262,7 +262,7 @@ def ask_cuts(at: At, row: Steering) -> None:
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
     """Starts subscriptions behind the stored messages, and behind the own marks (rule P10).
 
-    An answer that a delivery has overtaken is too old: what lies between would come against the repository's order.
+    An answer overtaken by a delivery is too old: messages in between would break the repository's order.
     """
     if not steering.hear(at, at.node.steering.get((at.topic, SUBSCRIBER)), m):
         return

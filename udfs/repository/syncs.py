@@ -34,7 +34,7 @@ def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]
 
 
 def located(at: At, repository: int, seq: int, key: Key) -> None:
-    """Adds a row to the repository-table, and does what has waited for it."""
+    """Adds a row to the repository-table, and applies the acknowledgements that waited for it."""
     index = at.topic, repository, seq
     at.node.located[index] = Located(*index, *key)
     waiting = at.node.foreign_ack.pop(index, None)
@@ -72,10 +72,10 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 
 
 def syncs(at: At) -> tuple[SyncFact, ...]:
-    """Returns how far the steered subscribers have acknowledged.
+    """Returns the syncs of the steered subscribers.
 
-    A sync passes what a deregistration takes from a subscriber, and a registration may give that back (rule P25). So
-    nothing is told of a topic whose owner has registered or deregistered anybody.
+    A sync passes messages that a deregistration takes from a subscriber, and a registration may restore them (rule
+    P25). So topics with registrations or deregistrations since the start have no syncs.
     """
     if registrations.are_changed(at):
         return ()
@@ -87,7 +87,7 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
-    """Says what is stored: new subscriptions start behind it (rule P10)."""
+    """Answers with the stored prefixes, behind which new subscriptions start (rule P10)."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
@@ -107,7 +107,7 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
 
 
 def on_ack(at: At, m: SubscriberAck) -> None:
-    """Notes what a subscriber has; its steering repository answers (sections 3.9, 4.6; rule P8)."""
+    """Notes the acknowledgements of a subscriber; its steering repository answers (sections 3.9, 4.6; rule P8)."""
     is_newest = registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
@@ -130,7 +130,7 @@ def _answer(at: At, subscriber: Subscriber, number: int, highest: int) -> None:
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
-    """Lists what a subscriber has not acknowledged, up to the frontier (rules P5, P7)."""
+    """Lists the unacknowledged messages of a subscriber, up to the frontier (rules P5, P7)."""
     missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
         Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)

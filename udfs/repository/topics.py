@@ -29,8 +29,8 @@ class Served:
         topic: The topic.
         number: Its number.
         repositories: All repositories that serve it at any time.
-        members: Those that serve it from the start.
-        owner: Who registers clients; None: the topic is open to all.
+        members: The repositories that serve it from the start.
+        owner: The client that registers others; None: the topic is open to all.
         registered: The clients that are registered at the start, by role.
     """
 
@@ -43,7 +43,7 @@ class Served:
 
 
 def lay(world: World) -> None:
-    """Sets what nodes know of topics and bundles; lives start in round 0."""
+    """Sets the nodes' knowledge of topics and bundles; incarnations start in round 0."""
     for node, info in world.nodes.items():
         world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
     homes = _homes(world)

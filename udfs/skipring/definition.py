@@ -117,9 +117,9 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
 
 
 def hops(edges: Edges) -> dict[int, int | None]:
-    """Returns the hops from each node to the farthest one; None: it does not reach all.
+    """Returns the hops from each node to the farthest one; None: it does not reach all nodes.
 
-    Whom a node reaches is a set of bits, so that a hop of all nodes is one union for each edge.
+    The reached nodes are a set of bits, so that a hop of all nodes is one union per edge.
 
     Args:
         edges: As `undirected` returns them.
@@ -152,7 +152,7 @@ def diameter(edges: Edges) -> int | None:
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Yields what a graph has that SR(n) has not: a node, and what is wrong, in words.
+    """Yields the differences of a graph from SR(n): a node, and the problem in words.
 
     Args:
         edges: The neighbours of each subscriber; all of them are subscribers.

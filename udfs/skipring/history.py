@@ -49,7 +49,7 @@ class Slot:
 
 @record(key="topic, round")
 class ConfigurationChange:
-    """A round in which what a node holds of a topic's ring has changed.
+    """A round in which a node's state of a topic's ring has changed.
 
     Attributes:
         topic: The topic.
@@ -58,7 +58,7 @@ class ConfigurationChange:
         label: The node's label; None: it has none.
         left: The nearest node before it in the order.
         right: The nearest node after it in the order.
-        ring: At the minimum the maximum, and the other way round.
+        ring: At the minimum the maximum, and vice versa.
         slots: Its shortcuts.
     """
 
@@ -90,7 +90,7 @@ class DatabaseChange:
         topic: The topic.
         round: The round; -1: before the first one.
         label: The label.
-        subscriber: The subscriber that has it from then on; None: nobody.
+        subscriber: The subscriber that has it from this round on; None: no subscriber.
         is_tuple: Whether there is a tuple with this label; without a subscriber it is a corruption.
     """
 

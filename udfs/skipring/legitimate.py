@@ -1,6 +1,6 @@
 """The detector of legitimate states (section 5, rule K9): all nodes of a topic at once, and its messages in flight.
 
-It judges the program and shares no topology with it: what is right follows from `definition`.
+It judges the program and shares no topology with it: `definition` has the correct topology.
 """
 
 from __future__ import annotations
@@ -174,11 +174,11 @@ class Convergence:
         return self.explicit_round is not None and self.clean_round is None
 
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:
-        """Looks at the end of a round.
+        """Checks the end of a round.
 
         Args:
             round_: The round.
-            snapshot: What nodes keep.
+            snapshot: The state of the nodes.
             flights: The messages in flight.
         """
         self.problem = snapshot.explicit_problem()

@@ -11,7 +11,7 @@ from udfs.skipring.state import Contact
 from udfs.skipring.trie import NodeHash, Publication
 
 LIN, CYC, COR = "LIN", "CYC", "COR"
-"""What an introduction is for: the sorted list, the closing edge, the correction of a label."""
+"""The purpose of an introduction: the sorted list, the closing edge, the correction of a label."""
 
 
 @message()
@@ -192,7 +192,7 @@ class PublishNew:
 
 
 REQUESTS = (Subscribe, GetConfiguration, RequestFor, Unsubscribe)
-"""What supervisors receive."""
+"""The messages that supervisors receive."""
 MESSAGES = (
     *REQUESTS, Remove, SetData, Introduce, IntroduceShortcut, PublishNew, Publish, CheckTrie, CheckAndPublish,
 )  # fmt: skip

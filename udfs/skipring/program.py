@@ -1,8 +1,8 @@
 """The skip ring as a node program: the state of supervisors and subscribers, and a handler for each message.
 
-A node that does not want a topic answers what would connect it (rule K4); one that wants it and has no label drops
-everything but SetData and Remove (rule K5). Phases of a round are those of rule K16. Publications
-of a topic spread by comparisons of tries and by flooding (sections 4.2 and 4.3).
+A node that does not want a topic answers messages that would connect it (rule K4). A node that wants it and has no
+label drops all messages except SetData and Remove (rule K5). Phases of a round are those of rule K16. Publications of a
+topic spread by comparisons of tries and by flooding (sections 4.2 and 4.3).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Publisher:
     """A node with its trie of a topic while it handles an event."""
 
     def __init__(self, own: Subscription, trie: Trie, ctx: Context) -> None:
-        """Looks at a node.
+        """Wraps the publications of a node.
 
         Args:
-            own: What it keeps of the ring.
+            own: The node's state of the ring.
             trie: Its trie; it changes.
             ctx: The node in this round.
         """
@@ -59,7 +59,7 @@ class Publisher:
             self._ctx.drop()
 
     def take(self, m: Publish) -> None:
-        """Handles Publish: inserts and delivers what is new."""
+        """Handles Publish: inserts and delivers new publications."""
         for one in m.publications:
             self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
 
@@ -76,7 +76,7 @@ class Publisher:
             self._check(node, src)
 
     def check_and_publish(self, m: CheckAndPublish, src: int) -> None:
-        """Handles CheckAndPublish: compares the node, and sends what the other one lacks."""
+        """Handles CheckAndPublish: compares the trie node, and sends the missing publications."""
         if m.trie_node is not None:
             self._check(m.trie_node, src)
         missing = tuple(self._trie.publications(m.prefix))
@@ -84,7 +84,7 @@ class Publisher:
             send(self._ctx, src, Publish(self._own.topic, missing))
 
     def _check(self, node: NodeHash, src: int) -> None:
-        """Compares a node of another one's trie with the own, and asks for what differs (the cases of 4.2)."""
+        """Compares a trie node of another subscriber with the own trie, and asks for differences (the cases of 4.2)."""
         topic, trie = self._own.topic, self._trie
         if node == trie.root:
             return
@@ -303,7 +303,7 @@ class SkipRing(NodeProgram):
     # ---- the history
 
     def on_round_end(self, ctx: Context) -> None:
-        """Notes what of the explicit state has changed (rule K18)."""
+        """Records the changes of explicit state (rule K18)."""
         self._note_changes(ctx.round)
 
     def _note_changes(self, round_: int) -> None:

@@ -98,17 +98,17 @@ CONVERGENCE = {
     "node_id": pa.int64(), "n_subscribers": pa.int64(), "n_configurations": pa.int64(), "explicit_round": pa.int64(),
     "clean_round": pa.int64(), "changed_round": pa.int64(), "problem": pa.string(), "is_last": pa.bool_(),
 }  # fmt: skip
-"""Columns of what `convergence` gives."""
+"""Columns of `convergence`."""
 PROGRESS = {
     "run_id": pa.int64(), "topic": pa.string(), "round": pa.int64(), "n_subscribers": pa.int64(),
     "n_recorded": pa.int64(), "n_wrong_labels": pa.int64(), "max_degree": pa.int64(), "n_edges": pa.int64(),
     "diameter": pa.int64(),
 }  # fmt: skip
-"""Columns of what `progress` gives."""
+"""Columns of `progress`."""
 BROKEN = {
     "run_id": pa.int64(), "guarantee": pa.string(), "round": pa.int64(), "node_id": pa.int64(), "detail": pa.string(),
 }  # fmt: skip
-"""Columns of what `violations` gives."""
+"""Columns of `violations`."""
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

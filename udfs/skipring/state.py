@@ -1,4 +1,4 @@
-"""What nodes keep: a subscriber per topic, a supervisor per topic, and what all know of supervisors."""
+"""The tables of nodes: a subscriber per topic, a supervisor per topic, and the known supervisors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Neighbour:
 
 @record(key="topic")
 class Subscription:
-    """What a node keeps of the ring of a topic (3.2).
+    """A node's state of the ring of a topic (3.2).
 
     Attributes:
         topic: The topic.
@@ -64,7 +64,7 @@ class Subscription:
         label: The label; None: it has received none.
         left: The nearest node before it in the order.
         right: The nearest node after it in the order.
-        ring: At the minimum the maximum, and the other way round.
+        ring: At the minimum the maximum, and vice versa.
         short: Its shortcuts: the node in the slot of each shortcut label; None: the slot is empty.
     """
 
@@ -127,7 +127,7 @@ class Interest:
 
 @record(key="topic")
 class Database:
-    """What a supervisor keeps of a topic (3.1).
+    """A supervisor's state of a topic (3.1).
 
     Attributes:
         topic: The topic.

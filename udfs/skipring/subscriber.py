@@ -24,10 +24,10 @@ class Member:
     """A subscriber with a label while it handles an event of a topic."""
 
     def __init__(self, own: Subscription, label: Label, supervisor: int, ctx: Context) -> None:
-        """Looks at a subscriber.
+        """Wraps a subscriber.
 
         Args:
-            own: What it keeps; it changes.
+            own: Its state, which the actions change.
             label: Its label.
             supervisor: The supervisor of the topic.
             ctx: The node in this round.

@@ -22,7 +22,7 @@ MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
     ("sent_round", pa.int64()), ("due_round", pa.int64()), ("topic", pa.string()), ("body", pa.string()),
 ])  # fmt: skip
-"""What the history has of a message; body is JSON."""
+"""The columns of a message in the history; body is JSON."""
 
 
 class Flights:
@@ -66,20 +66,20 @@ LARGE = 500
 PATIENCE = (4, 40)
 """Times of an interval and a delay after which a topic of n subscribers is legitimate: 4 n + 40.
 
-It is more than four times what the slowest of 10,010 arbitrary starts of 2 to 40 subscribers took.
+This is more than four times the slowest of 10,010 arbitrary starts of 2 to 40 subscribers.
 """
 Row = Mapping[str, Any]
 
 
 @dataclass
 class Broken:
-    """What is not as the protocol promises.
+    """A violation of a guarantee.
 
     Attributes:
         guarantee: The audit that reports it.
         round: The round; None: the last one.
         node: The node.
-        detail: What is wrong, in words.
+        detail: The violation in words.
     """
 
     guarantee: str
@@ -90,15 +90,15 @@ class Broken:
 
 @dataclass
 class Disturbance:
-    """A disturbance of a topic, and what became of it.
+    """A disturbance of a topic, and the convergence after it.
 
     Attributes:
         round: The round.
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
-        node: Who came, went or crashed; None: the start.
+        node: The node that joined, left or crashed; None: the start.
         n_subscribers: Subscribers that are up after it.
-        n_configurations: Changes of explicit state of other nodes from it on, until the next disturbance.
-        seen: How the topic converged.
+        n_configurations: Changes of explicit state at other nodes until the next disturbance.
+        seen: The convergence of the topic.
         changed_round: The first round after the topic was clean in which an explicit edge changed.
     """
 
@@ -218,7 +218,7 @@ class TopicReplay:
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
-        """Yields the messages in flight at the end of a round; they are read when somebody asks."""
+        """Yields the messages in flight at the end of a round; reads them lazily."""
         if self.flights is not None:
             yield from self.flights.at(round_)
 

@@ -40,7 +40,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class NodeHash:
-    """What a request says of a node of the sender's trie.
+    """A node of the sender's trie, as in a request.
 
     Attributes:
         label: Its label.
