@@ -355,10 +355,10 @@ class Result:
 
     @contextmanager
     def suited(self) -> Iterator[bool]:
-        """Suits the engine for a while to the size of the store; for several questions that are asked at once.
+        """Suits the engine to the size of the store, for several queries in one block.
 
         Yields:
-            Whether the store has so few bytes that much of it is worked out in this process.
+            Whether the store is small (`VERY_FEW_BYTES`).
         """
         n_bytes = self._n_bytes
         is_small = n_bytes <= VERY_FEW_BYTES

@@ -57,7 +57,7 @@ GENERAL = (
 
 
 @dataclass(frozen=True)
-class Shown:
+class ViolationRow:
     """A violating row with names, for printing; as in table ``violation``."""
 
     run_id: int
@@ -87,8 +87,8 @@ class Finding:
     summary: str
     n_violations: int | None
     n_excused: int | None
-    shown: tuple[Shown, ...] = ()
-    shown_excused: tuple[Shown, ...] = ()
+    shown: tuple[ViolationRow, ...] = ()
+    shown_excused: tuple[ViolationRow, ...] = ()
     error: str | None = None
     protocol: str = ""
 
@@ -395,9 +395,9 @@ def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) 
     text = f"select run_id, node_id, name from node where run_id in ({of_runs})"  # noqa: S608 - numbers
     names = {(row.run_id, row.node_id): row.name for row in reader.sql(text).collect()}
 
-    def shown(finding: Finding, is_excused: bool) -> tuple[Shown, ...]:
+    def shown(finding: Finding, is_excused: bool) -> tuple[ViolationRow, ...]:
         return tuple(
-            Shown(
+            ViolationRow(
                 row["run_id"], row["round"], names.get((row["run_id"], row["node_id"])),
                 names.get((row["run_id"], row["source"])), row["source_seq"], row["detail"],
             )

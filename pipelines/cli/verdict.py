@@ -17,7 +17,7 @@ from pipelines.why.overview import why_command, why_options
 from pipelines.why.story import publication_name
 
 if TYPE_CHECKING:
-    from pipelines.audits.run import AuditReport, Finding, Shown
+    from pipelines.audits.run import AuditReport, Finding, ViolationRow
     from pipelines.result import Result, RunRow
 
 
@@ -187,7 +187,7 @@ def print_findings(result: Result, report: AuditReport) -> None:
     _print_beyond(report)
 
 
-def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_commands: int | None = None) -> None:
+def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
     seqs = _seqs(result, shown)
     for place, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
@@ -365,7 +365,7 @@ def _state(finding: Finding) -> str:
     return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
-def _seqs(result: Result, shown: Sequence[Shown]) -> dict[tuple[int, str | None, int | None], int]:
+def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
     """Returns the number of publications among those of their source, by run, source and call; of the runs shown."""
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
@@ -375,7 +375,7 @@ def _seqs(result: Result, shown: Sequence[Shown]) -> dict[tuple[int, str | None,
     return {(row.run_id, row.name, row.source_seq): row.seq for row in rows}
 
 
-def _story(violation: Shown, seq: int | None) -> str:
+def _story(violation: ViolationRow, seq: int | None) -> str:
     parts = (("run", violation.run_id), ("round", violation.round), ("node", violation.node))
     words = [f"{name} {value}" for name, value in parts if value is not None]
     if violation.source is not None:

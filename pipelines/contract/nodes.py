@@ -77,7 +77,7 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
     return found
 
 
-def _derived(rows: ProgramColumns, one: declaration.Shown) -> StateRelation:
+def _derived(rows: ProgramColumns, one: declaration.DerivedTable) -> StateRelation:
     table = _shown(one.name, Declared("keyed", one.record, is_durable=False))
     return StateRelation(table, derived_from=_relation(rows, one.of))
 

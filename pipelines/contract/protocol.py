@@ -33,7 +33,7 @@ Bound = str | Callable[[Reader], "DataFrame"]
 
 
 @dataclass(frozen=True)
-class MadeView:
+class ComputedView:
     """A view that a function computes from a store, where SQL alone does not say it.
 
     Attributes:
@@ -48,7 +48,7 @@ class MadeView:
 
 
 @dataclass(frozen=True)
-class Shown:
+class DerivedTable:
     """A table that follows from the rows of a program's declaration.
 
     Attributes:
@@ -133,8 +133,8 @@ class Protocol:
     undecided: Bound = NO_RUN
     waits: Mapping[str, str] = field(default_factory=dict)
     waited: str | None = None
-    made_views: Mapping[str, MadeView] = field(default_factory=dict)
-    shown: Sequence[Shown] = ()
+    made_views: Mapping[str, ComputedView] = field(default_factory=dict)
+    shown: Sequence[DerivedTable] = ()
     scenarios: str | None = None
     check: Check | None = None
     needs_tree: bool = False

@@ -19,11 +19,11 @@ _DRAWN = ("loss", "delay", "duplicate")
 
 
 class Atom(NamedTuple):
-    """Something that can be taken out.
+    """A part of a scenario that shrinking can remove.
 
     Attributes:
         kind: Of `KINDS`.
-        key: Its place in the list, or the node's name.
+        key: Its index in the list of the scenario, or the node's name.
     """
 
     kind: str
@@ -128,14 +128,14 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 
 
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Whether the node of a call, and the link of a join, are there."""
+    """Returns whether the node of a call, and the link of a join, still exist."""
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
     return call["at"] not in removed and call.get("peer") not in removed
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Returns a fault of nodes and links that are there; None where nothing is left of it."""
+    """Returns a fault cut to the nodes and links that still exist; None if none of them does."""
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
     if fault["kind"] == "replace":

@@ -21,7 +21,7 @@ from pipelines.scenario.yaml_text import scenario_text
 
 
 @dataclass(frozen=True)
-class Finding:
+class HuntFinding:
     """A way in which schedules break a guarantee.
 
     Attributes:
@@ -86,7 +86,7 @@ class Hunt:
     scenario: str
     protocol: str
     strategy: str
-    findings: Sequence[Finding]
+    findings: Sequence[HuntFinding]
     broken_again: Mapping[Path, Sequence[str]]
     n_replayed: int
     n_played: int

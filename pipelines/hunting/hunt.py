@@ -24,7 +24,7 @@ from pipelines.experiment.build import build_run
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
-from pipelines.hunting.findings import Corpus, Finding, Hunt, Standing
+from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.protocols import protocol_named
@@ -128,7 +128,7 @@ class _Search:
         self._keys: set[str] = set()
         self._features: set[str] = set()
         self._forms: dict[str, Counter[bool]] = {}
-        self._findings: dict[tuple[str, str], Finding] = {}
+        self._findings: dict[tuple[str, str], HuntFinding] = {}
         self._known: set[tuple[str, str]] = set()
         self._merged: dict[tuple[str, str], tuple[str, str]] = {}
         self._broken_again: dict[Path, list[str]] = {}
@@ -398,7 +398,7 @@ class _Search:
         known = self._findings[key]
         self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
 
-    def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> Finding:
+    def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> HuntFinding:
         """Returns the finding of a schedule, shrunk and kept."""
         whole = self._with(schedule)
         is_shrunk = self._shrinks and not self._is_late and guarantee != FAILS
@@ -408,7 +408,7 @@ class _Search:
         known = self._findings.get(self._key(guarantee, cause))
         file = self._corpus.keep(parts, guarantee, cause, schedule.aims) if known is None else known.file
         sizes = "not broken when played alone" if is_shrunk else "not shrunk"
-        return Finding(
+        return HuntFinding(
             guarantee, cause, schedule.aims, n_played, 0, parts, sizes if smallest is None else smallest.sizes, file
         )
 

@@ -101,8 +101,8 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
         asked for; ``is_cut``: whether some of them are left out; ``nodes``: names and roles; ``layout, points``;
         ``links``; ``edge``: those that nodes hold, where the protocol makes the overlay; ``counts``: messages sent,
         ended and lost, and deliveries, by round, of the whole run; ``message`` and the others of `_ROWS`, each the
-        columns of a table by name; ``texts``: what the numbers in columns of ``message`` stand for; the kinds are those
-        of the whole run.
+        columns of a table by name; ``texts``: the strings that numbers in columns of ``message`` refer to; the kinds
+        are those of the whole run.
 
     Raises:
         QueryError: The span begins after the last round.

@@ -11,7 +11,7 @@ from pipelines.errors import QueryError, nearest
 from pipelines.report.pictures import Picture, picture, specification
 from pipelines.report.replay import columns
 from pipelines.sql.query import StoreReader
-from pipelines.why.story import Step, Story
+from pipelines.why.story import Story, StoryStep
 
 _ROUND, _ROW = 26, 34
 """Pixels of a round and between nodes."""
@@ -135,7 +135,7 @@ def of_story(story: Story) -> Diagram:
     return found
 
 
-def _all(step: Step | None) -> Iterator[Step]:
+def _all(step: StoryStep | None) -> Iterator[StoryStep]:
     if step is not None:
         yield step
         for below in step.steps:

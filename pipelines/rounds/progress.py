@@ -282,7 +282,7 @@ class NotebookReporter(BarReporter):
 
 
 def is_notebook() -> bool:
-    """Returns whether a kernel of IPython runs this program, as in Jupyter and on Databricks; a terminal is none."""
+    """Returns whether a kernel of IPython runs this program, as in Jupyter and on Databricks."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell is not None and (hasattr(shell, "kernel") or "DATABRICKS_RUNTIME_VERSION" in os.environ)
 

@@ -32,7 +32,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.protocol import MadeView, Protocol
+from pipelines.contract.protocol import ComputedView, Protocol
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
@@ -48,7 +48,7 @@ from pipelines.sql.computed import (
     promises,
 )
 from pipelines.sql.errors import query_error
-from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot, StoredRuns
+from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
 from pipelines.sql.views import (
     COMMON,
@@ -234,7 +234,7 @@ class StoreReader:
         known = set(self.tables())
         body = with_lower_case(body, known)
         names = [name for name in self._relations(body) if name in known]
-        snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
+        snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
         # The parentheses let the engine take queries only, and a query may start with a WITH of its own.
         prefix = f"{explain}with {', '.join(definitions or ['nothing as (select 1)'])} (\n"
@@ -249,7 +249,7 @@ class StoreReader:
         """Returns the names that a query has to know; it may name some that there are not."""
         return relations_read(body)
 
-    def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
+    def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
         if name == PROTOCOL:
             known = tuple(map(id, PROTOCOLS.values()))
             return self._defined_once(
@@ -298,7 +298,7 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows)
 
     def _held_state(self, round_: int | None) -> DataFrame:
-        snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
+        snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
         tables = {name: partial(part._stored_rows, snapshot) for name, part in parts.items()}
         return frame_of(self._session.spark, held_rows(tables, {name: self._runs.form(name).states for name in tables}))
@@ -306,7 +306,7 @@ class StoreReader:
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
-    def _made(self, views: Sequence[tuple[str, MadeView]], round_: int | None) -> DataFrame:
+    def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
         """Returns the rows of a made view, those of one protocol after those of another."""
         parts = (view.make(self.of_protocol(protocol)._as_of(round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -317,7 +317,7 @@ class StoreReader:
     def _stored_name(self, name: str) -> str:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
 
-    def _stored_rows(self, snapshot: Snapshot, name: str) -> DataFrame:
+    def _stored_rows(self, snapshot: StoreSnapshot, name: str) -> DataFrame:
         return self._own(snapshot.frame(self._stored_name(name)), name)
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
@@ -382,9 +382,9 @@ class StoreReader:
         }  # fmt: skip
         return history | states
 
-    def _made_views(self) -> Mapping[str, Sequence[tuple[str, MadeView]]]:
+    def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
         """Returns the made views of the protocols that this installation has, each with its protocol, by name."""
-        found: dict[str, list[tuple[str, MadeView]]] = {}
+        found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
             for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
                 found.setdefault(name, []).append((protocol, view))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
-from pipelines.sql.snapshot import Snapshot
+from pipelines.sql.snapshot import StoreSnapshot
 from pipelines.sql.statement import identifiers
 from pipelines.sql.views import relations_read, view_names
 from pipelines.store.roots import Root
@@ -55,7 +55,7 @@ class SmallStoreReader(StoreReader):
         """Returns the names in a query alone: the rows of a view need no others."""
         return sorted(identifiers(body))
 
-    def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
+    def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
         text = super()._definition(name, snapshot, round_)
         if name not in view_names() or self._reader_of(name) is not self:
             return text

@@ -118,7 +118,7 @@ class StoredRuns:
 SENT_MESSAGE = "sent_message"
 
 
-class Snapshot:
+class StoreSnapshot:
     """The tables of a store at the end of a round."""
 
     def __init__(self, store: Store, runs: StoredRuns, ledger: Ledger, round_: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from pipelines.contract.protocol import MadeView
+from pipelines.contract.protocol import ComputedView
 from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
@@ -122,7 +122,7 @@ def _head(view: str) -> str:
     return "\n".join([_wrapped(f"**{head.question}**"), *_paragraphs(head.prose)])
 
 
-def _made_head(view: MadeView) -> str:
+def _made_head(view: ComputedView) -> str:
     first, *rest = view.question.splitlines()
     return "\n".join([_wrapped(f"**{first}**"), *_paragraphs(rest)])
 

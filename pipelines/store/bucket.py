@@ -19,14 +19,14 @@ from obstore.store import from_url
 from pipelines.engines.settings import endpoint
 from pipelines.errors import RoundtableError, StoreError
 from pipelines.store.damage import disk_error
-from pipelines.store.place import Place, Tag, check_address
+from pipelines.store.place import RemotePath, Tag, check_address
 
 RETRY_SECONDS = 10
 """How long a request is tried again; a lease is much longer."""
 _RETRIES = 3
 
 
-class Bucket(Place):
+class Bucket(RemotePath):
     """A prefix in a bucket: a folder, or an object."""
 
     def __init__(self, address: str, store: Any = None, key: str = "") -> None:  # noqa: ANN401 - one class a cloud

@@ -26,7 +26,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, nearest
-from pipelines.store.place import Exclusive, Place, Tag
+from pipelines.store.place import Exclusive, RemotePath, Tag
 from pipelines.store.roots import Root, check_name, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
@@ -231,7 +231,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     Raises:
         StoreError: Another program, or another run of this one, writes it.
     """
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         with leased(root.lock(LOCK), _told_of({"process": os.getpid(), **_here()}), say) as lease:
             yield lease.renew
         return
@@ -252,7 +252,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
 
 def is_being_written(root: Root) -> bool:
     """Returns whether a program writes a store now."""
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         return holder(root.lock(LOCK)) is not None
     if not (root / LOCK).is_file():
         return False
@@ -365,7 +365,7 @@ def _held(root: Root, inside: Sequence[str]) -> str:
 
 def _writer(root: Root) -> str:
     """Returns the holder of the lock."""
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         return writer_in(root.lock(LOCK))
     with suppress(OSError, ValueError, KeyError):
         return _told_of(json.loads((root / LOCK).read_text("utf-8")))
@@ -387,7 +387,7 @@ def _inside(root: Root) -> list[str]:
 def _remove(root: Root, made: Sequence[Path]) -> None:
     inside: list[Root] = [*root.iterdir()]
     for path in inside:
-        if not (isinstance(root, Place) and path.name == LOCK):  # it goes when it is given back
+        if not (isinstance(root, RemotePath) and path.name == LOCK):  # it goes when it is given back
             remove(path)
     for folder in made:
         with suppress(OSError):  # another run may use it by now

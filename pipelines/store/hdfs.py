@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from pipelines.errors import StoreError
 from pipelines.store.damage import disk_error
-from pipelines.store.place import Place, Tag, check_address
+from pipelines.store.place import RemotePath, Tag, check_address
 
 if TYPE_CHECKING:
     from hdfs_native import Client
@@ -37,7 +37,7 @@ _TAG = "name"
 _PART = re.compile(r"\..*\.part")
 
 
-class Hdfs(Place):
+class Hdfs(RemotePath):
     """A folder or a file in HDFS."""
 
     def __init__(self, address: str, client: Client | None = None) -> None:

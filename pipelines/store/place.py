@@ -37,7 +37,7 @@ class Exclusive(Protocol):
         """Removes the file."""
 
 
-class Place(ABC):
+class RemotePath(ABC):
     """A folder or a file that an address names."""
 
     def __init__(self, address: str) -> None:
@@ -58,7 +58,7 @@ class Place(ABC):
 
     def __eq__(self, other: object) -> bool:
         """Returns whether both are the same place."""
-        return isinstance(other, Place) and self._address == other._address
+        return isinstance(other, RemotePath) and self._address == other._address
 
     def __hash__(self) -> int:
         """Returns a hash of the address."""

@@ -19,9 +19,9 @@ from pipelines.engines.names import Engine
 from pipelines.errors import StoreError, nearest
 from pipelines.store.bucket import RETRY_SECONDS, Bucket
 from pipelines.store.hdfs import Hdfs
-from pipelines.store.place import Place
+from pipelines.store.place import RemotePath
 
-Root = Path | Place
+Root = Path | RemotePath
 """A folder or a place, of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _PLACES: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
@@ -34,7 +34,7 @@ _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
 
 
-def root_of(given: str | Path | Place) -> Root:
+def root_of(given: str | Path | RemotePath) -> Root:
     """Returns the place that a user names.
 
     Args:
@@ -103,7 +103,7 @@ def check_name(root: Root) -> None:
 
 def scheme_of(root: Root | None) -> str | None:
     """Returns the scheme of an address; None for a folder."""
-    return root.scheme if isinstance(root, Place) else None
+    return root.scheme if isinstance(root, RemotePath) else None
 
 
 def options_of(root: Root) -> dict[str, str]:
@@ -119,7 +119,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
     Raises:
         FileExistsError: ``is_new`` is set, and the folder exists.
     """
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         return []
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     root.mkdir(parents=True, exist_ok=not is_new)
@@ -128,7 +128,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
 
 def remove(root: Root) -> None:
     """Removes a place with its content, if it exists."""
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         root.remove_all()
         if root.is_file():
             root.unlink()
@@ -140,7 +140,7 @@ def remove(root: Root) -> None:
 
 def write_whole(file: Root, text: str) -> None:
     """Writes a file atomically."""
-    if isinstance(file, Place):
+    if isinstance(file, RemotePath):
         file.write_text(text)
         return
     part = file.with_name(f"{file.name}.part")
@@ -156,19 +156,19 @@ def write_whole(file: Root, text: str) -> None:
 
 def sizes(root: Root) -> dict[str, int]:
     """Returns the bytes of all files of a place, by their paths in it."""
-    if isinstance(root, Place):
+    if isinstance(root, RemotePath):
         return root.sizes()
     return {str(file.relative_to(root)): file.stat().st_size for file in root.rglob("*") if file.is_file()}
 
 
 def size_of(file: Root) -> int:
     """Returns the bytes of a file."""
-    return file.n_bytes() if isinstance(file, Place) else file.stat().st_size
+    return file.n_bytes() if isinstance(file, RemotePath) else file.stat().st_size
 
 
 def is_writable(root: Root) -> bool:
     """Returns whether this user may write there; of a place nobody knows before it is tried."""
-    return isinstance(root, Place) or os.access(root, os.W_OK)
+    return isinstance(root, RemotePath) or os.access(root, os.W_OK)
 
 
 def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.why.facts import LOST, Down, LinkFault, Message, RunFacts, Subscription, Trail, make_trail
+from pipelines.why.facts import LOST, Downtime, LinkFault, MessageFact, RunFacts, SubscriptionFact, Trail, make_trail
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
     "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited",
@@ -78,7 +78,7 @@ class Ending:
     node: int
     round: int
     cause: Cause
-    also: tuple[Down, ...] = ()
+    also: tuple[Downtime, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Case:
 
     facts: RunFacts
     trail: Trail
-    subscriptions: Sequence[Subscription]
+    subscriptions: Sequence[SubscriptionFact]
     subscriber: int
     publication: tuple[int, int]
     _spread: dict[int, Trail] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
     return Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}")
 
 
-def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Down, ...]:
+def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
     """The other nodes behind that were not up until the failure was known; the node itself if it never knew."""
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
@@ -161,23 +161,23 @@ def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Down, ...
     return tuple(down for down in found if (down.node, down.round) != (cause.node, cause.round))
 
 
-def crash_words(down: Down) -> str:
+def crash_words(down: Downtime) -> str:
     """Returns when a crash was, in words."""
     back = "for good" if down.until is None else f"back in round {down.until}"
     return f"crash in round {down.round}, {back}"
 
 
-def crashed(facts: RunFacts, down: Down) -> str:
+def crashed(facts: RunFacts, down: Downtime) -> str:
     """Returns a node that is down, in words."""
     return f"{facts.names[down.node]} down ({crash_words(down)})"
 
 
-def from_crash(down: Down, text: str) -> Cause:
+def from_crash(down: Downtime, text: str) -> Cause:
     """Makes a cause of a crash."""
     return Cause(CRASH, down.node, down.round, text, down.until)
 
 
-def lost_copy(facts: RunFacts, copy: Message) -> Cause:
+def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
     """Makes a cause of a copy that was lost."""
     what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
     down = facts.down(copy.dst, copy.due)
@@ -294,7 +294,7 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     return None
 
 
-def _held_up(case: Case, copy: Message) -> Down | None:
+def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
     """The newest crash on the way that was felt from when the publication was issued to when a copy came."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
@@ -345,7 +345,7 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:
-    """The nearest node behind that was down, or not yet as before, when the node had it."""
+    """Returns the cause at the nearest node behind that was down, or not restored, when the node had it."""
     path = case.trail.path
     for behind in path[path.index(node) + 1 :]:
         down = case.facts.down(behind, round_)

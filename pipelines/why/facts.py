@@ -19,7 +19,7 @@ LINKED, UNLINKED = "link", "unlink"
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageFact:
     """A row of table ``message``; ``body`` is read."""
 
     message_id: int
@@ -38,7 +38,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Publication:
+class PublicationFact:
     """A row of table ``publication``."""
 
     source: int
@@ -50,7 +50,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Subscription:
+class SubscriptionFact:
     """A row of table ``subscription``."""
 
     subscription_id: int
@@ -61,15 +61,16 @@ class Subscription:
 
 
 @dataclass(frozen=True)
-class Down:
+class Downtime:
     """A time for which a node is down.
 
     Attributes:
         node: The node.
         round: Round of the crash.
         until: Round in which it recovers; None: never, as far as the history goes.
-        restored: Round from which the protocol says that the node is as it was before; None where it says nothing.
-        statuses: What the protocol says of the node from its return until then, or to its next crash: rounds, statuses.
+        restored: Round from which the protocol reports the node as restored; None if it reports nothing.
+        statuses: The reported statuses of the node from its recovery to ``restored``, or to its next crash: rounds,
+            statuses.
     """
 
     node: int
@@ -88,21 +89,21 @@ class Down:
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_blank(self, round_: int) -> bool:
-        """Returns whether the node is back in a round, and the protocol does not say that it is as it was before."""
+        """Returns whether the node has recovered by a round, and the protocol does not report it as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A time for which something goes wrong on links, for the messages that are sent then.
+    """A fault of links, for the messages that are sent during it.
 
     Attributes:
         kind: As in table ``fault_event``.
         src: Whose messages it concerns; None: anybody's.
         dst: To whom; None: to anybody.
         round: The first round of it.
-        until: The round in which it is over; None: never, as far as the history goes.
+        until: The round after the last one; None: it lasts to the end of the history.
     """
 
     kind: str
@@ -115,7 +116,7 @@ class LinkFault:
         """Returns whether a round belongs to it."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
-    def concerns(self, message: Message) -> bool:
+    def concerns(self, message: MessageFact) -> bool:
         """Returns whether a message may have met it."""
         is_there = self.src in (None, message.src) and self.dst in (None, message.dst)
         return is_there and self.is_at(message.sent)
@@ -127,7 +128,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Wait:
-    """A time for which a node kept a publication before it went on.
+    """The rounds in which a node kept a publication before it sent or delivered it.
 
     Attributes:
         node: The node.
@@ -151,8 +152,8 @@ class RunFacts:
     Attributes:
         run_id: The run.
         confirms: Whether the protocol confirms publications.
-        is_finished: Whether the run is over; otherwise more rounds may come.
-        maintenance: The kinds of messages that nodes send for ever, though nothing is to be done.
+        is_finished: Whether the run has ended; otherwise more rounds may come.
+        maintenance: The kinds of messages that nodes send for ever, without an operation.
         names: Names of the nodes.
         publications: By source and number.
         messages: By source and number of the call that they serve.
@@ -176,13 +177,13 @@ class RunFacts:
     is_finished: bool
     maintenance: Sequence[str] = ()
     names: dict[int, str] = field(default_factory=dict)
-    publications: dict[tuple[int, int], Publication] = field(default_factory=dict)
-    messages: dict[tuple[int, int], list[Message]] = field(default_factory=lambda: defaultdict(list))
-    spread: dict[tuple[int, int], list[Message]] = field(default_factory=dict)
-    others: list[Message] = field(default_factory=list)
+    publications: dict[tuple[int, int], PublicationFact] = field(default_factory=dict)
+    messages: dict[tuple[int, int], list[MessageFact]] = field(default_factory=lambda: defaultdict(list))
+    spread: dict[tuple[int, int], list[MessageFact]] = field(default_factory=dict)
+    others: list[MessageFact] = field(default_factory=list)
     deliveries: dict[tuple[int, int, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    downs: dict[int, list[Down]] = field(default_factory=dict)
-    subscriptions: dict[int, list[Subscription]] = field(default_factory=lambda: defaultdict(list))
+    downs: dict[int, list[Downtime]] = field(default_factory=dict)
+    subscriptions: dict[int, list[SubscriptionFact]] = field(default_factory=lambda: defaultdict(list))
     matching: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     receivers: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     links: list[tuple[int, int, int]] = field(default_factory=list)
@@ -198,7 +199,7 @@ class RunFacts:
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
 
     def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
-        """Returns whether a link is there; before its first change it was, if it went then."""
+        """Returns whether a link exists in a round; it exists before its first change if this change removes it."""
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
         return before[-1] == LINKED if before else changes[0][1] == UNLINKED
@@ -222,11 +223,11 @@ class RunFacts:
         """Adds the latencies of the links of a path."""
         return sum(self.overlay.get_edge_data(*ends, default={"latency": 0})["latency"] for ends in pairwise(path))
 
-    def down(self, node: int, round_: int) -> Down | None:
+    def down(self, node: int, round_: int) -> Downtime | None:
         """Returns the newest crash of a node up to a round."""
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
-    def loss(self, message: Message) -> LinkFault | None:
+    def loss(self, message: MessageFact) -> LinkFault | None:
         """Returns the link fault that lost a message, one that loses everything first.
 
         A partition concerns messages between any two of its groups, and is noted at the links between them only.
@@ -236,13 +237,13 @@ class RunFacts:
         found = [fault for kind in _LOSING for fault in met if fault.kind == kind] + split
         return found[0] if found else None
 
-    def overtaking(self, message: Message) -> LinkFault | None:
+    def overtaking(self, message: MessageFact) -> LinkFault | None:
         """Returns the last link fault that let messages overtake others before a message was handled."""
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
-    def reports(self, node: int, peer: int) -> list[Message]:
+    def reports(self, node: int, peer: int) -> list[MessageFact]:
         """Returns the reports of a node's failure detector about another one, lost ones among them."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
@@ -285,10 +286,10 @@ class Trail:
     facts: RunFacts
     path: tuple[int, ...]
     start: int
-    copies: tuple[Message, ...]
+    copies: tuple[MessageFact, ...]
 
     @cached_property
-    def arrivals(self) -> dict[int, list[Message]]:
+    def arrivals(self) -> dict[int, list[MessageFact]]:
         """The copies that each node took, in order."""
         found = defaultdict(list)
         for copy in sorted(self.copies, key=lambda copy: copy.at):
@@ -304,7 +305,7 @@ class Trail:
                 return node
         return self.path[0]
 
-    def beyond(self, node: int) -> list[Message]:
+    def beyond(self, node: int) -> list[MessageFact]:
         """Returns the copies to nodes of the path behind a node."""
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
@@ -314,12 +315,12 @@ class Trail:
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
-    def parent(self, copy: Message) -> Message | None:
+    def parent(self, copy: MessageFact) -> MessageFact | None:
         """Returns the copy that the sender of a copy had taken last; None where it issued the message."""
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
-    def marks(self, copy: Message) -> Marks:
+    def marks(self, copy: MessageFact) -> Marks:
         """Returns the marks of a copy."""
         parent = self.parent(copy)
         had = self.start if parent is None else parent.due
@@ -336,9 +337,9 @@ class Trail:
             waited,
         )
 
-    def chain(self) -> list[Message]:
+    def chain(self) -> list[MessageFact]:
         """Returns the copies by which the last node got it, from the first node on; none where it did not."""
-        found: list[Message] = []
+        found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])
         copy = taken[0] if taken else None
         while copy is not None and len(found) < len(self.copies):
@@ -348,7 +349,7 @@ class Trail:
 
 
 def make_trail(
-    facts: RunFacts, served: Sequence[Message], path: Sequence[int], start: int, came: int | None = None
+    facts: RunFacts, served: Sequence[MessageFact], path: Sequence[int], start: int, came: int | None = None
 ) -> Trail:
     """Finds the copies on the way among the messages that serve a call.
 

@@ -12,12 +12,12 @@ from pipelines.why.facts import (
     LINKED,
     NEVER,
     UNLINKED,
-    Down,
+    Downtime,
     LinkFault,
-    Message,
-    Publication,
+    MessageFact,
+    PublicationFact,
     RunFacts,
-    Subscription,
+    SubscriptionFact,
     Wait,
 )
 
@@ -124,7 +124,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What protocols say of the publications that waited and went on."""
+    """Returns the ended waits of publications, as the protocols report them."""
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
@@ -147,7 +147,7 @@ def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
 def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
     found = json.loads(row["body"]) if row["body"] else {}
     body = found if isinstance(found, dict) else {}
-    message = Message(
+    message = MessageFact(
         row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
     )
     if row["source"] is not None:
@@ -160,14 +160,14 @@ def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
 
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.publications[row["source"], row["source_seq"]] = Publication(
+    run.publications[row["source"], row["source_seq"]] = PublicationFact(
         row["source"], row["source_seq"], row["issued_round"], row["topic"], row["content"], row["confirmed_round"]
     )
 
 
 def _take_subscription(run: RunFacts, row: Mapping[str, Any]) -> None:
     run.subscriptions[row["subscriber"]].append(
-        Subscription(
+        SubscriptionFact(
             row["subscription_id"], row["predicate"], row["issued_round"], row["confirmed_round"],
             row["unsubscribed_round"],
         )
@@ -208,9 +208,9 @@ _TAKE = {
 }
 
 
-def _spread(messages: Mapping[tuple[int, int], list[Message]]) -> dict[tuple[int, int], list[Message]]:
+def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
     """Finds the messages that spread a subscription: those of the first call that names it; a later one ends it."""
-    found: dict[tuple[int, int], list[Message]] = {}
+    found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
         named = [message for message in served if message.body.get("subscription_id") is not None]
         if named:
@@ -233,7 +233,7 @@ def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
 
 
 def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Sorts the comings and goings of links; one that goes and comes in the same round is there."""
+    """Sorts the additions and removals of links; a link removed and added in one round exists."""
     found = defaultdict(list)
     for row in sorted(events, key=lambda row: (row["round"], row["kind"] == LINKED)):
         if row["kind"] in (LINKED, UNLINKED):
@@ -241,7 +241,7 @@ def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[
     return dict(found)
 
 
-def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Down]]:
+def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Downtime]]:
     said = defaultdict(list)
     for row in statuses:
         said[row["node_id"]].append((row["round"], row["status"]))
@@ -251,9 +251,9 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
     return dict(found)
 
 
-def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Down:
+def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
     """Makes a down time of a row of view ``node_recovery``; where the protocol says nothing, nothing is restored."""
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
-    return Down(row["node_id"], row["crash_round"], until, operational if after else None, after)
+    return Downtime(row["node_id"], row["crash_round"], until, operational if after else None, after)

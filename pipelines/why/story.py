@@ -19,14 +19,24 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pipelines.why.cause import Cause
-from pipelines.why.facts import HANDLED, LOST, Down, Message, Publication, RunFacts, Subscription, Trail, make_trail
+from pipelines.why.facts import (
+    HANDLED,
+    LOST,
+    Downtime,
+    MessageFact,
+    PublicationFact,
+    RunFacts,
+    SubscriptionFact,
+    Trail,
+    make_trail,
+)
 
 _Key = int | None
 _ISSUED: _Key = None
 
 
 @dataclass
-class Step:
+class StoryStep:
     """Something that happened.
 
     Attributes:
@@ -44,7 +54,7 @@ class Step:
     round: int
     text: str
     data: dict[str, Any] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StoryStep] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for JSON."""
@@ -53,8 +63,11 @@ class Step:
 
 
 def steps(
-    trail: Trail, publication: Publication, deliveries: Sequence[tuple[int, int]], named: Collection[tuple[int, int]]
-) -> Step:
+    trail: Trail,
+    publication: PublicationFact,
+    deliveries: Sequence[tuple[int, int]],
+    named: Collection[tuple[int, int]],
+) -> StoryStep:
     """Puts together what happened.
 
     Args:
@@ -67,8 +80,8 @@ def steps(
 
 
 def subscribing(
-    facts: RunFacts, subscription: Subscription, subscriber: int, source: int, served: Sequence[Message]
-) -> Step:
+    facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
+) -> StoryStep:
     """Returns how a subscription came from its subscriber to a publisher.
 
     Args:
@@ -81,10 +94,10 @@ def subscribing(
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
     trail = make_trail(facts, served, path, issued) if served else Trail(facts, tuple(path), issued, ())
-    told = steps(trail, Publication(subscriber, 0, issued, None, None, None), (), ())
+    told = steps(trail, PublicationFact(subscriber, 0, issued, None, None, None), (), ())
     name, confirmed = facts.names[subscriber], subscription.confirmed_round
     text = f"{name} subscribes to {subscription.predicate} in round {issued}"
-    return Step("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
+    return StoryStep("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
 
 
 class _Teller:
@@ -95,10 +108,10 @@ class _Teller:
         self._facts = trail.facts
         self._names = trail.facts.names
         self._deliveries = deliveries
-        self._below: dict[_Key, list[Step]] = defaultdict(list)
+        self._below: dict[_Key, list[StoryStep]] = defaultdict(list)
         self._told = self._crashes_to_tell(named)
 
-    def tell(self, publication: Publication) -> Step:
+    def tell(self, publication: PublicationFact) -> StoryStep:
         topic = f" on topic {publication.topic}" if publication.topic else ""
         name = self._names[publication.source]
         for copy in self._trail.copies:
@@ -114,14 +127,14 @@ class _Teller:
         text = f"{name} publishes{topic} in round {publication.round}"
         for below in self._below.values():
             below.sort(key=lambda step: step.round)
-        return Step("published", publication.round, text, {"node": name}, top)
+        return StoryStep("published", publication.round, text, {"node": name}, top)
 
     def _had(self, node: int, before: int) -> _Key:
         """Returns the last copy that a node took before a round."""
         taken = [copy for copy in self._trail.arrivals.get(node, []) if copy.due < before]
         return taken[-1].message_id if taken else _ISSUED
 
-    def _crashes_to_tell(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Down]:
+    def _crashes_to_tell(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """The crashes on the way that were felt while it was under way, and those that ended it."""
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
@@ -133,7 +146,7 @@ class _Teller:
             if down.is_felt(first, last) or (down.node, down.round) in named
         }
 
-    def _copy(self, copy: Message) -> Step:
+    def _copy(self, copy: MessageFact) -> StoryStep:
         src, dst = self._names[copy.src], self._names[copy.dst]
         marks = self._trail.marks(copy)
         bypassed = [self._names[node] for node in marks.skipped]
@@ -151,9 +164,11 @@ class _Teller:
             "is_guided": marks.is_guided,
         }  # fmt: skip
         self._below[copy.message_id] += self._after_loss(copy) if copy.fate in LOST else []
-        return Step("copy", copy.sent, f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}", data)
+        return StoryStep(
+            "copy", copy.sent, f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}", data
+        )
 
-    def _fate(self, copy: Message) -> str:
+    def _fate(self, copy: MessageFact) -> str:
         dst = self._names[copy.dst]
         if copy.fate == "delivered":
             return f"taken in round {copy.due}"
@@ -171,7 +186,7 @@ class _Teller:
             return f"lost in round {copy.due}, {dst} is down"
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
 
-    def _after_loss(self, copy: Message) -> list[Step]:
+    def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
         """The crash behind a lost copy, where it is not told yet, and the report of the sender's failure detector."""
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:
@@ -180,38 +195,38 @@ class _Teller:
         heard = [report for report in reports if report.sent >= down.round and report.fate == HANDLED][:1]
         return [self._crash(down), *map(self._detection, heard), *(self._contacts(copy, heard[0].due) if heard else [])]
 
-    def _detection(self, report: Message) -> Step:
+    def _detection(self, report: MessageFact) -> StoryStep:
         node, peer = self._names[report.src], self._names[report.body["peer"]]
         text = f"{node} learns in round {report.due} that {peer} failed"
-        return Step("detection", report.due, text, {"node": node, "peer": peer})
+        return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
-    def _contacts(self, copy: Message, since: int) -> list[Step]:
+    def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
         """What the sender sent to nodes behind, once each, since it knew of the failure, and they did not get."""
         path = self._trail.path
         behind = path[path.index(copy.dst) + 1 :] if copy.dst in path else ()
-        lost: dict[int, Message] = {}
+        lost: dict[int, MessageFact] = {}
         for message in self._facts.others:
             if message.src == copy.src and message.dst in behind and message.fate in LOST and message.sent >= since:
                 lost.setdefault(message.dst, message)
         return [self._contact(message) for message in lost.values()]
 
-    def _contact(self, message: Message) -> Step:
+    def _contact(self, message: MessageFact) -> StoryStep:
         src, dst = self._names[message.src], self._names[message.dst]
         text = f"{src} turns to {dst} ({message.kind}) in round {message.sent}: {self._fate(message)}"
         data = {"from": src, "to": dst, "kind": message.kind, "due_round": message.due, "fate": message.fate}
-        return Step("contact", message.sent, text, data)
+        return StoryStep("contact", message.sent, text, data)
 
-    def _crash(self, down: Down) -> Step:
+    def _crash(self, down: Downtime) -> StoryStep:
         name = self._names[down.node]
         back = "for good" if down.until is None else f"back in round {down.until}"
         said = [f"{status} in round {round_}" for round_, status in down.statuses]
         text = f"{name} crashes in round {down.round}, {', '.join([back, *said])}"
         statuses = [{"round": round_, "status": status} for round_, status in down.statuses]
-        return Step("crash", down.round, text, {"node": name, "until": down.until, "statuses": statuses})
+        return StoryStep("crash", down.round, text, {"node": name, "until": down.until, "statuses": statuses})
 
-    def _delivery(self, round_: int, hops: int) -> Step:
+    def _delivery(self, round_: int, hops: int) -> StoryStep:
         name = self._names[self._trail.path[-1]]
-        return Step("delivery", round_, f"{name} delivers it in round {round_}", {"node": name, "hops": hops})
+        return StoryStep("delivery", round_, f"{name} delivers it in round {round_}", {"node": name, "hops": hops})
 
 
 Ended = Literal["delivered", "lost", "not_matching", "not_issued", "unknown"]
@@ -259,10 +274,10 @@ class Story:
     cause: Cause | None
     also: tuple[dict[str, Any], ...]
     path: tuple[str, ...]
-    steps: Step | None
+    steps: StoryStep | None
     verdict: str
     names: dict[int, str]
-    subscription: Step | None = None
+    subscription: StoryStep | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for JSON.
@@ -335,22 +350,22 @@ def story_name(story: Story) -> str:
     return f"run {story.run_id}: {publication_name(story.source, story.seq, story.call)} for {story.subscriber}"
 
 
-def _items(step: Step) -> str:
+def _items(step: StoryStep) -> str:
     below = "".join(_items(one) for one in step.steps)
     return f"<li>{escape(step.text)}{f'<ul>{below}</ul>' if below else ''}</li>"
 
 
-def _tree(step: Step) -> Tree:
+def _tree(step: StoryStep) -> Tree:
     tree = Tree(_line(step))
     _grow(tree, step)
     return tree
 
 
-def _grow(tree: Tree, step: Step) -> None:
+def _grow(tree: Tree, step: StoryStep) -> None:
     for below in step.steps:
         _grow(tree.add(_line(below)), below)
 
 
-def _line(step: Step) -> Text:
+def _line(step: StoryStep) -> Text:
     is_lost = str(step.data.get("fate", "")).startswith("lost")
     return Text(step.text, style="red" if is_lost else _STYLES.get(step.event, ""))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from pipelines.errors import plural
 from pipelines.why.cause import CRASH, IN_FLIGHT, UNDER_WAY, Case, Cause, crash_words, delay, ending, waiting
-from pipelines.why.facts import LOST, NEVER, Down, Publication, RunFacts, Subscription, Trail, make_trail
-from pipelines.why.story import Ended, Step, Story, steps, subscribing
+from pipelines.why.facts import LOST, NEVER, Downtime, PublicationFact, RunFacts, SubscriptionFact, Trail, make_trail
+from pipelines.why.story import Ended, Story, StoryStep, steps, subscribing
 
 _SHOWN = 3
 ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
-def asking(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
+def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions that stood when the publication was issued, and that it satisfies."""
     return [
         subscription
@@ -23,7 +23,7 @@ def asking(facts: RunFacts, subscriber: int, publication: Publication) -> list[S
     ]
 
 
-def not_asked(facts: RunFacts, subscriber: int, publication: Publication) -> Cause | None:
+def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
     """Returns why nobody has to deliver it to the subscriber; None where a subscription stands that asks for it.
 
     The kinds are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and ``unsubscribed``.
@@ -48,7 +48,7 @@ def not_asked(facts: RunFacts, subscriber: int, publication: Publication) -> Cau
     return _not_standing(facts, name, subscriber, publication, satisfied[0])
 
 
-def excuse(facts: RunFacts, subscriber: int, publication: Publication) -> str | None:
+def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
     """Returns in words why even a protocol that bears the faults may lose it (view ``receiver``); None: it may not."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
@@ -68,7 +68,7 @@ def excuse(facts: RunFacts, subscriber: int, publication: Publication) -> str | 
     )
 
 
-def satisfied_by(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
+def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions of a subscriber that a publication satisfies, in the order of their calls."""
     satisfied = facts.matching.get((publication.source, publication.seq), set())
     found = [s for s in facts.subscriptions.get(subscriber, []) if s.subscription_id in satisfied]
@@ -76,7 +76,7 @@ def satisfied_by(facts: RunFacts, subscriber: int, publication: Publication) -> 
 
 
 def _not_standing(
-    facts: RunFacts, name: str, subscriber: int, publication: Publication, subscription: Subscription
+    facts: RunFacts, name: str, subscriber: int, publication: PublicationFact, subscription: SubscriptionFact
 ) -> Cause:
     if subscription.unsubscribed_round is not None and subscription.unsubscribed_round <= publication.round:
         return _unsubscribed(name, subscriber, subscription)
@@ -88,12 +88,12 @@ def _not_standing(
     return Cause(NOT_CONFIRMED, subscriber, subscription.issued_round, text)
 
 
-def _unsubscribed(name: str, subscriber: int, subscription: Subscription) -> Cause:
+def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:
     round_ = _or_never(subscription.unsubscribed_round)
     return Cause("unsubscribed", subscriber, round_, f"{name} ended its subscription in round {round_}")
 
 
-def _since(facts: RunFacts, subscription: Subscription) -> int:
+def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
     return _or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round
 
 
@@ -113,10 +113,10 @@ class _End:
     cause: Cause | None = None
     late: int | None = None
     excused: str | None = None
-    also: Sequence[Down] = ()
+    also: Sequence[Downtime] = ()
 
 
-def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> Story:
+def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
     """Returns the story of a publication that was issued."""
     served = facts.messages.get((publication.source, publication.seq), [])
     facts = facts.at(publication.round)
@@ -130,7 +130,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> 
     return _story(facts, subscriber, publication.source, publication.seq, path, end, tree, late)
 
 
-def _late_subscription(facts: RunFacts, subscriber: int, publication: Publication, end: _End) -> Step | None:
+def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
     """Returns how the subscription came to the publisher, if it came too late for the publication; else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
@@ -146,8 +146,8 @@ def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, caus
 
 
 def _story(
-    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: Step | None,
-    late: Step | None = None,
+    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: StoryStep | None,
+    late: StoryStep | None = None,
 ) -> Story:  # fmt: skip
     names = facts.names
     return Story(
@@ -177,7 +177,7 @@ def _number(facts: RunFacts, source: int, call: int) -> int | None:
     return issued.index(call) + 1 if call in issued else None
 
 
-def _delivered(trail: Trail, publication: Publication, deliveries: list[tuple[int, int]]) -> _End:
+def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tuple[int, int]]) -> _End:
     facts, subscriber = trail.facts, trail.path[-1]
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
@@ -192,7 +192,7 @@ def _delivered(trail: Trail, publication: Publication, deliveries: list[tuple[in
     return _End("delivered", subscriber, round_, text, cause, late)
 
 
-def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
+def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _End:
     facts = trail.facts
     cause = not_asked(facts, subscriber, publication)
     node = trail.reached()

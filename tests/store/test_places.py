@@ -21,7 +21,7 @@ from pipelines.errors import StoreError
 from pipelines.rounds.progress import Progress
 from pipelines.store import folder
 from pipelines.store.folder import LOCK, is_being_written, locked
-from pipelines.store.place import Exclusive, Place
+from pipelines.store.place import Exclusive, RemotePath
 from pipelines.store.roots import Root, engine_path, root_of
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
@@ -55,7 +55,7 @@ def made(sail: Session, place: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 def lock_of(root: Root) -> Exclusive:
     """Returns the lease that is a store's lock."""
-    assert isinstance(root, Place)
+    assert isinstance(root, RemotePath)
     return root.lock(LOCK)
 
 
@@ -91,7 +91,7 @@ def test_a_store_is_resumed_and_asked(made: Path, sail: Session, place: str) -> 
     assert listed.exit_code == 0, listed.stderr
     [row] = [row for row in json.loads(listed.stdout) if row["store"] == f"{place}/one"]  # other tests have others
     assert [row[name] for name in ("scenario", "state", "runs")] == ["s", "valid", 1]
-    assert isinstance(one, Place)
+    assert isinstance(one, RemotePath)
     written = [(one / name).read_text("latin-1") for name in one.sizes()]
     assert len(written) > 50
     assert not [text for text in written if SECRET in text]

@@ -28,7 +28,7 @@ from pipelines.result import Result
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
-from pipelines.why.story import Step
+from pipelines.why.story import StoryStep
 
 LINKS = [["P1", "A"], ["A", "B"], ["B", "C"], ["C", "S1"], ["B", "S2"]]
 DELTA = {"name": "delta", "delta": 1}
@@ -114,7 +114,7 @@ def cause(story: Story) -> tuple[str, str, int] | None:
     return None if story.cause is None else (story.cause.kind, story.names[story.cause.node], story.cause.round)
 
 
-def events(step: Step | None) -> list[Step]:
+def events(step: StoryStep | None) -> list[StoryStep]:
     """Returns a step and all below it."""
     return [] if step is None else [step, *(below for child in step.steps for below in events(child))]
 

@@ -20,13 +20,6 @@ def test_nothing_to_complain_about(command: tuple[str, ...]) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.parametrize("word", ["Gives", "Tells"])
-def test_docstrings_say_what_is_returned(word: str) -> None:
-    files = [file for folder in ("pipelines", "udfs", "tests") for file in (ROOT / folder).rglob("*.py")]
-    start = f'"""{word} '
-    assert [str(file.relative_to(ROOT)) for file in files if start in file.read_text("utf-8")] == []
-
-
 def prose(page: Path) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines of a page that are no code, no row of a table, and no bare link."""
     is_code = False

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.report.space_time import of_story
-from pipelines.why.facts import Down, LinkFault, Message, Publication, RunFacts, Subscription
+from pipelines.why.facts import Downtime, LinkFault, MessageFact, PublicationFact, RunFacts, SubscriptionFact
 from pipelines.why.story import Story, print_story, publication_name
 from pipelines.why.telling import issued_story
 
@@ -19,19 +19,19 @@ P, A, B, S = range(4)
 NAMES = {P: "P", A: "A", B: "B", S: "S"}
 
 
-def copy(number: int, src: int, dst: int, sent: int, fate: str = "delivered", **body: object) -> Message:
-    return Message(number, "PUB", src, dst, sent, sent + 1, fate, body)
+def copy(number: int, src: int, dst: int, sent: int, fate: str = "delivered", **body: object) -> MessageFact:
+    return MessageFact(number, "PUB", src, dst, sent, sent + 1, fate, body)
 
 
-def spread(number: int, src: int, dst: int, sent: int, fate: str = "delivered") -> Message:
-    return Message(number, "SUB", src, dst, sent, sent + 1, fate, {"subscription_id": 7})
+def spread(number: int, src: int, dst: int, sent: int, fate: str = "delivered") -> MessageFact:
+    return MessageFact(number, "SUB", src, dst, sent, sent + 1, fate, {"subscription_id": 7})
 
 
-def report(node: int, peer: int, sent: int, fate: str = "delivered") -> Message:
-    return Message(sent, "REPORT", node, node, sent, sent + 5, fate, {"peer": peer})
+def report(node: int, peer: int, sent: int, fate: str = "delivered") -> MessageFact:
+    return MessageFact(sent, "REPORT", node, node, sent, sent + 5, fate, {"peer": peer})
 
 
-def history(*copies: Message, delivered: int | None = None, **parts: object) -> RunFacts:
+def history(*copies: MessageFact, delivered: int | None = None, **parts: object) -> RunFacts:
     """A history in which the subscription came to every node in time, unless said otherwise."""
     links = [(P, A, 1), (A, B, 1), (B, S, 1)]
     facts = RunFacts(
@@ -39,10 +39,10 @@ def history(*copies: Message, delivered: int | None = None, **parts: object) -> 
         confirms=True,
         is_finished=True,
         names=dict(NAMES),
-        publications={(P, 1): Publication(P, 1, 10, "t", "{}", None)},
+        publications={(P, 1): PublicationFact(P, 1, 10, "t", "{}", None)},
         messages={(P, 1): list(copies)},
         spread={(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1), spread(3, A, P, 2)]},
-        subscriptions={S: [Subscription(7, "topic = t", 0, 3, None)]},
+        subscriptions={S: [SubscriptionFact(7, "topic = t", 0, 3, None)]},
         matching={(P, 1): {7}},
         receivers={(S, P, 1): None},
         links=[*links, *((b, a, latency) for a, b, latency in links)],
@@ -63,12 +63,12 @@ def ended(story: Story) -> tuple[str, str | None, str | None, str | None, int | 
     return story.ended, story.node, *found
 
 
-def for_good(node: int, round_: int) -> Down:
-    return Down(node, round_, None, None, ())
+def for_good(node: int, round_: int) -> Downtime:
+    return Downtime(node, round_, None, None, ())
 
 
-def restored(node: int, round_: int, until: int, operational: int) -> Down:
-    return Down(node, round_, until, operational, ((until, "RECOVERING"), (operational, "OPERATIONAL")))
+def restored(node: int, round_: int, until: int, operational: int) -> Downtime:
+    return Downtime(node, round_, until, operational, ((until, "RECOVERING"), (operational, "OPERATIONAL")))
 
 
 FIRST = copy(100, P, A, 10)
@@ -138,7 +138,7 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
             [],
             {
                 "spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1, "lost_crash")]},
-                "downs": {A: [Down(A, 1, 4, None, ())]},
+                "downs": {A: [Downtime(A, 1, 4, None, ())]},
             },
             ("P", "crash", "A", 1),
             "of which the copy of round 1 to A met A down",
@@ -154,7 +154,7 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
     ],
 )
 def test_where_and_why_a_publication_is_lost(
-    copies: list[Message], parts: dict[str, object], expected: tuple[str, str, str, int], words: str
+    copies: list[MessageFact], parts: dict[str, object], expected: tuple[str, str, str, int], words: str
 ) -> None:
     story = told(history(*copies, **parts))
     assert ended(story) == ("lost", *expected)
@@ -186,7 +186,7 @@ def test_it_may_still_come_while_a_failure_is_to_be_reported() -> None:
 )
 def test_a_subscription_that_came_too_late_is_drawn(issued: int, confirmed: int | None, kind: str) -> None:
     late = {(S, 7): [spread(1, S, B, issued), spread(2, B, A, issued + 1), spread(3, A, P, issued + 2)]}
-    subscribed = {S: [Subscription(7, "topic = t", issued, confirmed, None)]}
+    subscribed = {S: [SubscriptionFact(7, "topic = t", issued, confirmed, None)]}
     story = told(history(spread=late, subscriptions=subscribed, receivers={}))
     assert story.cause is not None
     assert story.cause.kind == kind
@@ -206,7 +206,7 @@ def test_a_subscription_that_came_too_late_is_drawn(issued: int, confirmed: int 
 
 def test_a_publication_is_named_by_both_its_numbers() -> None:
     later = history()
-    later.publications[P, 4] = Publication(P, 4, 30, "t", "{}", None)
+    later.publications[P, 4] = PublicationFact(P, 4, 30, "t", "{}", None)
     story = issued_story(later, S, later.publications[P, 4])
     assert (story.seq, story.call) == (2, 4)
     assert str(story).startswith("run 0: publication 2 (call 4) of P for S; way: P - A - B - S\n")
@@ -217,11 +217,11 @@ def test_a_publication_is_named_by_both_its_numbers() -> None:
 def test_who_has_no_subscription_that_stands_did_not_ask() -> None:
     nobody = {"receivers": {}}
     for subscription, kind in (
-        (Subscription(7, "topic = t", 0, None, None), "not_confirmed"),
-        (Subscription(7, "topic = t", 12, 15, None), "issued_later"),
-        (Subscription(7, "topic = t", 0, 3, 8), "unsubscribed"),
-        (Subscription(7, "topic = t", 0, 3, 11), "unsubscribed"),
-        (Subscription(8, "topic = u", 0, 3, None), "no_match"),
+        (SubscriptionFact(7, "topic = t", 0, None, None), "not_confirmed"),
+        (SubscriptionFact(7, "topic = t", 12, 15, None), "issued_later"),
+        (SubscriptionFact(7, "topic = t", 0, 3, 8), "unsubscribed"),
+        (SubscriptionFact(7, "topic = t", 0, 3, 11), "unsubscribed"),
+        (SubscriptionFact(8, "topic = u", 0, 3, None), "no_match"),
     ):
         story = told(history(FIRST, subscriptions={S: [subscription]}, **nobody))
         assert (story.ended, story.cause and story.cause.kind) == ("not_matching", kind)
@@ -323,8 +323,8 @@ def test_a_lost_subscription_names_the_fault_of_its_link() -> None:
 
 
 def test_another_message_that_was_lost_on_the_way_is_named_before_crashes_that_explain_nothing() -> None:
-    other = Message(50, "STATUS", B, A, 6, 7, "lost_link", {})
-    later = Message(120, "STATUS", B, A, 16, 17, "lost_link", {})
+    other = MessageFact(50, "STATUS", B, A, 6, 7, "lost_link", {})
+    later = MessageFact(120, "STATUS", B, A, 16, 17, "lost_link", {})
     downs = {S: [restored(S, 2, 4, 6)]}
     story = told(history(FIRST, others=[other, later], downs=downs, link_faults=[EVERYWHERE]))
     assert ended(story) == ("lost", "A", "link", "A", 7)

@@ -28,7 +28,7 @@ _PARENT_OF_PARENT = 2
 
 
 @dataclass(frozen=True)
-class Given:
+class ScenarioRun:
     """A run as its scenario has it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Given:
 class _Tree:
     """The tree that a run starts with: brokers that join later are not in it."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ScenarioRun) -> None:
         around: dict[int, list[int]] = {}
         for a, b in sorted(given.links):
             around.setdefault(a, []).append(b)
@@ -127,7 +127,7 @@ def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
     return next(broker for broker in path if broker in shared)
 
 
-def reasons(given: Given) -> Iterator[tuple[int, str]]:
+def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     """Returns the rounds in which a run goes beyond the bound, with reasons in words."""
     tree = _Tree(given)
     yield from _too_early(given, tree)
@@ -139,7 +139,7 @@ def reasons(given: Given) -> Iterator[tuple[int, str]]:
     yield from _lonely(given)
 
 
-def _blows(given: Given) -> list[list[tuple[int, int]]]:
+def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
     blows: list[list[tuple[int, int]]] = []
     for at, broker in sorted(given.crashes):
         if blows and at - blows[-1][-1][0] < given.mend_rounds:
@@ -149,7 +149,7 @@ def _blows(given: Given) -> list[list[tuple[int, int]]]:
     return blows
 
 
-def _too_early(given: Given, tree: _Tree) -> Iterator[tuple[int, str]]:
+def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
     """Before the sub-trees stand there is nothing to mend."""
     reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
     stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
@@ -163,7 +163,7 @@ def _to_brokers(tree: _Tree, client: int) -> list[int]:
 
 
 def _of_blow(
-    given: Given, tree: _Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
+    given: ScenarioRun, tree: _Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
 ) -> Iterator[str]:
     failed = {broker for _, broker in blow}
     if not tree.brokers - failed - _away(given, blow[-1][0]):
@@ -175,19 +175,19 @@ def _of_blow(
     yield from _without_locks(given, tree, failed, gone, len(blow))
 
 
-def _away(given: Given, at: int) -> set[int]:
+def _away(given: ScenarioRun, at: int) -> set[int]:
     """Returns the brokers that are down in a round, or have recovered just before it."""
     return {broker for start, end, broker in _spells(given) if start <= at < end}
 
 
-def _spells(given: Given) -> Iterator[tuple[int, int, int]]:
+def _spells(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
     """Returns for each failure its round, the one in which its broker has been taken in again, and the broker."""
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
 
 
-def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
+def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
     """Yields clients that see no live broker, and two parts of the tree that do not see each other."""
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
@@ -205,7 +205,7 @@ def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
         yield f"{one} and {other} are left in parts of the tree that do not see each other"
 
 
-def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
+def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
     """Yields topics that lose all brokers of their sub-tree, and with them the locks of their key items."""
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
@@ -217,7 +217,7 @@ def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], 
             yield f"all brokers of the sub-tree of {topic} failed before it was mended"
 
 
-def _lonely(given: Given) -> Iterator[tuple[int, str]]:
+def _lonely(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     """Yields brokers that recover without a live neighbour in the overlay, or join without a live join point."""
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
@@ -229,7 +229,7 @@ def _lonely(given: Given) -> Iterator[tuple[int, str]]:
             yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is not there"
 
 
-def _absent(given: Given, at: int) -> set[int]:
+def _absent(given: ScenarioRun, at: int) -> set[int]:
     return {broker for start, end, broker in _spells(given) if start < at + given.mend_rounds and at < end}
 
 
@@ -249,13 +249,13 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield as_batch(rows, _OUT)
 
 
-def _given(run: Mapping[str, Any]) -> Given:
+def _given(run: Mapping[str, Any]) -> ScenarioRun:
     setting = {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
     names = {node["node_id"]: node["name"] for node in run["nodes"]}
     brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
     root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
     at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] if f["kind"] == kind] for kind in _KINDS}
-    return Given(
+    return ScenarioRun(
         root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},
         setting["max_hops"], setting["timer_rounds"], setting["detection_rounds"], at["crash"], at["recovery"],
         [tuple(subscription.values()) for subscription in run["subscriptions"] or ()],

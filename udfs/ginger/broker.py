@@ -16,12 +16,12 @@ from udfs.ginger import messages as ms, missing_messages, parent_search, tree_re
 from udfs.ginger.buffer import Buffer, Event, Message, MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
 from udfs.ginger.messages import ParentRequest
-from udfs.ginger.missing_messages import LostMessages, MissingMessages
+from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
 from udfs.ginger.parent_search import Election, ParentSearch
-from udfs.ginger.records import Member, Subscribe
-from udfs.ginger.repair_records import Deferred, Failed, Parked
+from udfs.ginger.records import Member, ReceivedSubscribe
+from udfs.ginger.repair_records import Deferred, FailedBroker, Parked
 from udfs.ginger.topic_joining import TopicJoining
 from udfs.ginger.topics import Buffers, Topics
 from udfs.ginger.tree_repair import TreeRepair
@@ -41,7 +41,7 @@ class Subscribing:
         node = self._node
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
-        row = Subscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
+        row = ReceivedSubscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
         node.state.subscribe[m.subscription_id] = row
         self._join(m, sender)
         most = node.setting("max_hops")
@@ -59,7 +59,7 @@ class Subscribing:
             row.n_waiting -= 1
             self._answer(row)
 
-    def _answer(self, row: Subscribe) -> None:
+    def _answer(self, row: ReceivedSubscribe) -> None:
         """Answers, when all others have, the one from which it had the message."""
         if row.n_waiting == 0:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
@@ -90,7 +90,7 @@ class Exchange:
     """The exchanges of one broker with its new neighbours."""
 
     def __init__(
-        self, node: Node, topics: Topics, lost: LostMessages, missing: MissingMessages, joining: TopicJoining
+        self, node: Node, topics: Topics, lost: LostMessageSearch, missing: MissingMessages, joining: TopicJoining
     ) -> None:
         """Exchanges messages for a broker."""
         self._node = node
@@ -181,7 +181,7 @@ class Broker(Role):
         self.ordering = Ordering(node, self.topics, self.buffers)
         self.subscribing = Subscribing(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
-        self.lost_messages = LostMessages(self)
+        self.lost_messages = LostMessageSearch(self)
         self.missing = MissingMessages(
             node, self.topics, self.buffers, self.ordering, self.hold, self.lost_messages
         )  # fmt: skip
@@ -239,7 +239,7 @@ class Broker(Role):
         node.see((contact, 0, 1 + place) for place, (_, contact) in enumerate(near))
         if status == "RECOVERING":
             # The broker that noticed the failure may have failed, too, before it reported it.
-            node.state.failed[node.id] = Failed(node.id)
+            node.state.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
         self.seek()
 
@@ -265,7 +265,7 @@ class Broker(Role):
             repair.upward = [topic.name for topic in self.topics if neighbour in topic.brokers]
             for topic in self.topics:
                 topic.discard(neighbour)
-                topic.tell_anew()
+                topic.tell_again()
             if not repair.is_level:
                 self.hold.drop(neighbour)
             node.disconnect(neighbour)

@@ -100,7 +100,7 @@ class Event(NamedTuple):
     hops: int
 
 
-class Left(NamedTuple):
+class Departed(NamedTuple):
     """The remainder of an event that has left a buffer.
 
     Attributes:
@@ -170,7 +170,7 @@ class Buffer:
     """
 
     topic: str
-    left: list[Left] = field(default_factory=list)
+    left: list[Departed] = field(default_factory=list)
     whole: dict[int, Event] = field(default_factory=dict)
     collected: Runs = field(default_factory=dict)
     mark: int = -1
@@ -213,7 +213,7 @@ class Buffer:
         gone = list(islice(self.whole, n_gone)) if n_gone > 0 else []
         for position in gone:
             what, message, hops = self.whole.pop(position)
-            self.left.append(Left(what, *message.id, hops))
+            self.left.append(Departed(what, *message.id, hops))
             self.mark = position
         return gone
 

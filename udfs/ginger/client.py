@@ -9,7 +9,7 @@ from udfs.ginger import messages as ms, missing_messages, parent_search
 from udfs.ginger.buffer import Buffer, Event, Id, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import ParentRequest
-from udfs.ginger.missing_messages import LostMessages
+from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import held
 from udfs.ginger.parent_search import ParentSearch
@@ -27,7 +27,7 @@ class Client(Role):
         self._state = node.state
         self._buffers = Buffers(node)
         self._reports = Reports(node, self._buffers)
-        self._lost = LostMessages(self)
+        self._lost = LostMessageSearch(self)
         self._search = ParentSearch(self)
         events = self._state.metadata_buffer.items()
         own = [(position, event.message) for position, event in events if event.event == PUBLISHED]

@@ -26,7 +26,7 @@ TIMER = "gap"
 OPEN, GIVEN_UP = "open", "given_up"
 
 
-class LostMessages:
+class LostMessageSearch:
     """The missing messages of one node, and the parked answers that wait for them."""
 
     def __init__(self, role: Role) -> None:
@@ -133,7 +133,7 @@ class MissingMessages:
     """The messages that one broker has, beside those that partners have."""
 
     def __init__(
-        self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessages
+        self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
     ) -> None:
         """Compares the messages of a broker with those of its partners."""
         self._node = node

@@ -14,7 +14,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.node import Node
 from udfs.ginger.records import Pending
-from udfs.ginger.repair_records import Failed, Hold
+from udfs.ginger.repair_records import FailedBroker, Hold
 from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
@@ -213,7 +213,7 @@ class HoldQueue:
         """Stops coverage from waiting for a failed broker; forwards the report, maybe after its recovery."""
         if broker in self._state.failed:
             return
-        self._state.failed[broker] = Failed(broker)
+        self._state.failed[broker] = FailedBroker(broker)
         dead = self._node.repair.dead
         if is_down and sender != self._node.id:
             dead.add(broker)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.ginger.buffer import Id, Left, Message, Runs
+from udfs.ginger.buffer import Departed, Id, Message, Runs
 from udfs.nodes.records import record
 
 
@@ -105,7 +105,7 @@ class ClientTopic:
 
 
 @record(key="subscription_id")
-class Subscribe:
+class ReceivedSubscribe:
     """A Subscribe message that a broker has had.
 
     Attributes:
@@ -221,7 +221,7 @@ class Discarded:
 
     topic: str
     position: int
-    left: list[Left]
+    left: list[Departed]
     collected: Runs
 
 

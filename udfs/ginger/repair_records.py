@@ -83,7 +83,7 @@ class Deferred(NamedTuple):
 
 
 @record()
-class Election:
+class ElectionState:
     """What a broker remembers of elections (Alg. 7).
 
     Attributes:
@@ -125,7 +125,7 @@ class Awaited:
 
 
 @record(key="failed")
-class Failed:
+class FailedBroker:
     """A broker that is known to have failed.
 
     Attributes:

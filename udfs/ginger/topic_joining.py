@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
-from udfs.ginger.missing_messages import LostMessages, MissingMessages
+from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Postponed, TopicJoin
@@ -23,7 +23,7 @@ class TopicJoining:
     """The sub-trees that one broker joins, or helps neighbours to join."""
 
     def __init__(
-        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessages,
+        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
         missing: MissingMessages, admit: Callable[[], None],
     ) -> None:  # fmt: skip
         """Joins sub-trees for a broker.
@@ -139,7 +139,7 @@ class TopicJoining:
     def _connect(self, topic: Topic, neighbour: int) -> None:
         topic.add(neighbour, "broker")
         if neighbour == self._node.parent:
-            topic.tell_anew()
+            topic.tell_again()
 
     def settle(self) -> None:
         """Releases held messages, and answers requests that came during the join."""

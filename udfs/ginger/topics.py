@@ -145,7 +145,7 @@ class Topic:
         if self.pending.pop(of, None) is not None:
             del self._state.pending[self.name, of.source, of.source_seq]
 
-    def tell_anew(self) -> None:
+    def tell_again(self) -> None:
         """Forgets what the parent was told of pending messages: it is another one now."""
         for pending in self.pending.values():
             pending.sent = None

@@ -325,7 +325,7 @@ def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list
 
     Args:
         records: The class of each table's records.
-        texts: The JSON document of each table.
+        texts: The JSON document of each table, None without rows.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]

@@ -6,7 +6,7 @@ from udfs.repository import membership, recovery, registrations, slots, storage,
 from udfs.repository.at import At
 from udfs.repository.events import Key, Upto
 from udfs.repository.repository_events import Entry, GossipAck, GossipLeave, Told
-from udfs.repository.repository_records import ACTION, STORED, VOID, Held
+from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
 
 def go_on(at: At) -> None:
@@ -98,5 +98,5 @@ def _enter(at: At, repository: int, entry: Entry) -> None:
     slots.learn(at, key.publisher, key.incarnation)
     syncs.located(at, repository, entry.seq, key)
     index = at.topic, repository, key.publisher, key.incarnation
-    at.node.held[index] = Held(*index, key.n)
+    at.node.held[index] = PeerPrefix(*index, key.n)
     recovery.held(at, repository, key)

@@ -406,7 +406,7 @@ class Peer:
 
 
 @record(key="topic, repository, publisher, incarnation")
-class Held:
+class PeerPrefix:
     """The filled prefix of an incarnation at another repository.
 
     Attributes:

@@ -8,7 +8,7 @@ from udfs.repository import client_records as client, repository_records as repo
 
 
 @record()
-class Own:
+class NodeRole:
     """The role of a node.
 
     Attributes:
@@ -103,7 +103,7 @@ class Home:
 class State(NodeProgram):
     """The tables of a node. Durable ones survive its crash (rules P9 and P20)."""
 
-    own = one(Own, is_durable=True)
+    own = one(NodeRole, is_durable=True)
     neighbour = keyed(Neighbour, is_durable=True)
     link = keyed(Link, is_durable=True)
     hop = keyed(Hop)
@@ -143,7 +143,7 @@ class State(NodeProgram):
     missed = keyed(repository.Missed)
     live = keyed(repository.Live)
     peer = keyed(repository.Peer)
-    held = keyed(repository.Held)
+    held = keyed(repository.PeerPrefix)
     foreign_ack = keyed(repository.ForeignAck)
     foreign_sync = keyed(repository.ForeignSync)
     storing = keyed(repository.Storing)

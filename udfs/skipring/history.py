@@ -22,7 +22,7 @@ Tuple = tuple[int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RingPeer:
     """A neighbour on the ring, as the history has it.
 
     Attributes:
@@ -66,13 +66,13 @@ class ConfigurationChange:
     round: int
     wants: bool
     label: str | None
-    left: Held | None
-    right: Held | None
-    ring: Held | None
+    left: RingPeer | None
+    right: RingPeer | None
+    ring: RingPeer | None
     slots: tuple[Slot, ...]
 
     @property
-    def on_ring(self) -> tuple[Held | None, Held | None, Held | None]:
+    def on_ring(self) -> tuple[RingPeer | None, RingPeer | None, RingPeer | None]:
         """The neighbours ``left``, ``right`` and ``ring``."""
         return self.left, self.right, self.ring
 
@@ -116,8 +116,8 @@ def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
     )
 
 
-def _held(one: Neighbour | None) -> Held | None:
-    return None if one is None else Held(one.node, str(one.label))
+def _held(one: Neighbour | None) -> RingPeer | None:
+    return None if one is None else RingPeer(one.node, str(one.label))
 
 
 def database_changes(
@@ -138,6 +138,8 @@ def database_changes(
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
     """Returns the state in a row of `ConfigurationChange`, given as a dictionary."""
-    left, right, ring = (None if row[side] is None else Held(row[side]["node"], row[side]["label"]) for side in SIDES)
+    left, right, ring = (
+        None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES
+    )
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())
     return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], left, right, ring, slots)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.contract.protocol import Protocol, Shown
+from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.settings import Strict
 from pipelines.protocols.delta.audits import AUDITS, BOUND, RELATIONS
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
@@ -47,7 +47,7 @@ PROTOCOL = Protocol(
     audit_relations=RELATIONS,
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
-    shown=[Shown("processing", ProcessingRow, "processing_list", processing_rows)],
+    shown=[DerivedTable("processing", ProcessingRow, "processing_list", processing_rows)],
     waits={"call": CALL_WAITS},
     keeps_source_order=True,
     builds_overlay=True,

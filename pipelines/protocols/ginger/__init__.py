@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows
 from pipelines.contract.predicate import topics_of
-from pipelines.contract.protocol import Protocol, Shown
+from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import NodeName, Strict
 from pipelines.errors import Problem, nearest
@@ -305,7 +305,7 @@ PROTOCOL = Protocol(
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits=WAITS,
     waited=WAITED,
-    shown=[Shown("locked", Locked, "pending", locked_rows)],
+    shown=[DerivedTable("locked", Locked, "pending", locked_rows)],
     needs_tree=True,
     confirms=True,
     steps="pipelines.protocols.ginger.dataflow",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipelines.contract.audit import Reader
-from pipelines.contract.protocol import MadeView
+from pipelines.contract.protocol import ComputedView
 from udfs.skipring import replay
 from udfs.skipring.legitimate import KINDS
 
@@ -97,7 +97,7 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
 
 
 _TOPIC = {"topic": "the topic", "n_subscribers": "its subscribers that are up"}
-_CONVERGENCE = MadeView(
+_CONVERGENCE = ComputedView(
     """When was the ring of each topic legitimate, and did it stay so?
 One row per run, topic and disturbance. Played again from state_configuration_change, state_database_change and
 sent_message.""",
@@ -118,7 +118,7 @@ sent_message.""",
         "is_last": "whether it is the last disturbance of the topic",
     },
 )
-_PROGRESS = MadeView(
+_PROGRESS = ComputedView(
     """How many labels are wrong in each round, how many subscribers are recorded, and what is the diameter?
 One row per run, topic and round in which explicit state changed; between two rows all stays as it is. Edges are those
 between subscribers, without directions.""",

@@ -10,24 +10,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from udfs.ginger.bound import Given, beyond_runs, reasons
+from udfs.ginger.bound import ScenarioRun, beyond_runs, reasons
 
 PARENT = {1: 0, 2: 0, 3: 2}
 EDGE = {4: 1, 5: 2, 6: 3}
 NAMES = {0: "R", 1: "A", 2: "B", 3: "D", 4: "CA", 5: "CB", 6: "CD"}
 
 
-def given(crashes: Sequence[tuple[int, int]], parent: dict[int, int] = PARENT, edge: dict[int, int] = EDGE) -> Given:
+def given(
+    crashes: Sequence[tuple[int, int]], parent: dict[int, int] = PARENT, edge: dict[int, int] = EDGE
+) -> ScenarioRun:
     """All clients subscribe to t; every link takes a round, timers run out after 24."""
     pairs = [*parent.items(), *edge.items()]
     links = {way: 1 for a, b in pairs for way in ((a, b), (b, a))}
-    return Given(
+    return ScenarioRun(
         root=0, brokers=frozenset({0, *parent}), links=links, max_hops=3, timer_rounds=24, detection_rounds=5,
         crashes=crashes, subscriptions=[(client, "t", 0) for client in edge], names=NAMES,
     )  # fmt: skip
 
 
-def told(what: Given) -> list[str]:
+def told(what: ScenarioRun) -> list[str]:
     return [reason for _, reason in reasons(what)]
 
 

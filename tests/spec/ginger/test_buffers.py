@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from udfs.ginger.buffer import Buffer, Event, Id, Left, Message, MissingSets, Runs, in_runs, joined, runs_of
+from udfs.ginger.buffer import Buffer, Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined, runs_of
 
 
 def message(seq: int, source: int = 5) -> Message:
@@ -72,7 +72,7 @@ def test_the_oldest_events_leave_a_full_buffer_and_their_ids_stay() -> None:
     assert buffer.shrink(3) == []
     assert (buffer.left, buffer.mark) == ([], -1)
     assert buffer.shrink(1) == [10, 11]
-    assert buffer.left == [Left("passed", 5, seq, 3) for seq in (1, 2)]
+    assert buffer.left == [Departed("passed", 5, seq, 3) for seq in (1, 2)]
     assert (buffer.whole, buffer.mark) == ({12: processed(1)}, 11)
     assert buffer.events == [*(Event("passed", Message("t", 5, seq, "", (), 0), 3) for seq in (1, 2)), processed(1)]
     assert buffer.has(passed(2))

@@ -38,9 +38,9 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.buffer import Left, MissingSets
+from udfs.ginger.buffer import Departed, MissingSets
 from udfs.ginger.records import Contact, Discarded, Neighbour
-from udfs.ginger.repair_records import Awaited, ClientSubscription, Failed, Gap, Parked, Reported, TopicJoin
+from udfs.ginger.repair_records import Awaited, ClientSubscription, FailedBroker, Gap, Parked, Reported, TopicJoin
 from udfs.nodes.calls import JoinCall
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
@@ -137,13 +137,13 @@ def test_an_orphan_tells_its_new_parent_what_that_lacks() -> None:
     """Alg. 11; also who has to lock, where a broker joins. What it has sent to an earlier parent it sends again."""
     buffer = ms.ParentBuffer(missing(passed=ids(1), members={"t": {1, 2, 4}}))
     events = had(5, passed(1)), had(6, passed(2)), had(7, passed(3, "total", "processed"))
-    rows = play(1, ORPHAN, *events, memory(is_level=False, dead={0}), Failed(0), Got(4, buffer))
+    rows = play(1, ORPHAN, *events, memory(is_level=False, dead={0}), FailedBroker(0), Got(4, buffer))
     (request,) = (m.told for m in messages(rows, ms.LostMessageRequest))
     assert [(event.what, event.message.source_seq) for event in request.events] == [("passed", 2), ("processed", 3)]
     assert (request.passed, request.processed) == (ids(1, 2, 3), ids(3))
     assert (request.failed, request.back) == ({0}, set())
     assert kept(rows, "member", "topic", "members") == [("t", {1, 2, 4})]
-    back = play(1, ORPHAN, memory(is_level=False), Failed(0), Got(4, buffer))
+    back = play(1, ORPHAN, memory(is_level=False), FailedBroker(0), Got(4, buffer))
     assert [m.told.back for m in messages(back, ms.LostMessageRequest)] == [{0}]
     assert sent(play(1, ORPHAN, memory(is_level=False), Got(2, buffer))) == []
 
@@ -369,7 +369,7 @@ def test_a_broker_is_operational_when_it_is_level() -> None:
 
 
 def test_what_has_left_the_buffer_is_told_by_its_id() -> None:
-    left = Discarded("t", 5, [Left("passed", 9, 1, 3)], {})
+    left = Discarded("t", 5, [Departed("passed", 9, 1, 3)], {})
     rows = play(1, ORPHAN, left, had(6, passed(3)), memory(is_level=False), Got(4, ms.ParentBuffer(missing())))
     (request,) = (m.told for m in messages(rows, ms.LostMessageRequest))
     assert [(one.message.source_seq, one.message.guarantee) for one in request.events] == [(1, ""), (3, "causal")]

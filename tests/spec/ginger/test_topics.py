@@ -30,7 +30,7 @@ from support.ginger.single import (
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event
 from udfs.ginger.records import Member, Neighbour
-from udfs.ginger.repair_records import Awaited, Failed, Postponed, Receipt, Reported, TopicJoin
+from udfs.ginger.repair_records import Awaited, FailedBroker, Postponed, Receipt, Reported, TopicJoin
 
 BARE: list[Any] = [mode(), *around(0, (2, 3))]
 
@@ -156,7 +156,7 @@ def test_members_that_failed_need_not_have_had_a_message() -> None:
     said = [received(2, {8: [[3, 3]]}), received(9, {8: [[3, 3]]})]
     state = [*ROOT, Neighbour(8, "client", 1), own]
     assert sent(play(1, state, said)) == []
-    assert sent(play(1, state, Failed(20), said)) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
+    assert sent(play(1, state, FailedBroker(20), said)) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
 
 
 def test_messages_of_a_failed_neighbour_count_no_more_and_all_are_reported_again() -> None:
@@ -173,6 +173,6 @@ def test_failed_brokers_need_not_lock_and_the_news_goes_on_once() -> None:
     assert sent(rows, "failed", "is_down")[0] == ("Failed", 2, 20, True)
     assert ("Metadata", 9) in sent(rows)
     assert (repair(rows).dead, kept(rows, "failed", "failed")) == ({20}, [20])
-    assert sent(play(1, tree, Failed(20), Got(3, ms.Failed(20, is_down=True)))) == []
+    assert sent(play(1, tree, FailedBroker(20), Got(3, ms.Failed(20, is_down=True)))) == []
     back = play(1, tree, Got(3, ms.Failed(20, is_down=False)))
     assert (sent(back, "failed", "is_down"), repair(back).dead) == ([("Failed", 2, 20, False)], set())

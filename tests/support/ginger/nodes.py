@@ -14,7 +14,7 @@ from oracles.ginger.messages import Id, Publication
 from oracles.ginger.network import Setup
 
 from support.ginger.setups import FIRST_ROUND, Crashing, Timed
-from udfs.ginger.bound import Given, reasons
+from udfs.ginger.bound import ScenarioRun, reasons
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import BufferedEvent
 from udfs.nodes.local import LocalNetwork
@@ -128,7 +128,7 @@ class NodeNetwork:
         setup, case = self.timed.setup, self.case
         links = {tuple(way): wait for pair, wait in self.timed.latency.items() for way in itertools.permutations(pair)}
         settings = {name: self.settings[name] for name in ("max_hops", "timer_rounds", "detection_rounds")}
-        return list(reasons(Given(
+        return list(reasons(ScenarioRun(
             root=0, brokers=frozenset(setup.parent), links=links, **settings,
             crashes=sorted((at, b) for b, at in case.crashes.items()),
             recoveries=sorted((at, b) for b, at in case.until.items()),
