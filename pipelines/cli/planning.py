@@ -60,7 +60,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    _say(f"takes     {_costs(prepared, rows, n_seeds, engine)}", "")
+    _say(f"takes     {_costs(prepared, rows, n_seeds, engine, [form for form, _ in forms.values()])}", "")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -87,7 +87,7 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     forms = _forms(prepared, asked, rows)
     n_rows = len(seeds) * sum(row.n_state_rows for row in rows)
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
-    taken = costs(rows, len(seeds), prepared.horizon, engine, n_batches)
+    taken = costs(rows, len(seeds), prepared.horizon, engine, [form for form, _ in forms.values()], n_batches)
     tables = store_tables({name: form for name, (form, _) in forms.items()})
     return json.dumps(
         {
@@ -150,11 +150,13 @@ def _batches(prepared: Prepared, n_rows: int) -> str:
     return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
 
 
-def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine) -> str:
-    """Says about what a run takes."""
+def _costs(
+    prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine, forms: list[Form]
+) -> str:  # fmt: skip
+    """Returns the estimates in words."""
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
-    found = costs(rows, n_seeds, prepared.horizon, engine, n_batches)
+    found = costs(rows, n_seeds, prepared.horizon, engine, forms, n_batches)
     if found is None:
         return f"up to {prepared.horizon:,} rounds; how long cannot be told: the protocol sends messages without calls"
     minutes = "less than a minute" if found.minutes < 1 else plural(round(found.minutes), "minute")

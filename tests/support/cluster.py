@@ -27,7 +27,7 @@ PROJECT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 N_WORKERS = 2
 _WORKER_MB = 1024
-_START_SECONDS = 120
+_START_SECONDS = 300
 _CLASSES = {"master": "org.apache.spark.deploy.master.Master", "worker": "org.apache.spark.deploy.worker.Worker"}
 _EVENT = re.compile(rb'{"Event":"SparkListener(Job|Task|ExecutorRemoved)')
 _DRIVER_OPTIONS = ("--driver-memory", "1g", "--conf", f"spark.executor.memory={_WORKER_MB}m")
