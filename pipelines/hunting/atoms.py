@@ -19,11 +19,11 @@ _DRAWN = ("loss", "delay", "duplicate")
 
 
 class Atom(NamedTuple):
-    """Something that can be taken out.
+    """A part that a scenario can do without.
 
     Attributes:
         kind: Of `KINDS`.
-        key: Its place in the list, or the node's name.
+        key: Its index in the list of its kind, or the node's name.
     """
 
     kind: str
@@ -128,14 +128,14 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 
 
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Whether the node of a call, and the link of a join, are there."""
+    """Returns whether a call keeps its node, and a join its link."""
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
     return call["at"] not in removed and call.get("peer") not in removed
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Returns a fault of nodes and links that are there; None where nothing is left of it."""
+    """Returns a fault without removed nodes and links; None where it would strike none."""
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
     if fault["kind"] == "replace":

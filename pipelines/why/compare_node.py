@@ -1,7 +1,7 @@
-"""The state of a node before a crash, after its recovery, and at the end: what it lost, and what it got back.
+"""The rows of a node before a crash, after its recovery, and at the end: those that it lost and regained.
 
 State tables are written at commits only, so these moments are the nearest commits: the last one before the crash, the
-first one by which the node was OPERATIONAL again and had not crashed anew, and the last of all. ``--commit-every 1``
+first one by which the node was OPERATIONAL again without another crash, and the last of all. ``--commit-every 1``
 writes them in every round. What does not hang on commits, the rounds and durations, is in view ``node_recovery``.
 """
 
@@ -30,7 +30,7 @@ COMPARED = pa.schema(
 )
 """One row per crash of the node and state table: how many rows of the node it held at which commit, if any at all.
 
-``n_same`` of the rows of before are there again after the recovery, the same in every column. Null: there was no such
+``n_same`` counts the rows before the crash that exist after the recovery, equal in every column. Null: there was no such
 commit, or VACUUM removed its rows; ``gone`` then names the versions of the table and their rounds.
 """
 

@@ -88,14 +88,14 @@ class Down:
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_blank(self, round_: int) -> bool:
-        """Returns whether the node is back in a round, and the protocol does not say that it is as it was before."""
+        """Returns whether the node is back in a round, and the protocol does not report its state as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A time for which something goes wrong on links, for the messages that are sent then.
+    """A period in which links lose or delay the messages that are sent.
 
     Attributes:
         kind: As in table ``fault_event``.
@@ -127,7 +127,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Wait:
-    """A time for which a node kept a publication before it went on.
+    """A period in which a node holds a publication back before it sends it on.
 
     Attributes:
         node: The node.
@@ -151,7 +151,7 @@ class RunFacts:
     Attributes:
         run_id: The run.
         confirms: Whether the protocol confirms publications.
-        is_finished: Whether the run is over; otherwise more rounds may come.
+        is_finished: Whether the run has ended; otherwise more rounds may come.
         maintenance: The kinds of messages that nodes send for ever, though nothing is to be done.
         names: Names of the nodes.
         publications: By source and number.
@@ -198,7 +198,7 @@ class RunFacts:
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
 
     def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
-        """Returns whether a link is there; before its first change it was, if it went then."""
+        """Returns whether a link exists; one that is removed first existed from round 0."""
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
         return before[-1] == LINKED if before else changes[0][1] == UNLINKED

@@ -124,7 +124,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What protocols say of the publications that waited and went on."""
+    """Returns the rows of protocols on publications that nodes held back and sent on."""
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
@@ -233,7 +233,7 @@ def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
 
 
 def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Sorts the comings and goings of links; one that goes and comes in the same round is there."""
+    """Returns the rounds in which links are removed and added, ascending; after both in a round the link exists."""
     found = defaultdict(list)
     for row in sorted(events, key=lambda row: (row["round"], row["kind"] == LINKED)):
         if row["kind"] in (LINKED, UNLINKED):

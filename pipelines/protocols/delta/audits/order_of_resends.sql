@@ -1,4 +1,4 @@
--- What leaves to a node in a round keeps the order of its source (rule R22).
+-- Publications of a source leave to a node in a round in the order of their numbers (rule R22).
 with sent as (
   select run_id, src, dst, sent_round, source, source_seq, message_id,
     max(source_seq) over (partition by run_id, src, dst, sent_round, source order by message_id

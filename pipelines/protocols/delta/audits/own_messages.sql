@@ -1,4 +1,4 @@
--- What comes back to its source is a duplicate there (rule R18).
+-- A message that returns to its source is a duplicate there (rule R18).
 select m.run_id, m.due_round as round, m.dst as node_id, m.source, m.source_seq,
   concat('takes its own ', m.kind, ' from node ', m.src, ' for a new one') as detail
 from sent_message m
