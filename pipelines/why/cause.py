@@ -345,7 +345,7 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash of the nearest node onward that was down, or had not regained its state, when the node had it."""
+    """Returns the crash of the nearest node onward that was down, or without its state, when the node had it."""
     path = case.trail.path
     for behind in path[path.index(node) + 1 :]:
         down = case.facts.down(behind, round_)

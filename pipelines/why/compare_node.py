@@ -30,7 +30,7 @@ COMPARED = pa.schema(
 )
 """One row per crash of the node and state table: how many rows of the node it held at which commit, if any at all.
 
-``n_same`` counts the rows before the crash that exist after the recovery, equal in every column. Null: there was no such
+``n_same`` counts the rows before the crash that exist after the recovery, equal in each column. Null: there was no such
 commit, or VACUUM removed its rows; ``gone`` then names the versions of the table and their rounds.
 """
 

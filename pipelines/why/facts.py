@@ -68,7 +68,7 @@ class Down:
         node: The node.
         round: Round of the crash.
         until: Round in which it recovers; None: never, as far as the history goes.
-        restored: Round from which the protocol says that the node is as it was before; None where it says nothing.
+        restored: Round from which on the protocol reports its state as restored; None where it reports nothing.
         statuses: What the protocol says of the node from its return until then, or to its next crash: rounds, statuses.
     """
 
@@ -102,7 +102,7 @@ class LinkFault:
         src: Whose messages it concerns; None: anybody's.
         dst: To whom; None: to anybody.
         round: The first round of it.
-        until: The round in which it is over; None: never, as far as the history goes.
+        until: The round in which it ends; None: never, as far as the history goes.
     """
 
     kind: str
