@@ -1,4 +1,4 @@
-"""The state of a node before a crash, after its recovery, and at the end: what it lost, and what it got back.
+"""The rows of a node before a crash, after its recovery, and at the end: those that it lost and regained.
 
 State tables are written at commits only, so these moments are the nearest commits: the last one before the crash, the
 first one by which the node was OPERATIONAL again without another crash, and the last of all. ``--commit-every 1``

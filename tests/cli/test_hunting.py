@@ -75,6 +75,15 @@ def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
     assert repr(found) == "150 schedules of delta: 0 findings"
 
 
+@pytest.mark.spark
+def test_a_hunt_on_executors_finds_the_same(line: Path) -> None:
+    found, local = (rt.hunt(line, 12, excused=True, shrinks=False, engine=engine) for engine in ("spark", "local"))
+    assert found.n_played == local.n_played == 12
+    assert found.features == local.features
+    told, here = ({(one.guarantee, one.cause, one.n_played, one.aims) for one in of.findings} for of in (found, local))
+    assert told == here != set()
+
+
 def test_a_hunt_ends_with_its_first_finding(line: Path) -> None:
     found = rt.hunt(line, 1000, excused=True, until_found=True, shrinks=False)
     assert found.n_played == 25  # the first job
