@@ -137,10 +137,12 @@ def init(
         Path | None, typer.Option(metavar="FILE", help="Your overlay: GraphML, an edge list, ...", show_default=False)
     ] = None,
     subscriptions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your subscriptions: CSV, Parquet.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Your subscriptions: CSV, JSON lines, Parquet.", show_default=False),
     ] = None,
     publications: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your publications: CSV, Parquet, PADRES.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Your publications: CSV, JSON lines, Parquet, PADRES.", show_default=False),
     ] = None,
 ) -> None:
     """Write a commented scenario for your overlay and workload."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from pipelines.cli.ends import complain
 from pipelines.cli.printing import print_lines, unbroken, write_rows
+from pipelines.cli.template import template
 from pipelines.engines.names import check_java
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import DataFileError, EngineError, RoundtableError, ScenarioError
@@ -28,7 +29,6 @@ from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
-from pipelines.scenario.template import template
 
 _FARTHEST = 32
 """Largest indent of continuation lines."""

@@ -110,6 +110,24 @@ def test_columns_of_times_are_found(here: Path) -> None:
     assert (verdict["verdict"], verdict["wanted_delivered"], verdict["wanted"]) == ("valid", 2, 2)
 
 
+def test_files_with_semicolons_and_timestamps_make_a_scenario_that_delivers(here: Path) -> None:
+    """Round 0 lies before the first timestamp, so the first publication meets subscriptions."""
+    Path("o.csv").write_text("src;dst\nOslo;Bergen\nBergen;Bodo\n")
+    Path("s.csv").write_text("node;topic;filter\nBodo;prices;price > 10\nOslo;prices;\n")
+    Path("p.jsonl").write_text(
+        '{"time": "2024-03-01T10:00:00.000Z", "who": "Bergen", "topic": "prices", "price": 12.5}\n'
+        '{"time": "2024-03-01T10:00:00.250Z", "who": "Bergen", "topic": "prices", "price": 8.0}\n'
+    )
+    made = cli("init", "m.yaml", "--overlay", "o.csv", "--subscriptions", "s.csv", "--publications", "p.jsonl")
+    assert (made.exit_code, made.stderr) == (0, "")
+    written = yaml.safe_load(Path("m.yaml").read_text())
+    assert written["time"]["origin"] == "2024-03-01T09:59:59.800Z"
+    assert written["workload"]["subscriptions"]["file"]["where"] == "filter"
+    few = ("--set", "runs={seeds: [1]}", "--set", "faults=[]")
+    verdict = json.loads(cli("run", "m.yaml", "--json", "--quiet", "--store", "m", *few).stdout)
+    assert (verdict["verdict"], verdict["wanted_delivered"], verdict["wanted"]) == ("valid", 3, 3)
+
+
 def test_what_is_drawn_matches_what_is_given(here: Path) -> None:
     (here / "s.csv").write_text("user,topic\nx,news\ny,sport\n")
     (here / "p.csv").write_text("node,topic,round\nz,news,20\n")
@@ -132,6 +150,8 @@ def test_files_that_do_not_fit_are_told(here: Path) -> None:
     (here / "bad.graphml").write_text("<graphml")
     assert "a link needs two ends" in cli("init", "a.yaml", "--overlay", "one.csv").stderr
     assert "cannot be read" in cli("init", "a.yaml", "--overlay", "bad.graphml").stderr
+    missing = "none.graphml cannot be read: No such file or directory; check its name"
+    assert missing in " ".join(cli("init", "a.yaml", "--overlay", "none.graphml").stderr.split())
     assert "subscriptions need one with the topic" in cli("init", "a.yaml", "--subscriptions", "one.csv").stderr
     assert cli("init", "a.yaml", "--subscriptions", "none.csv").exit_code == 64
     assert not Path("a.yaml").exists()

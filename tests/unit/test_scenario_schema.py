@@ -10,10 +10,10 @@ import pytest
 import yaml
 from support.example import EXAMPLE
 
+from pipelines.cli.template import SCHEMA_LINE
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.pages import PAGE, SCHEMA_FILE, page_text, schema_text
 from pipelines.scenario.shape import parse_path, unknown_step
-from pipelines.scenario.template import SCHEMA_LINE
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 

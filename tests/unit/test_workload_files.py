@@ -84,6 +84,16 @@ def test_publications_take_the_types_of_their_columns_and_leave_out_empty_cells(
     ]
 
 
+def test_a_row_without_any_content_keeps_its_place(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("node,round,topic,price,name\nN1,1,a,12.5,x\nN2,2,b,,\nN1,3,c,8,\n")
+    built = build(tmp_path, publications={"path": "p.csv", "node": "node", "round": "round", "topic": "topic"})
+    assert built.publication.select(["topic", "content"]).to_pylist() == [
+        {"topic": "a", "content": '{"name":"x","price":12.5}'},
+        {"topic": "b", "content": "{}"},
+        {"topic": "c", "content": '{"price":8}'},
+    ]
+
+
 LARGE = (1709287200000000001, 1709287200000000002, -(2**63), 2**63 - 1, 2**53 + 1)
 
 

@@ -43,10 +43,13 @@ def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
+    # Arrow's null_handling="skip" drops a row whose parts are all null, so each part brings its own comma.
     parts = [
-        pc.binary_join_element_wise(f"{to_json(name)}:", _json_values(columns[name]), "") for name in sorted(columns)
+        pc.fill_null(pc.binary_join_element_wise(f",{to_json(name)}:", _json_values(columns[name]), ""), "")
+        for name in sorted(columns)
     ]
-    return pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ",", null_handling="skip"), "}", "")
+    listed = pc.binary_join_element_wise(*parts, "")
+    return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(listed, 1), "}", "")
 
 
 def _json_values(column: pa.Array) -> pa.Array:

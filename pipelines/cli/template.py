@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections.abc import Collection, Sequence
-from itertools import islice
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from pipelines.errors import DataFileError
+from pipelines.inputs.timestamps import iso, moments_of
+from pipelines.inputs.workload.reading import load, source_of
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
 _ENDS = (("src", "source", "from", "a", "node1", "u"), ("dst", "target", "to", "b", "node2", "v"))
@@ -27,6 +27,7 @@ _ROUND = ("round", "time_round")
 _TIME = ("at_ms", "time_ms", "ms", "timestamp", "time", "ts", "datetime", "date", "seen", "when")
 _FIRST_ROUND = 20
 """Of publications without a time: subscriptions of round 0 have crossed most overlays before."""
+_ROUND_MS = 10
 _PADRES = (".padres", ".tar.xz")
 _ENOUGH = 0.5
 _SAMPLE = 1_000
@@ -58,6 +59,7 @@ def template(
         overlay=_TREE if overlay is None else _overlay(overlay),
         subscriptions=_subscriptions(subscriptions, publications, names, spread=spread),
         publications=_publications(publications, subscriptions, names, spread=spread),
+        origin=_origin({"subscriptions": subscriptions, "publications": publications}, names),
     )
 
 
@@ -84,7 +86,7 @@ faults:
   - {{generate: {{kind: crash, count: 1, rounds: [20, 60], down: [10, 30]}}}}
 
 # A run ends when nothing can happen any more, at the latest at this horizon. A round is as long as this, in ms.
-time: {{rounds: 1000, round_ms: 10}}
+{origin}
 
 # Every seed with every combination of the grid is a run; any value of this file can be varied.
 runs:
@@ -143,6 +145,23 @@ def _publications(path: Path | None, subscriptions: Path | None, names: Collecti
         return _PUBLICATIONS
     settings = {"path": str(subscriptions), "node": topic, "topic": topic, "content": "[]", "round": "20", "nodes": "3"}
     return f"    # A publication on the topic of each subscription.\n    file: {_flow(settings)}"
+
+
+def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
+    """Returns the time part; with timestamps round 0 is `_FIRST_ROUND` rounds before the first of them."""
+    firsts = []
+    for what, path in tables.items():
+        column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]
+        if path is not None and column is not None:
+            firsts.append(moments_of(_loaded(path)[column], None).origin_ms)
+    known = [first for first in firsts if first is not None]
+    if not known:
+        return f"time: {{rounds: 1000, round_ms: {_ROUND_MS}}}"
+    text = iso(min(known) - _FIRST_ROUND * _ROUND_MS)
+    return (
+        f"# The origin is the time of round 0: {_FIRST_ROUND} rounds before the first timestamp, so that subscriptions "
+        f'stand.\ntime: {{rounds: 1000, round_ms: {_ROUND_MS}, origin: "{text}"}}'
+    )
 
 
 def _is_padres(path: Path) -> bool:
@@ -204,26 +223,29 @@ def _columns(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns the titles of a table and its first rows, as strings."""
+    """Returns the titles of a table and its first rows, as strings; delimiter and format are found in the file."""
+    table = _loaded(path)
+    rows = table.slice(0, _SAMPLE).to_pylist()
+    return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]
+
+
+def _loaded(path: Path) -> pa.Table:
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            with pq.ParquetFile(path) as table:
-                batch = next(table.iter_batches(_SAMPLE), None)
-                values = [] if batch is None else [list(row.values()) for row in batch.to_pylist()]
-                return [table.schema_arrow.names, *([str(value) for value in row] for row in values)]
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-            return [*islice(csv.reader(file, delimiter=delimiter), 1 + _SAMPLE)] or [[]]
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataFileError(f"{path} cannot be read: {reason}; check its name and format") from error
+        return load(source_of(path, None, reverse=False, limit=None))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DataFileError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return DataFileError(f"{path} cannot be read: {reason}; check its name and format")
 
 
 def _edge_attributes(path: Path) -> list[str]:
     try:
         keys = [element for _, element in ET.iterparse(path) if element.tag.endswith("key")]  # noqa: S314 - the user's
     except (OSError, ET.ParseError) as error:
-        raise DataFileError(f"{path} cannot be read: {error}; check its name and format") from error
+        raise _unreadable(path, error) from error
     return [key.get("attr.name", "") for key in keys if key.get("for") in ("edge", "all")]
 
 
