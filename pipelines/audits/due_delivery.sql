@@ -1,4 +1,4 @@
--- The expected deliveries, with the round of the first that happened; null: none did.
+-- The expected deliveries, with the round of the first actual delivery; null: none.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery

@@ -1,5 +1,5 @@
--- A publication whose delivery came in a later round than that of one issued after it, where the protocol promises the
--- order of a source; the order within a round is not recorded.
+-- A publication that is delivered in a later round than one issued after it, if the protocol promises the order of a
+-- source; the order within a round is not recorded.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

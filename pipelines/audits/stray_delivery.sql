@@ -1,6 +1,6 @@
--- Deliveries that happened more than once, and those that nobody asked for. In the round in which a subscription ends,
--- a delivery may have come before the end. Publications from before the first round have numbers below 1: no call says
--- who asked for them.
+-- Repeated deliveries, and deliveries without a matching subscription. In the round in which a subscription ends, a
+-- delivery may precede the end. Publications from before the first round have numbers below 1; their subscriptions are
+-- unknown, because no call issued them.
 select run_id, max(round) as round, subscriber as node_id, source, source_seq,
   concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
 from delivery

@@ -1,5 +1,5 @@
--- For each run whether it is busy, and the last round in which anything happened. A message in flight was sent, but
--- never handled. A fault of a link begins and ends without anything happening.
+-- For each run whether it is busy, and its last round with an event. A message in flight was sent, but never handled.
+-- The begin and the end of a link fault are no events.
 with happened as (
   select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
   from message group by run_id

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.malformed.case import Case
 from support.malformed.cases import CASES
 from typer.testing import CliRunner
 
 from pipelines.cli.app import app
-from pipelines.why.cause import Case
 
 FROM_FILE = [case for case in CASES if not case.overrides]
 SAMPLE = [case for case in CASES if case.needs_build or case.overrides][::2] + FROM_FILE[::12]

@@ -6,13 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from support.malformed.case import LINKS, Case
 from support.malformed.cases import CASES
 
 from pipelines.errors import Problem, ScenarioError, WorkloadError
-from pipelines.protocols.delta.messages import LINKS
 from pipelines.scenario.expand import expand
 from pipelines.scenario.load import load_scenario, to_scenario_error
-from pipelines.why.cause import Case
 
 JARGON = re.compile(r"pydantic|Input should|type=|https?:|constrained|union|\bNone\b|Traceback|<\w+>|errors\.")
 CHECKED = [case for case in CASES if not case.needs_build]

@@ -1,6 +1,5 @@
 -- Level 1 (4.3): a near node has one entry of a live subscription, from the subscriber by the way to it; none of an
--- ended one. That the subscriber, or a node on the way, is down changes only its responsible: the closest node that is
--- up.
+-- ended one. A crash of the subscriber, or of a node on the way, changes only responsible: the closest live node.
 with wrong_near as (
   select distinct n.*, e.delta, e.origin, e.entry_distance, e.entry_hop, e.entry_responsible, e.n_entries
   from near n

@@ -1,6 +1,6 @@
--- Eq. (1): TOP_N holds exactly the valid links with both ends within δ+1 of N, unmarked. It holds when nothing is under
--- way, so it judges only runs that are quiescent at the end, by their last state. A join whose node or join point
--- crashed may stay unfinished: these links are not judged.
+-- Eq. (1): TOP_N holds exactly the valid links with both ends within δ+1 of N, unmarked. It holds without messages
+-- in flight, so the audit judges only runs that are quiescent at the end, by their last state. A join whose node or
+-- join point crashed may stay unfinished: these links are not judged.
 with unfinished_join as (
   -- The join of a node that has not joined may have stopped half-way when an end of the link crashed.
   select distinct l.run_id, least(l.src, l.dst) as a, greatest(l.src, l.dst) as b

@@ -1,6 +1,6 @@
 -- Within the grace after the last crash or recovery nodes are OPERATIONAL again, and calls are confirmed. A node that
--- crashes before is held to nothing: its call goes with it, and its next recovery is another one. Neither is one that
--- cannot join, as its join point is down for good.
+-- crashes before is not judged: its call is lost, and its next recovery is another one. A node whose join point is down
+-- for good cannot join, and is not judged either.
 with overdue as (
   select * from time_limit where coalesce(end_round > limit_round, true)
 ), fallen as (

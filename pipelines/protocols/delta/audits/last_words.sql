@@ -1,4 +1,4 @@
--- A crash is reported after the detection delay and the last words of the node (rules R9 and R21); PAR_TOP and
+-- A crash is reported after the detection delay and the last messages of the node (rules R9 and R21); PAR_TOP and
 -- PAR_SUB wait by their size (R10).
 with report as (
   select run_id, dst as node_id, cast(get_json_object(body, '$.peer') as bigint) as peer,

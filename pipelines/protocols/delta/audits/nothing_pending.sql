@@ -1,9 +1,9 @@
--- At a quiescent end nobody waits for what only a message can bring:
+-- At a quiescent end no node waits for a message:
 -- * no ProcessingList holds a message: each was confirmed by all its recipients (Alg. 1, line 30);
--- * no node recovers, and no synchronisation is open (Alg. 5, line 8); but for those that join at a node that is down
---   for good, or has not joined itself;
--- * no peer still has to answer a request (Alg. 4);
--- * no call waits at a member that is OPERATIONAL, and nobody waits there to join.
+-- * no node recovers, and no synchronisation is open (Alg. 5, line 8); except for nodes that join at a node that is
+--   down for good, or has not joined itself;
+-- * no request is unanswered (Alg. 4);
+-- * no call and no join request waits at a member that is OPERATIONAL.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients

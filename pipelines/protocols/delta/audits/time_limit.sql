@@ -1,4 +1,4 @@
--- What was begun, with the round by which it has to end; nothing that the run is too short to tell of.
+-- The pending operations with their deadlines, without those whose deadline is after the end of the run.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), late as (

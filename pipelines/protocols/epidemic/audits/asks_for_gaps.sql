@@ -1,4 +1,4 @@
--- Asked for is what a later event of the source and pattern has shown to be missing (rules E3, E8 and E9).
+-- Requested events are gaps that a later event of the source and pattern has shown (rules E3, E8 and E9).
 with asked as (
   select distinct run_id, initiator, event_source, pattern_id, number, sent_round
   from entry

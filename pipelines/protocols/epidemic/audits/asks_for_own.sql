@@ -1,4 +1,4 @@
--- Asked for are events of patterns that the dispatcher's own clients subscribe to (rules E9 and E10).
+-- Requested events have patterns to which the dispatcher's own clients subscribe (rules E9 and E10).
 with wanted as (
   select p.run_id, p.node_id, p.pattern_id, s.issued_round,
     coalesce(s.unsubscribed_round, 9223372036854775807) as until_round

@@ -1,4 +1,4 @@
--- With eviction foreign_first no own event is discarded while there is a foreign one (section 5). An event is a
+-- With eviction foreign_first no own event is discarded while a foreign one is cached (section 5). An event is a
 -- dispatcher's own when it published or delivered it; a crash empties caches.
 with own as (
   select run_id, subscriber as node_id, source, source_seq from delivery

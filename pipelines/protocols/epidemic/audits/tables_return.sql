@@ -1,4 +1,4 @@
--- Neighbours that a recovery or a new link connects tell each other their clients' patterns (rules E14 and E16).
+-- Neighbours connected by a recovery or a new link send each other their clients' patterns (rules E14 and E16).
 with met as (
   select f.run_id, f.round, l.src as node_id, l.dst as neighbour
   from fault_event f

@@ -1,4 +1,4 @@
--- A dispatcher passes on what came over the tree, in the round in which it came, and once; never a reply (E8).
+-- A dispatcher forwards a tree copy once, in the round of its arrival, and never forwards a reply (E8).
 select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,
   concat('passes it on to node ', m.dst, ', and no copy came over the tree in this round') as detail
 from sent_message m

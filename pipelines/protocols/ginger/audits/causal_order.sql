@@ -1,6 +1,6 @@
--- What a publisher knew of a key item when it published comes before what it published, everywhere (3.2). The rows: a
--- message delivered before one that its publisher had published or delivered before it, on a shared key item. A
--- publication comes after the deliveries of its round.
+-- Messages on a key item that a publisher had published or delivered before a publication precede it everywhere (3.2).
+-- The rows: a message delivered before one that its publisher had published or delivered before it, on a shared key
+-- item. A publication follows the deliveries of its round.
 with published as (
   select run_id, source as node_id, topic, source, source_seq, (issued_round + 1) * 1048576 - 1 as position,
     explode(keys) as key_item

@@ -1,4 +1,4 @@
--- A node that is up finds a node that takes it in, or is the root of the remainder.
+-- A live node has a parent or an edge broker, or is the root of the remaining tree.
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
   'found nobody to take it in' as detail
 from node_status

@@ -1,4 +1,4 @@
--- Subscriptions are confirmed, and before anything is published on their topic that links could bring: else nothing
+-- Subscriptions are confirmed, and precede the publications on their topic as far as links allow: otherwise no delivery
 -- would be owed.
 with slow as (
   select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')

@@ -1,5 +1,5 @@
--- At the end no mesh lacks neighbours that its node may graft (rules S1 and S12); told of runs without faults. A node
--- that no GRAFT, PRUNE or ANNOUNCE has concerned in the last two heartbeats before the last message.
+-- At the end no mesh lacks neighbours that its node may graft (rules S1 and S12); checked in runs without faults. The
+-- rows: a node without a GRAFT, PRUNE or ANNOUNCE in the last two heartbeats before the last message.
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')

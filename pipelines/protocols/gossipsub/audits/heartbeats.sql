@@ -1,4 +1,4 @@
--- Heartbeats of a node are in rounds with the same rest (rule S18).
+-- Heartbeats of a node are in rounds with one remainder (rule S18).
 select m.run_id, max(m.sent_round) as round, m.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('gossips in rounds ', min(m.sent_round), ' and ', max(m.sent_round),

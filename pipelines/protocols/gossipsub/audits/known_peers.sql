@@ -1,5 +1,4 @@
--- At the end neighbours know of each other which topics they have joined, unless a message that says so was lost.
--- Rules S2 to S5.
+-- At the end neighbours know each other's joined topics, unless an announcement was lost (rules S2 to S5).
 with announced as (
   select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
   union

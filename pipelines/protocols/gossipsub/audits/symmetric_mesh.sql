@@ -1,5 +1,5 @@
 -- Of two nodes that are up at the end each has the other in its mesh, or none has. The rows: a node in a mesh without
--- the reverse, where no message between the two is in flight that may mend it.
+-- the reverse, without a message in flight between the two that may repair it.
 with mesh as (
   select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
 ), moving as (

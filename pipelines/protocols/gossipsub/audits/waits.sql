@@ -1,4 +1,4 @@
--- Why a publication may still come: stories of publications tell it.
+-- Reasons why a publication may still arrive, for stories of publications.
 select c.run_id, c.node_id, c.source, c.source_seq, concat('it is in the cache of ', n.name, ', which gossips about it'
   , ' in ', cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint) - c.age,
     ' more heartbeats') as reason

@@ -1,6 +1,6 @@
--- On a topic with an owner only registered clients publish, and only such get anything (3.3, rule P25). The rows:
--- deliveries to and of clients without a registration, or whose last one was taken back so long ago that all know; and
--- what repositories store of publishers that were never registered.
+-- On a topic with an owner only registered clients publish and get deliveries (3.3, rule P25). The rows: deliveries to
+-- and of clients without a registration, or whose last one was withdrawn so long ago that all know it; and stored
+-- messages of publishers that were never registered.
 select * from (
 with used as (
   select d.run_id, p.topic, d.subscriber as client, 'subscriber' as role, d.round, p.issued_round,

@@ -1,5 +1,6 @@
--- What a publisher has published in this life and keeps no copy of, every member of the bundle has (rule P3). Members
--- that have joined, are asked to leave, or are removed, may lack what was dropped before or since.
+-- Every member of the bundle has the publications of a publisher's present incarnation of which the publisher keeps no
+-- copy (rule P3). Members that have joined, are asked to leave, or are removed, may lack publications dropped before or
+-- after.
 with life as (
   select run_id, node_id, max(coalesce(recovery_round, 9223372036854775807)) as first_round
   from node_recovery

@@ -1,5 +1,6 @@
--- Long after the last thing from outside nobody waits for a message, an answer or a disk (rule P23). A publisher keeps
--- copies that a dead member had no time to store, and a member may lack what only dead ones have.
+-- Long after the last external event no node waits for a message, an answer or a disk (rule P23). Exceptions: a
+-- publisher keeps copies that a dead member had no time to store, and a member may lack messages that only dead ones
+-- have.
 with published as (
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     publication.issued_round as issued_round, false as is_copy, 'queued at its publisher' as detail

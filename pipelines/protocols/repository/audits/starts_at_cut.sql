@@ -1,5 +1,5 @@
--- A subscription gets nothing of what was stored when it was made (rule P10). The rows: deliveries of what all
--- subscriptions that ask for it have in their cuts; one that is taken back leaves no cut.
+-- A subscription gets no message that was stored before it (rule P10). The rows: deliveries that lie in the cuts of all
+-- matching subscriptions; a withdrawn subscription has no cut.
 with taken as (
   select d.run_id, d.round, d.subscriber, d.source, d.source_seq, u.subscription_id, u.unsubscribed_round
   from delivery d

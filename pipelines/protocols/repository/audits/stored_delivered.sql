@@ -1,6 +1,5 @@
--- A subscriber that is up in the end has every message that it asks for, unless nobody can have it (3.7, 3.8; rule
--- P23). The rows: deliveries that are missing, with the round by which they had to happen; the last round where none is
--- known.
+-- A subscriber that is up at the end has every message that it subscribes to, unless it is excused (3.7, 3.8; rule
+-- P23). The rows: missing deliveries with their deadline, or with the last round if they have none.
 select o.run_id, coalesce(o.due_round, s.last_round) as round, o.subscriber as node_id, o.source, o.source_seq,
   case when o.n_holders > 0 then concat('stored at ', o.n_holders, ' repositories, and never delivered')
     else 'not stored, though its publisher did not crash' end as detail

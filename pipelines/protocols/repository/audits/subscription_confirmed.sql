@@ -1,4 +1,4 @@
--- A subscription of a client that is up and registered in the end is confirmed (sections 3.3, 3.11).
+-- A subscription of a client that is up and registered at the end is confirmed (sections 3.3, 3.11).
 with about as (
   select run_id, subscription_id, max(case when attribute = 'topic' and op = '=' then text end) as topic
   from predicate

@@ -1,5 +1,5 @@
--- A subscriber has delivered all that it asks for up to the number that a repository names as sync (3.9, 3.10; rule
--- P16). A sync may pass what is stored while its publisher or subscriber is deregistered (rule P25).
+-- A subscriber has delivered all matching messages up to the number that a repository names as sync (3.9, 3.10; rule
+-- P16). A sync may pass messages stored while their publisher or subscriber is deregistered (rule P25).
 with told as (
   select run_id, src as repository, cast(get_json_object(body, '$.to[0]') as bigint) as subscriber,
     get_json_object(body, '$.topic') as topic, cast(get_json_object(body, '$.sync') as bigint) as seq, sent_round

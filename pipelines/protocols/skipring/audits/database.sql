@@ -1,5 +1,5 @@
 -- At the end the n subscribers of a topic that has been legitimate are in its database with l(0) to l(n-1) (2.1 and
--- 3.1). The rows: tuples of such topics which are not those of the definition. l(x) is bin(x) with its first digit
+-- 3.1). The rows: tuples of these topics that differ from the definition. l(x) is bin(x) with its first digit
 -- moved to the end, and a topic's supervisor the first one clockwise of its SHA-256. A node that has crashed has no
 -- database: a stray one of an arbitrary start (rule K21) is lost with it.
 with member as (

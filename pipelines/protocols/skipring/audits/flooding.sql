@@ -1,5 +1,5 @@
--- A node that takes a flooded publication passes it on to all its neighbours but the sender, and only then (4.3). The
--- rows: copies that flooding lacks or has too many, where the taker's edges did not change in the round.
+-- A node that accepts a flooded publication forwards it to all its neighbours except the sender, and only then (4.3).
+-- The rows: missing and extra copies, where the node's edges did not change in the round.
 with copy as (
   select run_id, src, dst, source, source_seq, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic
   from sent_message

@@ -1,4 +1,4 @@
--- The publications that no subscriber has which is up; where its publisher is one of them, it should have.
+-- The publications that no live subscriber has; a live publisher that subscribes must have its own.
 with member as (
   select run_id, node_id, topic from state_subscription where wants
 ), held as (

@@ -1,4 +1,4 @@
--- Why a publication is not everywhere yet: stories of publications tell it.
+-- Reasons why a publication has not reached all subscribers, for stories of publications.
 with kept as (
   select t.run_id, t.node_id, t.topic, t.publication.source as source, t.publication.source_seq as source_seq,
     coalesce(s.wants, false) as wants, s.label
