@@ -6,6 +6,7 @@
 -- most the whole tree.
 -- :delta δ
 -- :grace_rounds the rounds
+-- :grace_ms grace_rounds in ms; null where run.round_ms is
 with scale as (
   select run_id, max(latency_rounds) as most, div(sum(latency_rounds), 2) as whole, div(count(1), 2) as n_links
   from link
@@ -13,16 +14,18 @@ with scale as (
 ), entry as (
   select run_id, count(1) as n_entries from subscription group by run_id
 ), setting as (
-  select run_id, cast(get_json_object(parameters, "$['protocol.delta']") as bigint) as delta,
+  select run_id, round_ms, cast(get_json_object(parameters, "$['protocol.delta']") as bigint) as delta,
     cast(get_json_object(parameters, "$['protocol.detection_rounds']") as bigint) as detection_rounds,
     cast(get_json_object(parameters, "$['protocol.par_rows']") as bigint) as par_rows
   from run
+), counted as (
+  select s.run_id, s.delta, s.round_ms,
+    2 * (s.delta + 1) * (
+      greatest(s.detection_rounds, (s.delta + 1) * c.most) + 2 * (s.delta + 1) * c.most
+      + div(c.n_links + coalesce(e.n_entries, 0), s.par_rows)
+    ) + 2 * c.whole as grace_rounds
+  from setting s
+  join scale c on c.run_id = s.run_id
+  left join entry e on e.run_id = s.run_id
 )
-select s.run_id, s.delta,
-  2 * (s.delta + 1) * (
-    greatest(s.detection_rounds, (s.delta + 1) * c.most) + 2 * (s.delta + 1) * c.most
-    + div(c.n_links + coalesce(e.n_entries, 0), s.par_rows)
-  ) + 2 * c.whole as grace_rounds
-from setting s
-join scale c on c.run_id = s.run_id
-left join entry e on e.run_id = s.run_id
+select run_id, delta, grace_rounds, grace_rounds * round_ms as grace_ms from counted
