@@ -1,1 +1,0 @@
-"""Views that know protocol ``delta``."""
