@@ -25,3 +25,15 @@ from pair p
 left join held h on h.run_id = p.run_id and h.topic = p.topic and h.node_id = p.node_id and h.peer = p.peer
 left join announced a on a.run_id = p.run_id and a.src = p.peer and a.dst = p.node_id
 where a.run_id is null and p.is_joined <> (h.run_id is not null)
+union all
+select h.run_id, cast(null as bigint) as round, h.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('topic ', h.topic, ': node ', h.peer, ' crashed in round ', g.crash_round, ', and is a peer') as detail
+from held h
+join stands s on s.run_id = h.run_id and s.topic = h.topic and s.node_id = h.node_id
+join node_recovery g on g.run_id = h.run_id and g.node_id = h.peer and g.recovery_round is null
+join link l on l.run_id = h.run_id and l.src = h.node_id and l.dst = h.peer
+join run r on r.run_id = h.run_id
+join (select run_id, max(due_round) as round from sent_message group by run_id) e on e.run_id = h.run_id
+where e.round > g.crash_round + l.latency_rounds
+  + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
