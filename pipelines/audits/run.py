@@ -1,4 +1,4 @@
-"""Runs the audits over a store, and records what they find."""
+"""Runs the audits over a store, and records their findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
-"""The columns of a violating row by which it is a delivery, and what table ``delivery`` calls them."""
+"""The columns that identify a violating row as a delivery, with their names in table ``delivery``."""
 
 _SQL = sql_files("pipelines.audits")
 GENERAL = (
@@ -99,12 +99,12 @@ class Finding:
 
 
 class Beyond(NamedTuple):
-    """A run whose faults went beyond what its protocol promises to bear.
+    """A run whose faults exceed the bound of its protocol.
 
     Attributes:
         run_id: The run.
-        round: The first round in which they did.
-        reason: What was too much, in words.
+        round: The first round beyond the bound.
+        reason: The excess in words.
     """
 
     run_id: int
@@ -113,11 +113,11 @@ class Beyond(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """A run that ended before what it is held to could be told, though nothing but maintenance was in flight.
+    """A run that ended before its guarantees could be decided, with only maintenance in flight.
 
     Attributes:
         run_id: The run.
-        round: The round in which it ended, or since which it is so.
+        round: The round in which it ended, or from which it is undecided.
         reason: Why, in words.
     """
 
@@ -137,11 +137,11 @@ class RunVerdict(NamedTuple):
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What the audits found in a store.
+    """The results of the audits of a store.
 
     Attributes:
-        findings: One an audit and protocol.
-        runs: One a run, by id.
+        findings: One per audit and protocol.
+        runs: One per run, by id.
         beyond: The runs whose faults went beyond the bound, by id.
         undecided: The runs that the protocol could not judge (`Protocol.undecided`), by id.
         untested: The runs that tested nothing, by id.
@@ -280,7 +280,7 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
-    """Returns the runs beyond the bound, each once: by the protocol's bound, or by what it assumes of its network."""
+    """Returns the runs beyond the bound, each once: by the protocol's bound, or by its assumptions on the network."""
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
     rows, parts = list[Row](), list[str]()

@@ -1,4 +1,4 @@
-"""Runs that tested nothing: nobody had anything to get, so every guarantee of deliveries holds of itself."""
+"""Runs that tested nothing: no delivery was due, so every guarantee of deliveries holds trivially."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run in which nobody had to get anything, and nobody got anything.
+    """A run without due and actual deliveries.
 
     Attributes:
         run_id: The run.
-        reason: Why, in words.
+        reason: The reason in words.
     """
 
     run_id: int

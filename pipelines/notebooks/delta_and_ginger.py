@@ -32,7 +32,7 @@ PROTOCOLS: Mapping[str, Sequence[str]] = {
     "delta": (),
     "ginger": ("protocol={name: ginger, root: Kansas City, timer_rounds: 30}",),
 }
-"""What each protocol changes in the scenario."""
+"""The overrides of the scenario for each protocol."""
 
 # COMMAND ----------
 
@@ -82,7 +82,7 @@ QUERIES: Mapping[str, str] = {
       join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
       where d.subscriber <> d.source""",
 }
-"""What is asked of both protocols; deliveries are those to others."""
+"""The queries for both protocols; deliveries to the publisher itself do not count."""
 _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 

@@ -1,4 +1,4 @@
-"""What a notebook is given: by widgets on Databricks, by options as a script, and its defaults elsewhere."""
+"""The parameters of a notebook: from widgets on Databricks, from options as a script, else their defaults."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pipelines.store.folder import MANIFEST
 _HEADING = "# MAGIC # "
 _MARKDOWN = "# MAGIC "
 _EXTRA = "Needs the extra "
-"""How the line of a docstring begins that names what else is to be installed."""
+"""The first words of the docstring line that names further packages to install."""
 
 
 @dataclass(frozen=True)
 class NotebookParameters:
-    """What a notebook is given.
+    """The parameters of a notebook, and its engine.
 
     Attributes:
         values: Its parameters.

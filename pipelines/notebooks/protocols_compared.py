@@ -75,7 +75,7 @@ _SAMPLES = 2000
 
 
 def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
-    """Returns view ``comparison`` of a store with what tells its runs apart.
+    """Returns view ``comparison`` of a store, with the columns that distinguish its runs.
 
     Args:
         result: An open store.

@@ -1,4 +1,4 @@
-"""What the notebooks of studies have in common: answers of a store as pandas tables, and pictures as files."""
+"""Helpers of the notebooks of studies: answers of a store as pandas tables, and pictures as files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["alt", "answers", "write"]
 
 
 def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Answers the questions of a study, each row with what its run was given.
+    """Answers the queries of a study; each row has the parameters of its run.
 
     Args:
         result: An open store.

@@ -1,4 +1,4 @@
-"""What must fit between the parts of a scenario: calls and faults are of nodes of the overlay, before the horizon."""
+"""Consistency of the parts of a scenario: calls and faults are of nodes of the overlay, before the horizon."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 
 
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
-    """Yields what does not fit between the parts of workload and faults and the others.
+    """Yields inconsistencies of workload and faults with the other parts.
 
     Args:
         overlay: Names are checked where it lists its links, its servers and its clients; None checks none.

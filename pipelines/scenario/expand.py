@@ -34,7 +34,7 @@ class RunConfig:
 
     Attributes:
         run_id: From 0, in the order of the protocols, then of the grid and then of the seeds.
-        seed: What its random draws start from.
+        seed: The seed of its random draws.
         scenario: The scenario with the grid's values; the seeds of a combination share it.
         parameters: The grid's values by path; the seed is not among them.
         protocols: Those of the experiment, this run's among them, where it has several; else none.

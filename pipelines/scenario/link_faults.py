@@ -1,4 +1,4 @@
-"""What may go wrong on links: the kinds of link faults in the ``faults`` part of a scenario file."""
+"""The kinds of link faults in the ``faults`` part of a scenario file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LinkFaultSpec(TimedSpan):
         return self
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what does not fit together."""
+        """Yields inconsistencies between its fields."""
         yield from end_problems(self.round, self.until)
         if self.links is None and self.direction == "forward":
             message = "direction is forward, and no links say where from; add links, or leave direction out"
@@ -88,7 +88,7 @@ class MessageFault(LinkFaultSpec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what does not fit together."""
+        """Yields inconsistencies between its fields."""
         yield from super().problems()
         yield from self._choice_problems()
         for index, name in enumerate(self.kinds or []):
@@ -127,7 +127,7 @@ class Loss(MessageFault):
     burst: Burst | None = Field(None, description="lose in bursts, for each direction of each link on its own")
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what does not fit together."""
+        """Yields inconsistencies between its fields."""
         yield from super().problems()
         if self.burst is not None and self.nth is not None:
             yield Problem(("burst",), "burst and nth exclude each other; leave one of them out")
@@ -164,7 +164,7 @@ class Partition(LinkFaultSpec):
     links: Links | None = Field(None, description="the links that are cut, each [a, b]")
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what does not fit together."""
+        """Yields inconsistencies between its fields."""
         one_of(self, ("groups", "links"), "the partition")
         yield from super().problems()
         first: dict[str, int] = {}
@@ -191,7 +191,7 @@ class Delay(MessageFault):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what does not fit together."""
+        """Yields inconsistencies between its fields."""
         yield from super().problems()
         if self.kinds is not None and not self.reorder:
             message = "a delay of some kinds lets the others overtake; allowed: reorder: true, or no kinds"

@@ -195,7 +195,7 @@ def _mismatch(root: ValueNode, path: ValuePath) -> Complaint:
 
 
 def _hint(node: ValueNode, schemas: list[Schema]) -> str:
-    """Returns the likely cure: the nearest name, quotes for what YAML takes for something else, or no quotes."""
+    """Returns the likely remedy: the nearest name, quotes for a value that YAML reads as another type, or no quotes."""
     kinds = {schema.get("type") for schema in schemas}
     names = [str(name) for schema in schemas for name in (schema.get("enum") or [schema.get("const")]) if name]
     if isinstance(node.value, str):
@@ -263,7 +263,7 @@ class LoadedScenario:
 
     Attributes:
         path: The file under the name that the user gave.
-        scenario: What it says, with the values set from outside; the grid is not applied.
+        scenario: The model, with the values set from outside; the grid is not applied.
         root: The values with their places.
         text: The text of the file.
         overrides: The values set from outside, each ``path=value``.
@@ -316,7 +316,7 @@ def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioErro
 
 
 def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
-    """Checks a scenario's tree against the model; returns the scenario, or None and what is wrong."""
+    """Checks a scenario's tree against the model; returns the scenario, or None and the complaints."""
     complaints = list(_grid_complaints(root))
     data = plain(root)
     try:

@@ -136,7 +136,7 @@ class Latency(Strict):
 
 
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields what is wrong with undirected links ``(a, b)`` or ``(a, b, latency)``; paths start at ``links``."""
+    """Yields the problems of undirected links ``(a, b)`` or ``(a, b, latency)``; paths start at ``links``."""
     first: dict[frozenset[str], int] = {}
     for index, (a, b, *_) in enumerate(links):
         if a == b:

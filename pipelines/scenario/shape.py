@@ -1,7 +1,7 @@
-"""What a scenario may hold, path by path, in plain words: read from the model's JSON Schema.
+"""The allowed values of a scenario, path by path, in words, from the model's JSON Schema.
 
-The schema is the one place that knows types, bounds and names; messages about wrong values and unknown keys, and the
-check of paths in ``--set`` and ``runs.grid``, are made from it.
+Only the schema has types, bounds and names. Messages about wrong values and unknown keys, and the check of paths in
+``--set`` and ``runs.grid``, are derived from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def scenario_schema() -> Schema:
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
-    """Yields what a schema is a choice of, without null; with a node, only the branches whose constants it has."""
+    """Yields the alternatives of a schema, without null; with a node, only the branches whose constants it has."""
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from branches({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, node)
@@ -109,7 +109,7 @@ def parse_path(text: str) -> Path:
 
 
 def describe(schemas: Iterable[Schema]) -> str:
-    """Returns in words what values the schemas allow."""
+    """Returns the allowed values of the schemas in words."""
     options = list(schemas)
     names = [name for schema in options for name in _constants(schema)]
     words = [f"one of {', '.join(map(str, names))}" if len(names) > 1 else str(names[0])] if names else []

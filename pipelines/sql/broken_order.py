@@ -76,11 +76,11 @@ class _Pairs:
 
 
 def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Counts what is out of order in a run.
+    """Counts the broken orders of a run.
 
     Args:
         run_id: The run.
-        delivered: First deliveries, one a subscriber and publication.
+        delivered: First deliveries, one per subscriber and publication.
         published: Publications.
     """
     calls = {(row["source"], row["source_seq"]): row for row in published}

@@ -20,7 +20,7 @@ KINDS = ("maintenance", "application", "acknowledgement", "recovery")
 
 
 def promises() -> pa.Table:
-    """Returns the protocols: their names, what they promise, and their kinds of messages by class."""
+    """Returns the protocols: their names, promises, and kinds of messages by class."""
     rows = [{name: getattr(spec, name) for name in (*PROMISES, *KINDS)} for spec in PROTOCOLS.values()]
     types = {
         "name": pa.string(),
@@ -35,7 +35,7 @@ _SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.strin
 
 
 def column_name(path: str) -> str:
-    """Returns the column of a parameter: its path in lower case with ``_`` for what a bare name cannot have."""
+    """Returns the column of a parameter: its path in lower case, with ``_`` for invalid characters."""
     return re.sub(r"\W", "_", path.lower())
 
 
@@ -123,7 +123,7 @@ def held_rows(
 
 
 def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
+    """Counts the rows of one protocol's tables, one frame per table; arguments and rows as in `held_rows`."""
     columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived_from for state in states if state.derived_from is not None}
     durable = {state.table.name: state.is_durable for state in states}

@@ -38,7 +38,7 @@ _EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
     ("publication", "issued_round", "issued", ("source", "source_seq", "topic", "content"), ""),
     ("sent_message", "sent_round", "sent", ("kind", "src", "dst", "due_round", "source", "source_seq", "body"), ""),
 )  # fmt: skip
-"""Table, round, what happened, what tells one event from another, and which rows: in the order of a round."""
+"""Table, round column, event, identifying columns, and predicate, in the order of a round."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Difference:
 
     Attributes:
         run_id: The run; of two runs of different ids that of the first.
-        round: The round; None: what the runs were given differs, before any round.
+        round: The round; None: the inputs of the runs differ, before any round.
         table: The table.
-        event: What happened, where the table has several events.
+        event: The event, if the table has several.
         in_first: Rows of that round and table that only the first has, at most ten: column → value, nodes by name.
         in_second: Likewise of the second.
-        counts: How many rows of each table are different from there on, in both together.
+        counts: The number of different rows of each table from this round on, in both runs.
     """
 
     run_id: int

@@ -1,4 +1,4 @@
-"""What engines say about a SQL statement, in one line and in words of the store.
+"""Translates the errors of engines about a SQL statement into one line in words of the store.
 
 Classic Spark, Spark Connect and Sail word the same mistakes differently and add pages of plans and stacks.
 """
@@ -52,17 +52,17 @@ def readable_errors() -> Iterator[None]:
 def query_error(
     error: PySparkException, text: str, prefix: str, tables: Sequence[str], columns: Callable[[], dict[str, list[str]]]
 ) -> QueryError:
-    """Makes the error of a statement that an engine refuses.
+    """Returns the error of a statement that an engine refuses.
 
     Args:
-        error: What the engine says.
+        error: The engine's error.
         text: The statement as the user wrote it.
-        prefix: What stands before it in the text that the engine got; ends with a line end.
+        prefix: The SQL before the statement in the engine's input; ends with a line end.
         tables: All names that a statement may use.
         columns: Returns the columns of the tables that the statement uses.
 
     Returns:
-        The error, with the nearest name and the list of those that there are.
+        The error, with the nearest name and the list of existing names.
     """
     message = _message(error)
     table = _first(_NO_TABLE, message)

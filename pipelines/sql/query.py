@@ -70,7 +70,7 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
 PROTOCOL = "protocol"
-"""The name of what protocols promise."""
+"""The name of the view of protocols."""
 _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",

@@ -95,7 +95,7 @@ class StoredRuns:
 
     @cached_property
     def _owners(self) -> Mapping[str, frozenset[str]]:
-        """The protocols that have a state table, by what the store calls it."""
+        """The protocols that have a state table, by the stored name of the table."""
         pairs = [(self.stored(name, table), name) for name, of in self.tables.items() for table in of]
         return {table: frozenset(name for other, name in pairs if other == table) for table, _ in pairs}
 
@@ -163,7 +163,7 @@ class StoreSnapshot:
         return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
 
     def _known(self, table: DataFrame, name: str) -> DataFrame:
-        """Returns a table without what comes after the last commit."""
+        """Returns a table without the rows after the last commit."""
         last = self._ledger.last
         if last.n_later_runs:
             table = table.where(f"run_id <= {last.last_run}")

@@ -39,7 +39,7 @@ Rounds are whole numbers; node names are in table `node` and in views, all other
 
 
 def page_text(session: Session) -> str:
-    """Returns the text of the page; the session answers what types the columns of views have."""
+    """Returns the content of the page; the session provides the types of the columns of views."""
     return "\n".join(_lines(session)) + "\n"
 
 

@@ -38,7 +38,7 @@ _OTHERS = "*"
 
 @dataclass(frozen=True)
 class ViewHead:
-    """What a view says of itself.
+    """The parsed comment lines of a view.
 
     Attributes:
         question: The question that it answers.
