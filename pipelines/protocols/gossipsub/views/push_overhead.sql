@@ -1,5 +1,5 @@
--- How many copies of each publication are pushed over the mesh, how many come through gossip, and how many are
--- duplicates? One row per run and publication (protocol gossipsub).
+-- How many copies of each publication does the mesh push, does gossip bring, and are duplicates?
+-- One row per run and publication (protocol gossipsub).
 -- :n_pushed PUB sent
 -- :n_gossiped IHAVE that name it
 -- :n_replies REPLY sent
