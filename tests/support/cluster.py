@@ -128,7 +128,7 @@ def connect_server(on: Cluster, log: Path, confs: Mapping[str, str]) -> Iterator
             on.command(*options, confs=mine), env=daemon_environment(), stdout=said, stderr=subprocess.STDOUT
         )
     try:
-        wait_for(lambda: _is_open(port) or server.poll() is not None, "the server")
+        wait_for(lambda: _is_open(port) or server.poll() is not None, "Spark Connect server")
         assert server.poll() is None, _said(log)[-3000:]
         yield f"sc://127.0.0.1:{port}"
     finally:
