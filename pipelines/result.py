@@ -335,10 +335,10 @@ class Result:
 
     @contextmanager
     def _asked(self) -> Iterator[tuple[StoreReader, Session, bool]]:
-        """Has the store answered by what does that fastest, for the many questions of audits.
+        """Opens the store on the engine that is fastest for many queries, as audits ask them.
 
         Yields:
-            What reads the store, the engine that answers, and whether it is small.
+            The reader, the session of the engine, and whether the store is small.
         """
         root, session = self.store.absolute(), self.session
         if session.engine == "spark" and session.owns and isinstance(root, Path) and self._n_bytes <= _FEW_BYTES:

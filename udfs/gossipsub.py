@@ -333,7 +333,7 @@ class GossipSub(SubscribingNode):
             _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Has its heartbeat if one is due, and sets the timer to the next that has something to do (rule S18)."""
+        """Runs the heartbeat if it is due, and sets the timer to the next heartbeat with work (rule S18)."""
         phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
         if (phase - ctx.round) % interval == 0:
             self._beat(ctx)

@@ -178,25 +178,25 @@ class AuditReport:
 
 
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
-    """Returns the audits that a protocol's runs go through: the general ones and its own."""
+    """Returns the audits of a protocol's runs: the general audits and the protocol's own."""
     return (*GENERAL, *protocol.audits)
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns name and summary of every audit; a protocol's own say whose they are."""
+    """Returns name and summary of every audit; the summary of a protocol's own audit names the protocol."""
     own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks every guarantee of every run, from the store alone: those of each protocol in its own runs.
+    """Checks the guarantees of each protocol in the runs of that protocol, from the store alone.
 
     Args:
         reader: The store.
         session: The engine.
 
     Returns:
-        The report, the protocols in the order of their runs; nothing is written to the store.
+        The report, with protocols in the order of their runs; nothing is written to the store.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
@@ -213,7 +213,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
 
 
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks every guarantee of every run of a store that has one protocol, from the store alone.
+    """Checks every guarantee in every run of a store with one protocol, from the store alone.
 
     Args:
         reader: The store.
@@ -259,7 +259,7 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
 
 
 def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
-    """Returns the evidence of a store: the relations of all audits, and those of a protocol's own."""
+    """Returns the evidence of a store: the relations of the general audits and of the protocol's audits."""
     undecided = protocol.undecided
     relations: dict[str, Relation] = {
         "in_flight_run": _SQL["in_flight_run"],

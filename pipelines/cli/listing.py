@@ -171,13 +171,13 @@ def _beside(path: Path | None, folder: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at.
+    """A check of the installation.
 
     Attributes:
-        name: What.
-        is_well: Whether it is as it should be.
-        found: What was found, and what to do where it is not.
-        is_needed: Whether no run works without it; otherwise its lack is a warning.
+        name: The checked component.
+        is_well: Whether the check passed.
+        found: The result, and for a failed check the remedy.
+        is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Check:
 
     @property
     def sign(self) -> str:
-        """What stands before it in a list."""
+        """The mark of the check in a list."""
         return "ok" if self.is_well else "--" if self.is_needed else "!"
 
 

@@ -19,11 +19,11 @@ _PROTOCOL = "protocol"
 
 @dataclass(frozen=True)
 class Compared:
-    """What is to be run.
+    """The scenario of a comparison.
 
     Attributes:
         prepared: The scenario, whose grid has all candidates.
-        refused: Why no variant of a protocol can run what the scenario says, by its name.
+        refused: By protocol: the reason why none of its variants can run the scenario.
     """
 
     prepared: Prepared

@@ -13,7 +13,7 @@ Form = Literal["program", "dataflow"]
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
-"""What dataflow steps play of `Inputs.faults`; link faults, pauses and replaced links are the program's."""
+"""The kinds of `Inputs.faults` that dataflow steps play; other kinds need a node program."""
 MOST_NODES: Final = 20_000
 """Nodes of a run that one core plays as fast as all cores do in a job for each round."""
 

@@ -171,14 +171,18 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
 
 
 def _composed(predicate: Predicate) -> Predicate:
-    """Returns a predicate on the topic with its value in Unicode's composed form, others as they are."""
+    """Converts the value of a predicate on the topic to Unicode's composed form; other predicates stay unchanged."""
     if predicate.attribute != TOPIC or not isinstance(predicate.value, str):
         return predicate
     return Predicate(TOPIC, predicate.op, unicodedata.normalize("NFC", predicate.value))
 
 
 def _as_filter(predicate: Predicate) -> Predicate:
-    """Returns an equality with a topic that has wildcards as a filter, other predicates as they are."""
+    """Converts ``topic = 'a/+'``, an equality whose topic has wildcards, to a filter; other predicates stay unchanged.
+
+    Raises:
+        PredicateError: The wildcards are not allowed in a filter.
+    """
     topic = predicate.value
     if (predicate.attribute, predicate.op) != (TOPIC, "=") or not isinstance(topic, str):
         return predicate

@@ -80,20 +80,25 @@ class Keeper(Structural):
     """Materialises what several steps of a round read."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns a frame of the same rows, which are computed once; the name says what they are."""
+        """Computes the rows of a frame once, and returns a frame that reads them.
+
+        Args:
+            name: The name of the frame; frames of one name have equal columns in all rounds.
+            frame: The frame.
+        """
         ...
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to have no rows, so that steps may be left out.
+        """Returns whether a kept frame is known to be empty, so that steps can be skipped.
 
-        Engines that would have to run a job for that say no.
+        An engine that would need a job for the answer returns False.
         """
         ...
 
 
 @dataclass(frozen=True)
 class RunTables:
-    """What the runs are given and does not change.
+    """The constant input of the runs.
 
     Attributes:
         node: As table ``node``.
@@ -111,7 +116,7 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round may read.
+    """The input of a round.
 
     Attributes:
         number: Its number.
@@ -121,8 +126,7 @@ class Round:
         run: What does not change.
         settings: The distinct settings objects of the runs.
         faults: The faults.
-        keep: Materialises what several steps read, so that the engine computes it once. Nothing else in a protocol may
-            run a job.
+        keep: Materialises a frame that several steps read. Nothing else in a protocol may run a job.
     """
 
     number: int
@@ -137,7 +141,7 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """What a round returns; None and missing names mean: nothing new.
+    """The output of a round; None and missing names mean no change.
 
     Attributes:
         state: Changed relations, whole, or the new increment where the relation has increments.
@@ -206,7 +210,7 @@ class DataflowForm(ProtocolForm, ABC):
 
 @dataclass(frozen=True)
 class Start:
-    """What a protocol may read to make its first state.
+    """The input from which a protocol computes its first state.
 
     Attributes:
         run: As in `Round`.
@@ -231,7 +235,7 @@ ANY_KIND = "*"
 
 @dataclass(frozen=True)
 class Due:
-    """What nodes have to handle in a round.
+    """The messages and calls that nodes handle in a round.
 
     Attributes:
         inbox: The due messages of nodes that are up.
@@ -247,7 +251,7 @@ class Due:
 
 @dataclass(frozen=True)
 class CrashesDue:
-    """What the crash schedule says of a round; None: nobody.
+    """The crashes and recoveries of a round; None: no node.
 
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.

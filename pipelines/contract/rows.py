@@ -32,7 +32,7 @@ from pipelines.errors import AmbiguousOrderError
 
 NODE = ["run_id", "node_id"]
 KEY = [*NODE, "source", "source_seq"]
-"""What identifies a message at a node."""
+"""The key of a message at a node."""
 
 
 def issued(calls: DataFrame) -> DataFrame:
@@ -63,7 +63,7 @@ def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **
 
     Args:
         calls: The due calls.
-        kinds: The message kind of each kind of call that is meant.
+        kinds: The kinds of calls to select, each with the kind of its message.
         payload: The protocol's payload.
         carried: SQL over the calls for each column of the payload that copies carry.
     """
@@ -157,7 +157,7 @@ _KEY = ["run_id", "node_id", "subscription_id"]
 
 @dataclass(frozen=True)
 class EntryChanges:
-    """What comes and goes in a round.
+    """The subscription entries that a round adds and removes.
 
     Attributes:
         added: New entries, with the ``trigger`` of the message that brings each.

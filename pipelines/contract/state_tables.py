@@ -10,7 +10,7 @@ from pipelines.contract.round import ProtocolForm, in_flight_schema
 from pipelines.tables import CALL_LOG, Table
 
 STATE = "state_"
-"""What the names of state tables begin with."""
+"""The prefix of the names of state tables."""
 IN_FLIGHT = f"{STATE}message"
 
 

@@ -31,7 +31,7 @@ from pipelines.engines.session import Session
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
 """The columns that may name the node of a row; the first that a relation has."""
 _FEW_BYTES: Final = 1024**2
-"""Of a table that Sail takes as a part of plans."""
+"""The size up to which Sail inlines a table in plans."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
 """Without it only what a job ends in forgets how it was computed, and frames kept within a round keep their plans."""
 
@@ -53,11 +53,11 @@ class Part:
 
 @dataclass(frozen=True)
 class CheckpointResult:
-    """What a checkpoint returns.
+    """The frames, rows and counts of a checkpoint.
 
     Attributes:
-        frames: The frames by name, without their plans; those that were fetched are not among them.
-        tables: The rows of the fetched ones.
+        frames: The frames by name, without their plans; fetched frames are excluded.
+        tables: The rows of the fetched frames by name.
         counts: By name: the number of rows by digest.
     """
 
@@ -95,15 +95,15 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns a frame that several plans read, so that its rows are computed once.
+        """Computes the rows of a frame once, and returns a frame that several plans can read.
 
         Args:
-            name: What the rows are called.
-            frame: The rows.
+            name: The name of the frame.
+            frame: The frame.
         """
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns the same as `keep`: protocols call what keeps their frames."""
+        """Returns `keep` of the arguments: protocols use the object as a function (`Keeper`)."""
         return self.keep(name, frame)
 
     @abstractmethod
@@ -152,7 +152,7 @@ class SparkCheckpoints(Checkpoints):
     """Keeps rows in the executors' memory; the JVM frees them when no frame refers to them any more."""
 
     def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
-        """Has Spark cut off how frames were computed.
+        """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
 
         Args:
             session: The engine.
@@ -267,7 +267,7 @@ class SailCheckpoints(Checkpoints):
                 file.unlink(missing_ok=True)
 
     def _frame(self, name: str, rows: pa.Table, *, is_kept: bool) -> DataFrame:
-        """Returns a frame of rows; `end_round` frees those that are kept."""
+        """Returns a frame of an Arrow table; `end_round` frees a kept frame."""
         spark, file = self.session.spark, None
         if rows.nbytes <= _FEW_BYTES:
             frame = frame_of(spark, rows)

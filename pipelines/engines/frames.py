@@ -18,7 +18,7 @@ _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 
 @contextmanager
 def functions_for(*, is_classic: bool) -> Iterator[None]:
-    """Has PySpark's functions build columns for classic Spark, or for Spark Connect, inside the block."""
+    """Selects the mode in which PySpark's functions build columns inside the block: classic or Spark Connect."""
     was_classic = _CONNECT_MODE not in os.environ
     set_functions(is_classic=is_classic)
     try:
@@ -28,7 +28,7 @@ def functions_for(*, is_classic: bool) -> Iterator[None]:
 
 
 def set_functions(*, is_classic: bool) -> None:
-    """Has PySpark's functions build columns for classic Spark, or for Spark Connect, from now on."""
+    """Selects the mode in which PySpark's functions build columns: classic or Spark Connect."""
     if is_classic:
         os.environ.pop(_CONNECT_MODE, None)
     else:

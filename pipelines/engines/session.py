@@ -38,7 +38,7 @@ from pipelines.engines.workers import n_workers_of
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
-"""What no tag of Spark Connect has."""
+"""Characters that a tag of Spark Connect must not contain."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
@@ -54,7 +54,7 @@ for _ in range(20):
     time.sleep(0.1)
 """
 _OF_PROCESS = ExitStack()
-"""What lasts as long as this process."""
+"""Resources that stay open until the process exits."""
 atexit.register(_OF_PROCESS.close)
 _Answer = TypeVar("_Answer")
 

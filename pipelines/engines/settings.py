@@ -35,11 +35,11 @@ def shipped_settings() -> dict[str, str]:
 
 
 def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
-    """Returns all settings of a local session but its class path.
+    """Returns the settings of a local session, except the class path.
 
     Args:
         scratch: The session's private folder.
-        is_small: Whether it is for a job of few rows; what ``local.conf`` says wins over ``small.conf``.
+        is_small: Whether the session runs jobs of few rows: adds ``small.conf``, which ``local.conf`` overrides.
     """
     cores = str(os.cpu_count() or 1)
     settings = {
@@ -56,7 +56,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
 
 def heap_megabytes() -> int | None:
-    """Returns the share of this machine's (or container's) memory for the JVM; none if it cannot be told."""
+    """Returns the JVM's heap size in MB, a share of the memory of the machine or container; None if that is unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -68,7 +68,7 @@ def heap_megabytes() -> int | None:
 
 
 def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
-    """Whether the user says how much memory: by variable, in the settings, or in their own spark-defaults.conf."""
+    """Returns whether the user sets the heap size: by variable, in the settings, or in spark-defaults.conf."""
     if "SPARK_DRIVER_MEMORY" in os.environ or "spark.driver.memory" in settings:
         return True
     folder = os.environ.get("SPARK_CONF_DIR")

@@ -38,7 +38,7 @@ def versions(protocols: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a store is made from.
+    """The scenario and the options of a store.
 
     Attributes:
         scenario: The scenario file.

@@ -36,7 +36,7 @@ _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 @dataclass(frozen=True)
 class Mapped:
-    """What a run is given.
+    """The input of a run, mapped to its protocol.
 
     Attributes:
         overlay: Its overlay.

@@ -15,7 +15,7 @@ NO_STATUS = "UP"
 """Stands for the status of nodes of a protocol that reports none."""
 
 FATES = ("delivered", "duplicate", "lost_link", "lost_crash", "in_flight")
-"""What may become of a message, see table ``message``."""
+"""The possible fates of a message, see table ``message``."""
 
 _STATUS = """
 status as (

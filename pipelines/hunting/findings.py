@@ -65,7 +65,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Hunt:
-    """What a hunt found.
+    """The result of a hunt.
 
     Attributes:
         scenario: The name of the scenario.

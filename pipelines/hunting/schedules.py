@@ -70,7 +70,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What aimed schedules need to know of the scenario beside its messages.
+    """The properties of a scenario, beside its messages, that aimed schedules depend on.
 
     Attributes:
         neighbours: The names of each node's neighbours in the overlay.

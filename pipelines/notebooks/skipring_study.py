@@ -71,7 +71,7 @@ def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
 
 
 def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Returns how runs converged: a row a start and number of subscribers, times in intervals.
+    """Returns the convergence of runs: one row for each start and number of subscribers, times in intervals.
 
     Args:
         found: `measures`.
@@ -100,7 +100,7 @@ _POINTS = 60
 
 
 def _filled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Returns shares at points of time that all runs have: between two rows of a run all stays as it is."""
+    """Samples the shares of all runs at equal points of time: each sample is the run's last row up to that time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)

@@ -35,7 +35,7 @@ MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "t
 
 @dataclass(frozen=True)
 class Asked:
-    """What a report is to hold.
+    """The runs and rounds that a report replays.
 
     Attributes:
         runs: The runs to replay; none: the program chooses.

@@ -93,7 +93,7 @@ def _csv(shown: Picture) -> bytes:
 FORMATS: Mapping[str, Callable[[Picture], bytes]] = {
     ".svg": lambda shown: shown.svg.encode(), ".png": _png, ".pdf": _pdf, ".csv": _csv,
 }  # fmt: skip
-"""What a picture is written as, by the suffix of the file."""
+"""The function that encodes a picture, by the suffix of the file."""
 
 
 def check_name(file: Path) -> None:
@@ -108,19 +108,19 @@ def check_name(file: Path) -> None:
 
 
 def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns a specification, or several by name, as the file says it."""
+    """Returns the content of ``assets/NAME.json``: a Vega-Lite specification, or several by name."""
     return json.loads((files("pipelines.report") / "assets" / f"{name}.json").read_text("utf-8"))
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns a specification whose titles say how many ms a round has, where they are about rounds."""
+    """Returns a specification in which titles with "(rounds)" also name the length of a round in ms."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
 
 
 def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
-    """Draws a specification with rows, on white: a file does not know what it will lie on.
+    """Draws a specification with rows, on a white background: a file may be shown on any page.
 
     Raises:
         QueryError: The extra ``report`` is not installed.

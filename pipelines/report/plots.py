@@ -30,7 +30,7 @@ _ROWS = "select {columns} from (select r.*{more} from {relation} r{joined}) plot
 
 @dataclass(frozen=True)
 class Plot:
-    """What a plot shows.
+    """The columns and rows of a plot.
 
     Attributes:
         x: The column of the horizontal axis.

@@ -34,7 +34,7 @@ class Arrow:
 
 @dataclass
 class Diagram:
-    """What a diagram shows.
+    """The content of a space-time diagram.
 
     Attributes:
         nodes: Names, from the top down.

@@ -375,7 +375,7 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Has runs played, until `close` ends that."""
+        """Plays runs in this program or on the executors; `close` interrupts it."""
         with until(self._ended):
             check()
             if self._n_executors == 0:

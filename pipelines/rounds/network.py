@@ -31,7 +31,7 @@ _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_
 
 @dataclass(frozen=True)
 class Outbox:
-    """What a round sends.
+    """The messages that a round sends.
 
     Attributes:
         rows: Columns of `contract.OUTBOX` and what ``fields`` says.

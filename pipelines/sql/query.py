@@ -115,10 +115,10 @@ class StoreReader:
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns the store as if it had the runs of one protocol alone, with its state tables by bare names.
+        """Returns a reader of the runs of one protocol; its state tables have no protocol in their names.
 
         Args:
-            protocol: One of `protocols`; this installation has it.
+            protocol: One of `protocols` that is installed.
         """
         if self.protocols == [protocol]:
             return self
@@ -220,7 +220,7 @@ class StoreReader:
         return self._ledger().is_finished
 
     def _ledger(self) -> Ledger:
-        """Reads the ledger again as long as commits may come."""
+        """Returns the ledger, read again unless all runs have ended."""
         if not self._newest.is_finished:
             self._newest = Ledger.read(self._store)
         return self._newest
@@ -246,7 +246,7 @@ class StoreReader:
         return answer
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names that a query has to know; it may name some that there are not."""
+        """Returns the tables and views that a query reads, directly or through views; names may be unknown."""
         return relations_read(body)
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
@@ -278,13 +278,13 @@ class StoreReader:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
     def _own(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows of a table that are of the protocol that it reads, where it reads one of several."""
+        """Returns the rows of the reader's protocol; all rows if the reader has all protocols."""
         if self._only is None:
             return rows
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Defines a temporary view, unless it exists for these versions; returns the SELECT that reads it."""
+        """Defines a temporary view unless it exists for these table versions; returns the SELECT that reads it."""
         with self._defining:
             if self._defined.get(alias) != versions:
                 make().createOrReplaceTempView(alias)
@@ -307,7 +307,7 @@ class StoreReader:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
     def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
-        """Returns the rows of a made view, those of one protocol after those of another."""
+        """Returns the rows of a computed view, protocol by protocol."""
         parts = (view.make(self.of_protocol(protocol)._as_of(round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
@@ -340,7 +340,7 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
-        """Returns the meanings of the columns of a table or a view, by name, maybe of further columns."""
+        """Returns the meanings of the columns of a table or view by name; further names may be included."""
         if name in self._in_flight():
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
@@ -366,7 +366,7 @@ class StoreReader:
         return meanings | dict(head.columns)
 
     def _in_flight(self) -> Mapping[str, Sequence[str]]:
-        """Returns the names of the tables of messages in flight, each with the protocols that it is of."""
+        """Returns the names of the tables of messages in flight, each with its protocols."""
         found: dict[str, list[str]] = {}
         for protocol in (name for name in self.protocols if name in PROTOCOLS):
             name = IN_FLIGHT if self._only is not None else self._runs.stored(protocol, IN_FLIGHT)
@@ -383,7 +383,7 @@ class StoreReader:
         return history | states
 
     def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
-        """Returns the made views of the protocols that this installation has, each with its protocol, by name."""
+        """Returns the computed views of the installed protocols by name, each with its protocol."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
             for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
@@ -392,7 +392,7 @@ class StoreReader:
 
 
 class AsOf:
-    """A store as of the end of a round, as made views read it."""
+    """A store as of the end of a round, for computed views."""
 
     def __init__(self, reader: StoreReader, round_: int | None) -> None:
         """Reads a store as of a round; None for the newest."""

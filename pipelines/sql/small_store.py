@@ -1,7 +1,7 @@
-"""A store of few rows, of which much is asked at a time, as audits, reports and stories do.
+"""A store of few rows that answers many queries, for audits, reports and stories.
 
-An engine plans the SQL of a view again in each query, and in each other view, that reads it; for few rows that takes
-much longer than the rows. So the engine is asked for each view once, and its rows are kept.
+An engine plans the SQL of a view again for each query and each view that reads it. For few rows planning takes much
+longer than reading. So each view is computed once, and its rows are cached.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 VERY_FEW_BYTES: Final = 2 * 1024**2
-"""Of a store that is small."""
+"""The size up to which a store is small."""
 _MOST_BYTES: Final = 16 * 1024**2
-"""Of the rows of a view that this process keeps."""
+"""The size up to which the rows of a view are cached."""
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
-    """Opens a store for many queries; one of few bytes on a local disk keeps the rows of its views.
+    """Opens a store for many queries; a small store on a local disk caches the rows of its views.
 
     Args:
         session: The engine that answers.
@@ -43,7 +43,7 @@ def reader_of(session: Session, root: Root) -> StoreReader:
 
 
 class SmallStoreReader(StoreReader):
-    """A store that can be asked, with the rows of each view that is read."""
+    """A reader that caches the rows of each view."""
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         if not explain:
@@ -52,7 +52,7 @@ class SmallStoreReader(StoreReader):
         return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names in a query alone: the rows of a view need no others."""
+        """Returns the names in the query only: a cached view needs no definition of the tables that it reads."""
         return sorted(identifiers(body))
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
@@ -65,7 +65,7 @@ class SmallStoreReader(StoreReader):
         return self._defined_once(self._alias(name, round_), versions, lambda: self._kept(text, round_))
 
     def _kept(self, text: str, round_: int | None) -> DataFrame:
-        """Returns the rows of a view, which are fetched; of many rows their query."""
+        """Returns a frame of the fetched rows of a view, or the view's query if the rows exceed `_MOST_BYTES`."""
         answer = self._query(text, round_)
         rows = answer.toArrow()
         return frame_of(self._session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer

@@ -104,7 +104,7 @@ def view_owner(name: str) -> str | None:
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a SQL text, with those in the views that it reads; views last, each after what it reads."""
+    """Returns the names in a query and in the views that it reads; views last, each after the views that it reads."""
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -115,7 +115,7 @@ def relations_read(text: str) -> list[str]:
 
 @cache
 def states_read(view: str) -> frozenset[str]:
-    """Returns the names of the state tables that a view reads, those in the views that it reads too."""
+    """Returns the names of the state tables that a view reads, directly or through views."""
     return frozenset(name for name in relations_read(view) if name.startswith(STATE))
 
 

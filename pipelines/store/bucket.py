@@ -66,14 +66,14 @@ class Bucket(RemotePath):
             return any(len(found) for found in obstore.list(self._store, self._prefix, chunk_size=1))
 
     def iterdir(self) -> Iterator[Bucket]:
-        """Yields what lies directly below."""
+        """Yields the objects and folders in this folder."""
         with _told(self._address):
             found = obstore.list_with_delimiter(self._store, self._prefix)
         for key in (*found["common_prefixes"], *(entry["path"] for entry in found["objects"])):
             yield self / key.rpartition("/")[2]
 
     def sizes(self) -> dict[str, int]:
-        """Returns the bytes of all objects below, by what their names have beyond this one."""
+        """Returns the size in bytes of all objects in this folder and its subfolders, by relative path."""
         with _told(self._address):
             found = [entry for chunk in obstore.list(self._store, self._prefix) for entry in chunk]
         cut = len(self._key) + 1 if self._key else 0
@@ -118,14 +118,14 @@ class Bucket(RemotePath):
             return None
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the object if it has still this tag, in one step; returns the new one, or None where it is another."""
+        """Writes the object if its tag is still ``tag``, atomically; returns the new tag, or None if it differs."""
         try:
             return self._put(text.encode(), tag)
         except (PreconditionError, FileNotFoundError):
             return None
 
     def lock(self, name: str) -> Bucket:
-        """Returns the object in this place that a lease stands for: it is written with conditions."""
+        """Returns the object of a lease, which is written conditionally."""
         return self / name
 
     def unlink(self) -> None:
@@ -134,7 +134,7 @@ class Bucket(RemotePath):
             obstore.delete(self._store, self._key)
 
     def remove_all(self) -> None:
-        """Removes every object below."""
+        """Removes every object whose key starts with this one and a slash."""
         prefix = f"{self._key}/" if self._key else ""
         keys = [prefix + name for name in self.sizes()]
         with _told(self._address):
@@ -156,7 +156,7 @@ def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it
 
 @contextmanager
 def _told(address: str) -> Iterator[None]:
-    """Turns what an object store complains of into a `StoreError`, but for answers that callers ask for."""
+    """Converts errors of an object store to `StoreError`, except errors that callers handle."""
     try:
         yield
     except (AlreadyExistsError, PreconditionError):

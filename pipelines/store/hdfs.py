@@ -80,7 +80,7 @@ class Hdfs(RemotePath):
         return self._is_dir() is not None
 
     def iterdir(self) -> Iterator[Hdfs]:
-        """Yields what lies directly below; nothing where there is no folder. Unfinished files are omitted."""
+        """Yields the files and folders in this folder, without unfinished files; none if it does not exist."""
         for path, _ in self._below(is_deep=False):
             name = path.rpartition("/")[2]
             if not _PART.fullmatch(name):
@@ -131,7 +131,7 @@ class Hdfs(RemotePath):
         self.remove_all()
 
     def remove_all(self) -> None:
-        """Removes everything here, in one step."""
+        """Removes the folder with its content, in one step."""
         with _told(self._address):
             self._client.delete(self._path, recursive=True)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pipelines.errors import StoreError
 
 Tag = dict[str, str]
-"""What tells one content of a file from every other."""
+"""Identifies the version of a file's content."""
 
 
 class Exclusive(Protocol):
@@ -21,7 +21,7 @@ class Exclusive(Protocol):
         """Creates the file and returns its tag; None where it exists already."""
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the file if it has still this tag; returns the new one, or None where it is another."""
+        """Writes the file if its tag is still ``tag``; returns the new tag, or None if the tag differs."""
 
     def head(self) -> tuple[Tag, datetime] | None:
         """Returns the tag of the file and when it was written, by the server's clock; None: not there."""
@@ -66,7 +66,7 @@ class RemotePath(ABC):
 
     @abstractmethod
     def __truediv__(self, name: str) -> Self:
-        """Returns a place in this one."""
+        """Returns the file or folder of a name in this folder."""
 
     @property
     def scheme(self) -> str:
@@ -80,7 +80,7 @@ class RemotePath(ABC):
 
     @property
     def stem(self) -> str:
-        """The name without what follows its last dot."""
+        """The name without its suffix."""
         return self.name.rpartition(".")[0] or self.name
 
     def absolute(self) -> Self:
@@ -101,11 +101,11 @@ class RemotePath(ABC):
 
     @abstractmethod
     def iterdir(self) -> Iterator[Self]:
-        """Yields what lies directly below; nothing where there is no folder."""
+        """Yields the files and folders in this folder; none if it does not exist."""
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """Returns the bytes of all files below, by what their names have beyond this one."""
+        """Returns the size in bytes of all files in this folder and its subfolders, by relative path."""
 
     @abstractmethod
     def n_bytes(self) -> int:

@@ -30,7 +30,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Cause:
-    """What ended a publication, or kept it.
+    """The reason why a publication ended at a node, or waited there.
 
     Attributes:
         kind: ``crash``; ``link``: a link lost a copy, or delayed it; ``subscription_under_way``: the node did not know
@@ -66,7 +66,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a publication ended.
+    """The node at which a publication ended, with the cause.
 
     Attributes:
         node: The last node of the path that had it.

@@ -147,7 +147,7 @@ class Wait:
 
 @dataclass
 class RunFacts:
-    """What is known of a run; keys are ids.
+    """The facts of a run that stories use; keys are ids.
 
     Attributes:
         run_id: The run.
@@ -193,7 +193,7 @@ class RunFacts:
     waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Returns the same with the links that there are in a round."""
+        """Returns the facts with the links of a round."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
@@ -255,7 +255,7 @@ GUIDE = "guide"
 
 @dataclass(frozen=True)
 class Marks:
-    """What is special about a copy.
+    """The special properties of a copy.
 
     Attributes:
         skipped: Nodes that it jumps over: its receiver is no neighbour of its sender.

@@ -92,8 +92,8 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Algorithm 3, lines 2 to 4.
 
-    Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
-    does not, and would go past M when that node fails again.
+    If a node on the path from N to M is up, N deletes its connection to M instead of suspecting M: that node learns of
+    M's recovery, N does not. A suspicion would remain, and N would bypass M when that node fails.
     """
     node = turn.node
     for peer, incarnation in failed.items():

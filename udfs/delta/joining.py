@@ -164,9 +164,9 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
 
 
 def _open_requests(turn: Turn) -> list[_Opened]:
-    """Returns all join requests at hand: those that arrive, and those that waited at M.
+    """Returns the open join requests: requests that arrive in this round, and requests that wait at M.
 
-    One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
+    A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
     """
     now = max(turn.entered, default=None)
     found = {one.joiner: _Opened(one, now) for one in turn.node.join_request.values()}

@@ -343,17 +343,17 @@ class NodeTables(NodeProgram):
 
     @property
     def own_join(self) -> JoinState | None:
-        """Its join, if it joins or has joined."""
+        """The node's join, if it is joining or has joined; else None."""
         return _only(self.join)
 
     @property
     def own_status(self) -> Status | None:
-        """Its state after a crash; None: it has not crashed."""
+        """The node's status since its last crash; None: it has not crashed."""
         return _only(self.status)
 
     @property
     def incarnation(self) -> int:
-        """How often it has recovered."""
+        """The number of the node's recoveries."""
         status = self.own_status
         return 0 if status is None else status.incarnation
 

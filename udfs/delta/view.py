@@ -12,11 +12,11 @@ LinkRow = tuple[int, int, bool]
 
 
 Ends = dict[int, list[int]]
-"""The other ends of the links of each node."""
+"""The neighbours of each node."""
 
 
 def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
-    """Returns links by their ends."""
+    """Returns the neighbours of each node."""
     ends: Ends = {}
     for a, b in links:
         ends.setdefault(a, []).append(b)

@@ -178,7 +178,14 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
 
 
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Sends the changes to earlier neighbours; `_tell_all` sends all patterns to the ``fresh`` ones."""
+    """Sends each neighbour SUB for patterns that it has to learn, UNSUB for patterns that it has to forget.
+
+    Args:
+        turn: The dispatcher's round.
+        before: The next hops of each changed pattern before the round.
+        after: The next hops now.
+        fresh: New neighbours, to which `_tell_all` sends SUB for all patterns.
+    """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:
             knew, knows = (any(hop != neighbour for hop in hops[pattern]) for hops in (before, after))
@@ -189,7 +196,7 @@ def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, s
 
 
 def _tell_all(turn: DispatcherRound, fresh: set[int]) -> None:
-    """Sends neighbours all patterns of the table."""
+    """Sends new neighbours SUB for all patterns of the table."""
     for neighbour in fresh:
         for pattern in {pattern for pattern, next_hop in turn.node.routing_entry if next_hop != neighbour}:
             turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)

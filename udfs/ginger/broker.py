@@ -312,14 +312,14 @@ class Broker(Role):
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
     def came_back(self, broker: int) -> None:
-        """Its place in the tree is gone, and with it the vote that it gave; two newcomers know no places (rule G22)."""
+        """Treats a newcomer as failed: its position and vote are lost (rule G22). A newcomer asks another one later."""
         if self.node.is_newcomer:
             self.search.declined(broker)
         else:
             self.lost(broker)
 
     def view_changed(self) -> None:
-        """Has children and clients told."""
+        """Sends the view to children and clients."""
         self.tree.view_changed()
 
     def _admit(self) -> None:

@@ -128,7 +128,7 @@ class Client(Role):
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns those of its view; when all of these have failed, those of earlier ones."""
+        """Returns the candidates of the client's view; if all have failed, those of earlier views."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen

@@ -105,7 +105,7 @@ class Node:
 
     @property
     def is_level(self) -> bool:
-        """Whether it has a parent, or is the root, and has all that it missed."""
+        """Whether the node has a parent or is the root, and has received all messages that it missed."""
         return self.repair.is_level
 
     @property
@@ -115,7 +115,7 @@ class Node:
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether it joins or has recovered, and has had no parent yet, from which it would know the topics."""
+        """Whether the node joins or has recovered, and has had no parent yet: it knows no topics."""
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
@@ -171,7 +171,7 @@ class Node:
             self.ctx.watch(other, rounds)
 
     def disconnect(self, other: int) -> None:
-        """Has a neighbour no more."""
+        """Removes a neighbour."""
         self.state.neighbour.pop(other, None)
         self._near.pop(other, None)
         self.ctx.unwatch(other)
@@ -192,7 +192,7 @@ class Node:
         return self.place(broker) == _SIBLING
 
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
-        """Sees other brokers from now on: each with the steps up, then down, by which one comes here."""
+        """Replaces the view of the tree: other brokers, each with the steps up, then down, on its path to this node."""
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
@@ -225,11 +225,11 @@ class Role(ABC):
 
     @abstractmethod
     def on_timer(self, name: str, key: int) -> None:
-        """Handles a timer that has run out."""
+        """Handles the expiry of a timer."""
 
     @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
-        """A neighbour failed."""
+        """Handles the failure of a neighbour."""
 
     @abstractmethod
     def end_round(self) -> None:
@@ -239,7 +239,7 @@ class Role(ABC):
 
     @abstractmethod
     def candidates(self) -> list[int]:
-        """Returns the brokers to ask, in order."""
+        """Returns the brokers to which the node may send a ParentRequest, in order of preference (rule G11)."""
 
     @abstractmethod
     def seek(self) -> None:
@@ -247,7 +247,7 @@ class Role(ABC):
 
     @abstractmethod
     def request(self) -> ParentRequest:
-        """Returns its ParentRequest."""
+        """Returns the node's ParentRequest."""
 
     @abstractmethod
     def attached(self) -> None:
@@ -259,11 +259,11 @@ class Role(ABC):
 
     @abstractmethod
     def came_back(self, broker: int) -> None:
-        """A newcomer was asked, and has no place to give."""
+        """Handles the answer of a broker that is a newcomer and cannot take in a child (rule G22)."""
 
     @abstractmethod
     def view_changed(self) -> None:
-        """It sees the tree otherwise than before."""
+        """Handles a change of the node's view of the tree."""
 
     # ---- messages that are missing (section 4.3.2)
 

@@ -84,7 +84,7 @@ class Deferred(NamedTuple):
 
 @record()
 class ElectionState:
-    """What a broker remembers of elections (Alg. 7).
+    """The state of a broker's election (Alg. 7).
 
     Attributes:
         is_electing: Whether it votes.
@@ -188,13 +188,13 @@ class ClientSubscription:
 
 @record(key="partner")
 class Parked:
-    """What a partner told, put aside until messages are repeated that have left its buffer.
+    """An answer of a partner that waits for the repetition of messages that have left the partner's buffer.
 
     Attributes:
         partner: The partner.
         kind: Kind of message.
-        topic: The topic that it is about, if it is one only.
-        told: What it told.
+        topic: The topic of the answer; None: it concerns several topics.
+        told: The missing messages that the answer names.
     """
 
     partner: int
@@ -216,7 +216,7 @@ class Gap(Publication):
 
 @record(key="source, source_seq, lacking")
 class Exceptional:
-    """A client that was told that somebody lacks a message of its.
+    """An Exception at the client that published the message: a node lacks it (section 4.3.2.3).
 
     Attributes:
         topic: Topic of the message.
@@ -282,12 +282,12 @@ class Postponed:
 
 @record(key="topic, sender")
 class Receipt:
-    """What a child or a client, and all below it, have had for good (section 6.1).
+    """The messages that a child or client and all nodes below it have received for good (section 6.1).
 
     Attributes:
         topic: The topic.
         sender: The child or client.
-        covered: Those below it, and itself.
+        covered: The nodes below the sender, and the sender.
         runs: Numbers of the messages by source, in runs without a gap.
     """
 

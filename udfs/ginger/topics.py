@@ -16,7 +16,7 @@ PUBLISHED = "published"
 
 
 class Buffers:
-    """What a node has had; only where the tree may be mended anything is kept."""
+    """The buffers of a node by topic; they store messages only in runs whose tree may be repaired."""
 
     def __init__(self, node: Node) -> None:
         """Reads the tables of a node."""
@@ -113,24 +113,24 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.keys}
 
     def add(self, neighbour: int, relationship: str) -> None:
-        """Has a neighbour in the sub-tree, as ``broker`` or ``client``."""
+        """Adds a neighbour to the sub-tree, as ``broker`` or ``client``."""
         (self.clients if relationship == "client" else self.brokers).add(neighbour)
         self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
 
     def discard(self, neighbour: int) -> None:
-        """Has a neighbour in the sub-tree no more."""
+        """Removes a neighbour from the sub-tree."""
         self.brokers.discard(neighbour)
         self.clients.discard(neighbour)
         self._state.subscriber.pop((self.name, neighbour), None)
 
     def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
-        """Has a client's message wait."""
+        """Appends a client's message to the entry queue."""
         row = EntryQueue(*message, arrival, client, hops)
         self.queue.append(row)
         self._state.entry_queue[self.name, message.source, message.source_seq] = row
 
     def dequeue(self, position: int) -> EntryQueue:
-        """Lets a message of the queue go."""
+        """Removes the message at a position of the entry queue, and returns it."""
         row = self.queue.pop(position)
         del self._state.entry_queue[self.name, row.source, row.source_seq]
         return row

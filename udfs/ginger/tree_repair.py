@@ -71,7 +71,7 @@ class TreeRepair:
         return node.is_level and not is_above and sender not in node.children
 
     def admit(self) -> None:
-        """Who waited for sub-trees to be joined is taken in, if that is still right."""
+        """Handles the ParentRequests that waited until the broker had joined the sub-trees of their topics."""
         ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
         self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
         for entrant in ready:
@@ -101,7 +101,7 @@ class TreeRepair:
         self.view_changed()
 
     def view_changed(self) -> None:
-        """Sends children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
+        """Sends the node's view to children and clients (Alg. 2). An orphan sends none: it would seem to be the root.
 
         Brokers that elected a root are its children already, so that others find them if it fails now (rule G20).
         """

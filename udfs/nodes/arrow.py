@@ -212,7 +212,7 @@ def rows_of(program: type[NodeProgram]) -> ProgramColumns:
 
 @lru_cache(maxsize=1024)
 def settings_of(text: str) -> Mapping[str, Any]:
-    """Returns the settings of a run, which come as JSON."""
+    """Returns the settings of a run from their JSON."""
     found: Mapping[str, Any] = json.loads(text)
     return found
 
@@ -257,7 +257,7 @@ def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Cuts rows into those of each list of a column."""
+    """Cuts rows into one list for each list of a column, with the same lengths."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -276,7 +276,13 @@ def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
 
 
 def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Array], kind: pa.DataType) -> pa.Array:
-    """Returns columns, as values or as Arrow has them, cut into lists of some lengths: a column of lists of structs."""
+    """Returns a column of lists of structs.
+
+    Args:
+        lengths: The length of each list.
+        columns: For each field its values in all lists, one list after the other: Python values or an Arrow array.
+        kind: The type of the column.
+    """
     fields = list(kind.value_type)
     arrays = [_array(columns[field.name], field) for field in fields]
     values = pa.StructArray.from_arrays(arrays, fields=fields)

@@ -29,7 +29,7 @@ class SentMessage(NamedTuple):
 
 
 _tuple = tuple.__new__
-"""Constructs a named tuple of a tuple, in a third of the time that its own constructor takes."""
+"""Constructs a named tuple from a tuple, in a third of the time of the named tuple's own constructor."""
 
 
 class Delivery(NamedTuple):
@@ -46,7 +46,7 @@ class Watch(NamedTuple):
 
     Attributes:
         latency_rounds: The latency of the connection.
-        round: The round since which it does.
+        round: The round in which the watch started.
     """
 
     latency_rounds: int
@@ -80,7 +80,7 @@ class Context:
         node: The id of the node.
         round: The number of the round.
         settings: The protocol's settings.
-        message_id: The message that is handled; None: no message.
+        message_id: The message that the node is handling; None: no message.
         sent_round: The round in which it was sent.
         run: The run as a whole.
     """
@@ -183,17 +183,17 @@ class Context:
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Has the failure detector report a node's crash; at once, if it is down already. A report ends the watch.
+        """Watches a node: its crash is reported, at once if it is down already. A report ends the watch.
 
         Args:
             peer: The node.
-            latency_rounds: Latency of the connection to it: the report comes so much later than the detection takes.
+            latency_rounds: Latency of the connection to it, added to the detection delay.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)
 
     def unwatch(self, peer: int) -> None:
-        """Has the failure detector report a node no more, if it did."""
+        """Stops watching a node, if it is watched."""
         self._internal.watched.pop(peer, None)
 
     @property
@@ -229,7 +229,7 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues a call that has waited, or is due, where the program holds calls back (`NodeProgram.holds_calls`)."""
+        """Issues a held or due call; only for programs that hold calls back (`NodeProgram.holds_calls`)."""
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
@@ -241,14 +241,14 @@ class Context:
         self.statuses.append(status)
 
     def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:
-        """Notes that a message has been dropped: ``duplicate``, ``lost_crash`` or ``lost_link``.
+        """Records that the node drops a message.
 
         Args:
-            fate: Why.
-            message_id: The message; None: the one that is handled.
+            fate: The reason: ``duplicate``, ``lost_crash`` or ``lost_link``.
+            message_id: The message; None: the message that the node is handling.
 
         Raises:
-            ValueError: No message is handled.
+            ValueError: Neither ``message_id`` nor a message that the node is handling exists.
         """
         number = self.message_id if message_id is None else message_id
         if number is None:

@@ -221,7 +221,7 @@ class Writer:
     is_optional: bool = False
 
     def of(self, value: str) -> str:
-        """Returns the expression for a value, which is an expression, too."""
+        """Returns the Python expression for the JSON of ``value``, which is a Python expression itself."""
         return self.source.replace("{}", value)
 
     def or_null(self) -> Writer:

@@ -3,7 +3,7 @@
 The faults in the round of sending apply to a message in this order: duplication, delay of its copies, loss. A draw is a
 hash of the fault's salt and of the message, so it does not depend on other events.
 
-A fault may also strike one message alone: the n-th that it counts.
+A fault may also apply to one message only: to the n-th message that matches its links, rounds and kinds (`NthFault`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 
 class NthFault(NamedTuple):
-    """A fault that strikes one message; columns as in `NTH_FAULT` of the inputs."""
+    """A fault of the n-th message that matches it; columns as in `NTH_FAULT` of the inputs."""
 
     effect: str
     src: int | None
@@ -78,7 +78,7 @@ class NthFault(NamedTuple):
     high: int
 
     def counts(self, flight: Flight) -> bool:
-        """Returns whether it counts a message."""
+        """Returns whether a message matches the fault's rounds, link and kinds."""
         return (
             self.round <= flight.sent_round < self.end_round
             and self.src in (None, flight.src)
@@ -93,7 +93,7 @@ class NthFault(NamedTuple):
 
 
 class TimedValue(NamedTuple):
-    """What holds for sent messages from ``round`` on, before ``end_round``."""
+    """A value that applies to messages sent from ``round`` on, before ``end_round``."""
 
     round: int
     end_round: int
@@ -104,7 +104,7 @@ class RunLinkFaults:
     """The faults of the links of one run.
 
     Attributes:
-        counted: How many messages each fault of one message has counted.
+        counted: For each `NthFault` the number of messages that have matched it.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class LocalNetwork:
         self, node: int, kind: str, round_: int, *, predicate: str | None = None,
         **of_call: Any,  # noqa: ANN401 - fields of `Call`
     ) -> Call:  # fmt: skip
-        """Has the application of a node issue a call; returns it with its number.
+        """Schedules a call of a node's application; returns the call with its number.
 
         Args:
             node: The node.
@@ -87,7 +87,12 @@ class LocalNetwork:
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
-        """Has a node crash in a round, and be up again in another one, if it is.
+        """Schedules a crash of a node.
+
+        Args:
+            node: The node.
+            round_: The round in which it crashes.
+            end_round: The round in which it recovers; None: never.
 
         Raises:
             ValueError: The run is under way.
@@ -96,7 +101,12 @@ class LocalNetwork:
         self._down.append(NodeInterval(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
-        """Has a node handle nothing from a round on, before another one.
+        """Schedules a pause of a node, in which it handles nothing.
+
+        Args:
+            node: The node.
+            round_: The first round of the pause.
+            end_round: The first round after the pause.
 
         Raises:
             ValueError: The run is under way.

@@ -55,7 +55,7 @@ class HistoryRows:
 
 @dataclass(frozen=True)
 class RunInput:
-    """What a run is given.
+    """The input of a run.
 
     Attributes:
         run: Its id.

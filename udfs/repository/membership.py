@@ -115,7 +115,7 @@ def leave(at: At) -> None:
 
 
 def go_on(at: At) -> None:
-    """Has clients migrate, and leaves when every member that stays and is heard has all that is here (rule P26)."""
+    """Migrates clients, and leaves when every remaining heard member has all messages and registrations (rule P26)."""
     log = at.log
     if log.is_leaving:
         _migrate(at)

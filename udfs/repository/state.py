@@ -52,7 +52,7 @@ class Link:
 
 @record(key="dst")
 class Hop:
-    """Where an event goes next (rule P29).
+    """The next hop of an event (rule P29).
 
     Attributes:
         dst: Its receiver.
@@ -89,7 +89,7 @@ class Announced:
 
 @record(key="subscription_id")
 class Home:
-    """Where a subscription lives: a message that satisfies it is routed there.
+    """The client of a subscription, to which messages that satisfy it are routed.
 
     Attributes:
         subscription_id: The subscription.

@@ -81,7 +81,7 @@ def call(at: At, call: SteerCall) -> None:
 
 
 def designate(row: Steering, repository: int) -> None:
-    """Has a client designate a repository at the end of the round."""
+    """Sets the repository that a client designates at the end of the round."""
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 

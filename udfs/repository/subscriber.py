@@ -42,7 +42,7 @@ def keep(at: At, publication: Publication, hops: int) -> None:
 
 
 def on_persistent(at: At, m: Persistent) -> None:
-    """Notes the number of a message that is stored."""
+    """Records the number of a stored message."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
     if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
@@ -52,7 +52,7 @@ def on_persistent(at: At, m: Persistent) -> None:
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
-    """Takes a message with its number; one that has been delivered was asked for twice, and is not kept."""
+    """Records a repeated message and its number; a message that has been delivered already is not buffered again."""
     if not steering.hear(at, _steering(at), m):
         return
     one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
@@ -64,7 +64,7 @@ def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
 
 
 def expect(at: At, one: Expected) -> None:
-    """Notes a number; of two reports of it the one that asks for less before it counts."""
+    """Records an expected number; of two reports the smaller ``prev`` counts, and a message replaces a marker."""
     known = at.node.expected.get((at.topic, one.seq))
     if known is None:
         at.node.expected[at.topic, one.seq] = one
@@ -78,7 +78,7 @@ def expect(at: At, one: Expected) -> None:
 
 
 def reread(at: At, m: Rectify) -> bool:
-    """Learns all that is not acknowledged up to a number; returns whether it is an answer to this subscriber."""
+    """Records all unacknowledged messages up to a number; returns whether the steering repository sent them."""
     row = _steering(at)
     if row is None or not steering.hear(at, row, m):
         return False
@@ -132,7 +132,7 @@ def proceed(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Passes a number, if its message is at hand or has been delivered; returns whether it did."""
+    """Passes a number if its message is buffered or has been delivered; returns whether it was passed."""
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
@@ -293,7 +293,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Has nothing to hear any more: needs no steering repository."""
+    """Releases the steering repository of a topic without subscriptions, and cancels the topic's timers."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):

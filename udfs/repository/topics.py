@@ -1,4 +1,4 @@
-"""Topics and bundles of a run, and how the lives of its nodes start (sections 3.3, 4)."""
+"""Topics and bundles of a run, and the initial state of its nodes (sections 3.3, 4)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Served:
 
 
 def lay(world: World) -> None:
-    """Sets the nodes' knowledge of topics and bundles; incarnations start in round 0."""
+    """Sets the initial topics and bundles of each node; incarnations start in round 0."""
     for node, info in world.nodes.items():
         world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
     homes = _homes(world)
@@ -66,7 +66,10 @@ def _homes(world: World) -> list[Home]:
 
 
 def _served(world: World) -> list[Served]:
-    """Returns the topics of the settings and calls; a bundle without topics serves those that no other names."""
+    """Returns the topics of settings and calls with their bundles.
+
+    A bundle without a list of topics serves each topic that no bundle names.
+    """
     ids = {info.name: node for node, info in world.nodes.items()}
     later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
     everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]

@@ -169,7 +169,7 @@ class SkipRing(NodeProgram):
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Wants the topic of a subscription no more, unless it has another one to it."""
+        """Removes a subscription; leaves its topic if no other subscription names it."""
         gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False

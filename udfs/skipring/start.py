@@ -111,7 +111,7 @@ class Scene:
     published: dict[int, Publication] = field(default_factory=dict)
 
     def is_hit(self) -> bool:
-        """Returns whether something of a node becomes arbitrary."""
+        """Draws whether a node's state is corrupted, with probability ``share``."""
         return self.draws.is_in(self.share)
 
     @property
@@ -175,7 +175,7 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Has nodes have any label, or none; nodes that have not subscribed, too."""
+    """Sets the labels of random nodes to a random label or none; nodes without a subscription are included."""
     for node in scene.nodes:
         if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
@@ -197,7 +197,7 @@ def _edge(scene: Scene) -> Neighbour | None:
 
 
 def shortcuts(scene: Scene) -> None:
-    """Has nodes have any slots, with any nodes or none in them."""
+    """Sets the slots of random nodes to random labels, each with a random node or none."""
     for node in scene.nodes:
         if scene.is_hit():
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
@@ -228,7 +228,7 @@ def database(scene: Scene) -> None:
 
 
 def _stray_databases(scene: Scene) -> None:
-    """Has nodes that are not the topic's supervisor hold a database of it."""
+    """Adds databases of the topic to random nodes that are not its supervisor."""
     for node in scene.everybody:
         if node != scene.supervisor and scene.draws.is_in(1 / 4):
             entries = {scene.label(): scene.draws.one_of(scene.everybody) for _ in range(1 + scene.draws.below(3))}
@@ -237,7 +237,7 @@ def _stray_databases(scene: Scene) -> None:
 
 
 def _false_verdicts(scene: Scene) -> None:
-    """Has supervisors hold nodes for crashed that are up."""
+    """Marks random nodes as crashed at supervisors, although they are up."""
     for supervisor in scene.world.program(scene.supervisor).supervisor:
         crashed: dict[int, Crashed] = scene.world.program(supervisor).crashed
         for node in scene.everybody:
@@ -428,7 +428,7 @@ def _record(scene: Scene) -> None:
 
 
 def _publish_stored(scene: Scene, *, is_everywhere: bool) -> None:
-    """Has publications be there from before the start: at all subscribers, or at some of them, each at least at one."""
+    """Stores publications from before the start, at all subscribers or at a random subset with at least one of them."""
     settings = scene.world.settings
     for _ in range(int(settings["start_publications"]) if scene.members else 0):
         publication = scene.publish(scene.draws.one_of(scene.members))

@@ -114,7 +114,7 @@ class Subscription:
 
 @record(key="subscription_id")
 class Interest:
-    """A subscription of the application that it has not taken back.
+    """An active subscription of the application: one without a later unsubscribe call.
 
     Attributes:
         subscription_id: The subscription.

@@ -37,10 +37,10 @@ class _Draws(Protocol):
 
 @dataclass(frozen=True)
 class Chains:
-    """What is wanted.
+    """The parameters of chains of crashes.
 
     Attributes:
-        count: How many chains.
+        count: The number of chains.
         length: Nodes of each.
         stagger: Rounds from the crash of one node of a chain to that of the next.
         down: Fewest and most rounds for which a node is down; None: for good.

@@ -92,7 +92,7 @@ class _Drawn:
 
     @property
     def effect(self) -> str:
-        """What it does to a message, as in `LINK_FAULT`."""
+        """The effect on a message, as in `LINK_FAULT`."""
         if isinstance(self.fault, Delay):
             return "reorder" if self.fault.reorder else "delay"
         return "duplicate" if isinstance(self.fault, Duplicate) else "lose"

@@ -31,10 +31,10 @@ class Outage(NamedTuple):
 
 
 class Spans:
-    """Times ``[start, end)`` of one node, in order; those that overlap or touch are one."""
+    """The down intervals ``[start, end)`` of a node, in order and disjoint: adding merges them."""
 
     def __init__(self) -> None:
-        """Starts without any."""
+        """Creates an empty set."""
         self.items: list[tuple[int, int]] = []
 
     def _overlapping(self, start: int, end: int) -> slice:
@@ -47,7 +47,7 @@ class Spans:
         return bool(self.items[self._overlapping(start, end)])
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields the parts of a time that are not covered yet."""
+        """Yields the parts of an interval that no interval of the set covers."""
         for low, high in self.items[self._overlapping(start, end)]:
             if start < low:
                 yield start, low
@@ -56,7 +56,7 @@ class Spans:
             yield start, end
 
     def add(self, start: int, end: int) -> None:
-        """Adds a time, and makes it one with those that it meets."""
+        """Adds an interval, merged with the intervals that it overlaps or touches."""
         met = self._overlapping(start, end)
         around = self.items[met]
         if around:
@@ -73,7 +73,7 @@ class Levels:
         self._levels = [0]
 
     def _split(self, round_: int) -> int:
-        """Makes a step begin at a round; returns its place."""
+        """Starts a step at a round; returns the index of the step."""
         place = bisect_left(self._rounds, round_)
         if place == len(self._rounds) or self._rounds[place] != round_:
             self._rounds.insert(place, round_)
@@ -81,18 +81,18 @@ class Levels:
         return place
 
     def peak(self, start: int, end: int) -> int:
-        """Returns the largest number from a round on and before another."""
+        """Returns the largest number in the rounds from ``start`` to ``end``, exclusive."""
         first = bisect_right(self._rounds, start) - 1
         return max(self._levels[first : bisect_left(self._rounds, end)])
 
     def change(self, start: int, end: int, by: int) -> None:
-        """Adds to the numbers from a round on and before another."""
+        """Adds ``by`` to the numbers of the rounds from ``start`` to ``end``, exclusive."""
         for place in range(self._split(start), self._split(end)):
             self._levels[place] += by
 
 
 class Timeline:
-    """Which nodes are down when."""
+    """The outages of all nodes of a run."""
 
     def __init__(self) -> None:
         """Starts without a crash."""
@@ -103,7 +103,7 @@ class Timeline:
         return not self._of_node[outage.node].meets(outage.start, outage.end)
 
     def add(self, outage: Outage) -> None:
-        """Adds an outage, and makes it one with those of the node that it meets."""
+        """Adds an outage, merged with the node's outages that it overlaps or touches."""
         self._of_node[outage.node].add(outage.start, outage.end)
 
     def outages(self) -> list[Outage]:

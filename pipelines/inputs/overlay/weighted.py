@@ -25,7 +25,7 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 class ContentError(ValueError):
-    """What a file or a package holds cannot be used as an overlay.
+    """The content of a file or package cannot be used as an overlay.
 
     Attributes:
         field: The setting that is to blame, relative to the source, e.g. ``"path"`` or ``"member"``.
@@ -250,7 +250,7 @@ def propagation_ms(km: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns and attributes mean what.
+    """The names of the columns or attributes of a file of links.
 
     Attributes:
         src: One end of a link; None: found by its title.

@@ -170,7 +170,7 @@ class Loaded:
 
     Attributes:
         table: The columns: strings (null where empty) of text files, typed columns of JSON lines and Parquet.
-        notes: The delimiter, titles and the like that were found, a sentence each.
+        notes: A sentence for each detected property, such as the delimiter and the titles.
     """
 
     table: pa.Table
@@ -178,7 +178,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the file in its present state; without a given format its name, else its first line, tells it.
+    """Returns the file in its present state; without ``given`` the format follows from its name, else its first line.
 
     Raises:
         DataFileError: The format cannot be told.
@@ -194,7 +194,10 @@ def load(source: Source) -> pa.Table:
 
 @lru_cache(maxsize=4)
 def load_noted(source: Source) -> Loaded:
-    """Returns the rows of a file, and what was found in it.
+    """Reads a file.
+
+    Returns:
+        The rows, and notes on the detected delimiter, titles and types.
 
     Raises:
         DataFileError: The file is empty, damaged, or not of its format.

@@ -16,7 +16,7 @@ from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbo
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]
-"""What identifies a copy of a message at a node: a link may bring several."""
+"""The key of a copy of a message at a node: a link may deliver several copies."""
 _ENTRY = [*NODE, "subscription_id"]
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}

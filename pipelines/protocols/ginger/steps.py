@@ -34,7 +34,7 @@ BODY = f"""case kind
         'hops', hops, 'covered', covered)) end"""
 TOPIC = [*NODE, "topic"]
 ID = [*TOPIC, "source", "source_seq"]
-"""What identifies a message of a client at a broker."""
+"""The key of a client's message at a broker."""
 ABOUT = [*ID, "guarantee", "keys", "issued_round"]
 """A message of a client at a broker."""
 TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]

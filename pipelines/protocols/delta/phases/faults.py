@@ -1,7 +1,7 @@
 """Phase 1 of a round: crashes, recoveries, detections, connections and synchronisation, in this order.
 
 1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`steps.recovery`);
-2. DETECT: bypass (`steps.connections`, Algorithm 3); orphaned recipients go to the closest node that is left;
+2. DETECT: bypass (`steps.connections`, Algorithm 3); orphaned recipients go to the closest live node;
 3. CON_REQUEST, SYN_REQUEST, STATUS: connections; messages that waited for an answer are sent (Algorithms 4, 6, 7);
 4. PAR_TOP, PAR_SUB: routing information arrives; pending requests are answered;
 5. nodes that no longer wait become OPERATIONAL* (Algorithm 5, lines 11 to 19).
@@ -21,7 +21,7 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
-    """Makes phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
+    """Runs phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
     if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
@@ -35,7 +35,7 @@ def handle_faults(work: Work) -> None:
 
 
 def _concerned(work: Work) -> DataFrame:
-    """Returns the nodes that phase 1 changes: nodes that recover, hear of faults, or have a request to answer."""
+    """Returns the nodes that phase 1 changes: nodes that recover, receive fault messages, or have open requests."""
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     concerned = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.round.faults.recovered) is not None:
@@ -75,7 +75,7 @@ def _drop_old(work: Work) -> None:
 
 
 def _come_back(work: Work, recovered: DataFrame) -> None:
-    """Algorithm 5, lines 1 to 7; a join that was under way starts again."""
+    """Algorithm 5, lines 1 to 7: starts the recovery of nodes; restarts an unfinished join."""
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     if work.round.facts["join"]["detached"]:
         recovered = work.keep("returned", _join_again(work, recovered))
@@ -88,7 +88,7 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Starts the joins of nodes that had not joined; writes join, topology, status; returns the other nodes."""
+    """Restarts the unfinished joins of recovered nodes; writes join, topology, status; returns the other nodes."""
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
     work.put("join", join.detached_again(work.now("join"), again))
@@ -128,7 +128,7 @@ def _bypass(work: Work) -> None:
 
 
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
-    """Returns the failures of synchronisation points that had not answered, and all that joining nodes detected."""
+    """Returns the failures of synchronisation points without an answer, and all failures that joining nodes detect."""
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
@@ -136,7 +136,7 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
 
 
 def _failures(work: Work) -> DataFrame:
-    """Returns whom nodes suspect from now on: by a report, by its own new join, or as it says it is DETACHED."""
+    """Returns the new suspicions: peers that a detector reports, that join again, or whose STATUS is DETACHED."""
     reported = connections.failures(work.inbox, updates.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
@@ -201,9 +201,10 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Sends waiting messages, and to recovered nodes all messages that they are responsible for; writes processing.
+    """Sends each peer that answers the messages that waited for it; writes processing.
 
-    Recipients that have come into view are added first, so that messages are sent in the order of ProcessingList.
+    A peer that asks for a connection also gets the messages for which it is responsible from now on (PrevOut, rule
+    R26). Recipients that came into view are added first, so that messages leave in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
         work.resent.append(copies.held_back(work.now("processing"), answer))
@@ -257,7 +258,7 @@ def _hand_over(work: Work) -> None:
 
 
 def _rise(work: Work) -> None:
-    """Algorithm 5, lines 11 to 19: writes status; STATUS to all peers, REJOIN, Γ of Guided messages again."""
+    """Algorithm 5, lines 11 to 19: writes status; sends STATUS and REJOIN; schedules Γ of Guided messages again."""
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
     ready = work.keep("ready", ready)

@@ -149,7 +149,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Returns Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
+    """Returns Γ of J, REJOIN, SUB and UNSUB; finishes messages whose Γ is empty."""
     path, found = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
         found.append(routing.subscription_recipients(first, path))
@@ -163,7 +163,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _drop_duplicates(work: Work, late: DataFrame) -> None:
-    """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once; writes waiting."""
+    """Algorithm 1, lines 1 to 9: confirms duplicates, at once or with the first copy; writes waiting."""
     processing = work.now("processing")
     work.send(confirmations.send_confirmations(confirmations.answered_at_once(late, processing)))
     work.change("waiting", work.now("waiting").unionByName(confirmations.waiting_senders(late, processing)).distinct())
@@ -176,10 +176,10 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
-    """Returns publications accepted as Guided to the recipients that their nodes know of by now; writes processing.
+    """Recomputes the recipients of publications that were accepted as Guided, from SUBS_SET; writes processing.
 
     Returns:
-        Deliveries to the nodes themselves.
+        Deliveries of these publications at the nodes that recompute.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))
@@ -192,7 +192,7 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
-    """Sends messages of ProcessingList to recipients that they do not have yet; writes processing."""
+    """Adds recipients to messages of ProcessingList, and sends the messages to the new ones; writes processing."""
     processing = work.now("processing")
     fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
     row = work.keep("wider", copies.processing_rows(message, fresh))
@@ -203,7 +203,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
-    """Returns deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
+    """Sets the deliveries of the round, without repeated ones; reads and writes delivered if nodes may crash."""
     if work.round.faults.may_crash:
         before = work.now("delivered").withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(

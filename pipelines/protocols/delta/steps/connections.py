@@ -29,7 +29,7 @@ from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LEFT, peer_
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
-"""What reports of failure detectors say in the outbox, beside their heads."""
+"""Columns of failure reports in the outbox, beside their heads."""
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -88,7 +88,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
 
 
 def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the connections that are made between two forms of relation ``peer``."""
+    """Returns the connections of relation ``peer`` that an earlier version of it lacks."""
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
@@ -96,7 +96,11 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Returns the reports that N did not know better: ``run_id, node_id, peer, round, incarnation``."""
+    """Returns the reports of failures, without those of incarnations older than N's connection.
+
+    Returns:
+        ``run_id, node_id, peer, round, incarnation``.
+    """
     report = inbox.where("kind = 'DETECT'").selectExpr(
         "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
     )
@@ -110,17 +114,17 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns peers that say they are DETACHED, so that nobody can reach others through them: as `failures`."""
+    """Returns peers whose STATUS is DETACHED: N reaches no node through them. Columns as in `failures`."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 2 to 4: N suspects M.
+    """Returns ``peer`` with the failed peers M as FAILED (Algorithm 3, lines 2 to 4).
 
-    Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
-    does not, and would go past M when that node fails again.
+    If a node on the path from N to M is up, the connection to M is deleted instead: that node learns of M's recovery, N
+    does not. A suspicion would remain, and N would bypass M when that node fails.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -216,9 +220,9 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 REQUEST = ("incarnation", "links", "latency_rounds")
-"""What requests say in the outbox, beside their heads."""
+"""Columns of requests in the outbox, beside their heads."""
 STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
-"""What STATUS says in the outbox, beside its head."""
+"""Columns of STATUS in the outbox, beside its head."""
 _LINK = ["run_id", "src", "dst"]
 
 

@@ -34,13 +34,13 @@ from udfs.delta.detectors import ACCEPTED, accepted_copies
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
-"""What a copy in the outbox says beside its head."""
+"""Columns of a copy in the outbox, beside its head."""
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
 """SQL for m.visited with N's own pair; `copies.visited_lists` cuts it."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
-"""What ProcessingList keeps of a message, beside its KEY."""
+"""Columns of a message in ProcessingList, beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
 NOT_GUIDED = [
     "cast(null as array<bigint>) as origin_path",

@@ -22,7 +22,7 @@ from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
-"""What the copies for a joiner say in the outbox, beside their heads."""
+"""Columns of the copies for a joiner in the outbox, beside their heads."""
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
@@ -150,9 +150,9 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 
 
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
-    """Returns all join requests at hand: those that arrive, and those that waited at a join point.
+    """Returns the open join requests: requests that arrive in this round, and requests that wait at a join point.
 
-    One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
+    A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
 
     Returns:
         ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger, round``; the last two are null for a
@@ -314,7 +314,7 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Returns the calls at hand: due ones, without joins, and those that waited.
+    """Returns the open calls: due calls except joins, and waiting calls.
 
     Args:
         call: The due calls.
