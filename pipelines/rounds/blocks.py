@@ -242,7 +242,6 @@ class Blocks(Rounds):
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
         self._n_executors = session.partitions if session.engine != "local" else 0
-        session.ship_udfs()
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")

@@ -113,6 +113,7 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
+    session.ship_udfs()
     protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:

@@ -52,7 +52,8 @@ SPECULATION = {
 }  # fmt: skip
 JOB = """
 import sys
-from threading import Timer
+from threading import Thread
+from time import sleep
 from pipelines.cli import main
 from pipelines.engines.classic import running_session
 from pipelines.jobs.run import run
@@ -69,6 +70,12 @@ def udfs_of(batches):
 def kill(when):
     print("killed", when, kill_executor(workers), flush=True)
 
+def kill_within():
+    tracker = running_session().sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        sleep(0.002)
+    kill("within")
+
 def play(*arguments):
     sys.argv[1:] = ["run", "--engine", "spark", *arguments]
     try:
@@ -80,7 +87,7 @@ def killed(*arguments, play_block=blocks.mapped_on_executors):
     global n_blocks
     n_blocks += 1
     if n_blocks == 2:
-        Timer(0.1, kill, ["within"]).start()
+        Thread(target=kill_within).start()
     found = play_block(*arguments)
     if n_blocks == 5:
         kill("between")
