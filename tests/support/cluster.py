@@ -175,14 +175,16 @@ def _said(log: Path) -> str:
 
 def kill_executor(workers: Iterable[int]) -> int:
     """Kills an executor of some workers, as the loss of a machine does; returns when, ms."""
-    found = (child for worker in workers for child in _children(worker))
+    found = (executor for worker in workers for executor in _executors(worker))
     os.kill(min(found), signal.SIGKILL)
     return round(time.time() * 1000)
 
 
-def _children(process: int) -> list[int]:
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+def _executors(worker: int) -> list[int]:
+    """Returns the executors of a worker; ended helpers of the JVM are its children, too."""
+    tasks = Path(f"/proc/{worker}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return [child for child in children if "--executor-id" in Path(f"/proc/{child}/cmdline").read_text()]
 
 
 @dataclass(frozen=True)
