@@ -24,18 +24,14 @@ if TYPE_CHECKING:
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
 
-_SLOW = "kind in ('delay', 'reorder', 'pause')"
-SLOW_RUN = f"select distinct run_id from fault_event where {_SLOW}"  # noqa: S608 - built of constants
-"""SQL for the runs in which messages may take longer than their links do: ``run_id``."""
-
-SLOW_CRASHING_RUN = f"""
+SLOW_CRASHING_RUN = """
 select c.run_id, greatest(min(c.round), min(l.round)) as round,
   'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
 from fault_event c
-join fault_event l on l.run_id = c.run_id and l.{_SLOW}
+join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pause')
 where c.kind = 'crash'
 group by c.run_id
-"""  # noqa: S608 - built of constants
+"""
 """SQL for the bound of protocols whose timers go by the latencies of links: ``run_id, round, reason``."""
 
 
@@ -115,7 +111,8 @@ class Evidence:
 
     def _answer(self, text: str, relations: Iterable[str]) -> DataFrame:
         """Returns the answer of a query over the store and some relations."""
-        read = [name for name in relations if name in _words(text)]
+        words = _words(text)
+        read = [name for name in relations if name in words]
         for name in read:
             self._relation(name)
         views = [f"{name} as (select * from {self._prefix}_{name})" for name in read]  # noqa: S608 - names of relations

@@ -120,15 +120,20 @@ def test_prose_has_none_of_the_phrases(phrase: str) -> None:
     assert hits == []
 
 
-def _names() -> Iterator[tuple[str, str, bool]]:
-    """Yields (file, name, is a class) of each module, class and function of the product, and of each test."""
+@cache
+def _names() -> list[tuple[str, str, bool]]:
+    """Returns (file, name, is a class) of each module, class and function of the product, and of each test."""
+    found = []
     for folder in (*PRODUCT, "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             file = str(path.relative_to(ROOT))
-            yield file, path.stem, False
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    yield file, node.name, isinstance(node, ast.ClassDef)
+            found.append((file, path.stem, False))
+            found.extend(
+                (file, node.name, isinstance(node, ast.ClassDef))
+                for node in ast.walk(ast.parse(path.read_text("utf-8")))
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            )
+    return found
 
 
 def test_names_have_none_of_the_words() -> None:
