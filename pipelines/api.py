@@ -132,7 +132,7 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
-    forms_of(prepared.protocols, asked, inputs.most_nodes, inputs.faults)  # refuses before anything is written
+    chosen_forms = forms_of(prepared.protocols, asked, inputs.most_nodes, inputs.faults)
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
@@ -149,7 +149,8 @@ def run_prepared(
                 commit_every=commit_every,
                 rounds_per_job=rounds_per_job,
                 form=asked,
-                batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
+                batch_runs=batch_runs
+                or fitting_inputs(inputs, len(prepared.runs), [form for form, _ in chosen_forms.values()]),
                 horizon=prepared.horizon,
                 versions=versions(prepared.protocols),
                 files=manifest_files(files),

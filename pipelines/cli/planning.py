@@ -52,15 +52,16 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     for mapping in mappings(prepared):
         _say(f"mapping   {mapping}")
     _say(f"time      {_times(prepared)}")
-    _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     forms = _forms(prepared, asked, rows)
+    used = [form for form, _ in forms.values()]
+    _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows), used)}")
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    _say(f"takes     {_costs(prepared, rows, n_seeds, engine, [form for form, _ in forms.values()])}", "")
+    _say(f"takes     {_costs(prepared, rows, n_seeds, engine, used)}", "")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -86,8 +87,9 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     seeds = prepared.scenario.runs.all_seeds()
     forms = _forms(prepared, asked, rows)
     n_rows = len(seeds) * sum(row.n_state_rows for row in rows)
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
-    taken = costs(rows, len(seeds), prepared.horizon, engine, [form for form, _ in forms.values()], n_batches)
+    used = [form for form, _ in forms.values()]
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
+    taken = costs(rows, len(seeds), prepared.horizon, engine, used, n_batches)
     tables = store_tables({name: form for name, (form, _) in forms.items()})
     return json.dumps(
         {
@@ -143,9 +145,9 @@ def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
     return by_protocol(found)
 
 
-def _batches(prepared: Prepared, n_rows: int) -> str:
+def _batches(prepared: Prepared, n_rows: int, forms: Iterable[Form]) -> str:
     """Says how many batches `run` makes unless --batch-runs says otherwise, by the example of the first seeds."""
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
     size = f"about {n_rows:,} rows of state in all"
     return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
 
@@ -155,7 +157,7 @@ def _costs(
 ) -> str:  # fmt: skip
     """Returns the estimates in words."""
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
     found = costs(rows, n_seeds, prepared.horizon, engine, forms, n_batches)
     if found is None:
         return f"up to {prepared.horizon:,} rounds; how long cannot be told: the protocol sends messages without calls"

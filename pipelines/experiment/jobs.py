@@ -22,8 +22,10 @@ COMMIT_MANY_EVERY = 500
 """As COMMIT_BLOCKS_EVERY, for many runs: writing and reading all nodes takes a third of the time of 200 rounds."""
 MANY_RUNS = 16
 """With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
-MAX_ROWS = 2_000_000
-"""Rows of state that a batch is planned for; with what crashes and busy rounds add, some 3 KB each."""
+MAX_ROWS: Mapping[Form, int] = {"program": 250_000, "dataflow": 2_000_000}
+"""Rows of state of a batch by form. Programs: a row, with its messages, takes 2 KB of the driver, so a batch takes 0.5
+GiB; batches of 500 runs took as long as one of 2,000. Dataflow: rows are on the executors, 3 KB each, and each batch
+costs its own jobs for each round."""
 _FEW_ROWS = 50_000
 
 
@@ -148,9 +150,15 @@ def _kind(run: RunConfig) -> tuple[int, str]:
     return run.scenario.time.rounds, run.scenario.protocol.name
 
 
-def fitting(n_runs: int, n_rows: int) -> int:
-    """Returns the number of runs of a batch where all runs together have ``n_rows`` rows of state (`n_state_rows`)."""
-    n_batches = -(-n_rows // MAX_ROWS)
+def fitting(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
+    """Returns the number of runs of a batch.
+
+    Args:
+        n_runs: Runs of the experiment.
+        n_rows: Rows of state of all runs (`n_state_rows`).
+        forms: The forms that play them; the largest limit of `MAX_ROWS` counts.
+    """
+    n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))
 
 
@@ -172,9 +180,9 @@ def is_small(inputs: Inputs) -> bool:
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
 
-def fitting_inputs(inputs: Inputs, n_runs: int) -> int:
-    """Returns how many runs a batch may have, by the means over all of them."""
-    return fitting(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)))
+def fitting_inputs(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
+    """Returns the number of runs of a batch as `fitting` does, from the mean rows of the built runs."""
+    return fitting(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)), forms)
 
 
 def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:

@@ -144,7 +144,7 @@ def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
 def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Runs all of them as one job, in batches as `roundtable run` chooses them."""
     inputs = build_inputs(runs, None)
-    experiment = Experiment(runs, inputs, None, fitting_inputs(inputs, len(runs)))
+    experiment = Experiment(runs, inputs, None, fitting_inputs(inputs, len(runs), ["program"]))
     with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
         session.activate()
         store = Store(Path(folder), session)

@@ -156,6 +156,8 @@ def test_runs_of_a_batch_are_neighbours_of_one_horizon() -> None:
 
 
 def test_batches_are_as_large_as_fits() -> None:
-    assert fitting(1000, MAX_ROWS) == 1000
-    assert fitting(1000, MAX_ROWS + 1) == 500
-    assert fitting(3, 100 * MAX_ROWS) == 1
+    most = MAX_ROWS["program"]
+    assert fitting(1000, most, ["program"]) == 1000
+    assert fitting(1000, most + 1, ["program"]) == 500
+    assert fitting(3, 100 * most, ["program"]) == 1
+    assert fitting(1000, most + 1, ["program", "dataflow"]) == 1000
