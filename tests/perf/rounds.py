@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int, commit_e
         },
         "time": {"rounds": 2000},
     }  # fmt: skip
-    runs = run_configs([parts] * n_runs)
+    (one,) = run_configs([parts])
+    runs = [replace(one, run_id=number, seed=number) for number in range(n_runs)]
     return Experiment(runs, build_inputs(runs, None), commit_every)
 
 

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,16 @@ from pipelines.engines.jars import engine_jars
 from pipelines.engines.session import open_session
 from pipelines.engines.settings import shipped_settings
 from pipelines.experiment.build import build_inputs
+from pipelines.experiment.jobs import fitting_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
 
 EXECUTOR_MB = 3072
-"""Memory of an executor, and of the driver's JVM."""
+"""Memory of an executor."""
+DRIVER_MB = 1024
+"""Memory of the driver's JVM."""
 
 
 class LimitReachedError(Exception):
@@ -84,7 +88,7 @@ def cluster(n_executors: int) -> SparkSession:
     jars = os.pathsep.join(map(str, engine_jars(print)))
     settings = {
         **shipped_settings(), "spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars,
-        "spark.driver.memory": f"{EXECUTOR_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
+        "spark.driver.memory": f"{DRIVER_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
         "spark.sql.shuffle.partitions": str(2 * n_executors), "spark.default.parallelism": str(2 * n_executors),
         "spark.locality.wait": "0s", "spark.ui.retainedStages": "100000",
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
@@ -132,7 +136,9 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
         before, _ = usage(os.getpid())
         start, is_whole = time.perf_counter(), True
         try:
-            execute(what, session, Store(Path(folder), session), observe)
+            forms = [form for form, _ in what.forms.values()]
+            batches = replace(what, batch_runs=fitting_inputs(what.inputs, len(what.runs), forms))
+            execute(batches, session, Store(Path(folder), session), observe)
         except LimitReachedError:
             is_whole = False
         seconds = time.perf_counter() - start
