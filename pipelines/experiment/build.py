@@ -6,7 +6,7 @@ The driver builds them from the scenario and hashes of the seed, so they are the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def build_inputs(
         FaultError: Faults do not fit their overlay, or cannot be placed.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
-    chunks: dict[str, list[pa.Table]] = {name: [] for name in parts}
+    chunks: list[Inputs] = []
     before, tables = None, dict[str, pa.Table]()
     for number, run in enumerate(runs, 1):
         of_run = build_run(run, beside) if built is None else built[number - 1]
@@ -80,22 +80,15 @@ def build_inputs(
             if len(rows) or not parts[name]:
                 parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
         observe(number)
-        if number % _RUNS_PER_CHUNK == 0:
-            for name, rows in _combined(parts).items():
-                chunks[name].append(rows)
-                parts[name].clear()
-    for name, rows in _combined(parts).items():
-        chunks[name].append(rows)
-    return with_numbers(_combined(chunks))
+        if number % _RUNS_PER_CHUNK == 0 or number == len(runs):
+            chunks.append(with_numbers({name: _combined(rows) for name, rows in parts.items() if rows}))
+            parts = {name: [] for name in parts}
+    return Inputs(**{name: _combined([getattr(one, name) for one in chunks]) for name in parts})
 
 
-def _combined(tables: Mapping[str, Sequence[pa.Table]]) -> dict[str, pa.Table]:
-    """Returns the concatenation of each list of tables, in one chunk; lists without tables are left out."""
-    return {
-        name: pa.concat_tables(rows, promote_options="default").combine_chunks()
-        for name, rows in tables.items()
-        if rows
-    }
+def _combined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns the concatenation of tables, in one chunk of memory."""
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
 def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) -> Built:

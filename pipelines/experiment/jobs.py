@@ -22,8 +22,8 @@ COMMIT_MANY_EVERY = 500
 """As COMMIT_BLOCKS_EVERY, for many runs: writing and reading all nodes takes a third of the time of 200 rounds."""
 MANY_RUNS = 16
 """With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
-MAX_ROWS: Mapping[Form, int] = {"program": 250_000, "dataflow": 2_000_000}
-"""Rows of state of a batch by form. Programs: a row, with its messages, takes 2 KB of the driver, so a batch takes 0.5
+MAX_ROWS: Mapping[Form, int] = {"program": 150_000, "dataflow": 2_000_000}
+"""Rows of state of a batch by form. Programs: a row, with its messages, takes 2 KB of the driver, so a batch takes 0.3
 GiB; batches of 500 runs took as long as one of 2,000. Dataflow: rows are on the executors, 3 KB each, and each batch
 costs its own jobs for each round."""
 _FEW_ROWS = 50_000
