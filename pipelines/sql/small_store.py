@@ -37,7 +37,7 @@ def reader_of(session: Session, root: Root) -> StoreReader:
     Raises:
         StoreError: The folder is no store.
     """
-    is_near = session.engine == "local" and isinstance(root, Path)  # the files of others take long to list
+    is_near = isinstance(root, Path)  # the files of others take long to list
     is_small = is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES
     return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
 
