@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from udfs.nodes.context import Context
 from udfs.nodes.records import message
@@ -23,28 +23,18 @@ BROKER = "broker"
 
 @message("Broker-Up")
 class BrokerUp:
-    """A broker is up again: routes may lead over it.
+    """A broker is up again: routes may lead over it."""
 
-    Attributes:
-        broker: Its id.
-        up_round: Round of its recovery.
-    """
-
-    broker: int
-    up_round: int
+    broker: Annotated[int, "its id"]
+    up_round: Annotated[int, "round of its recovery"]
 
 
 @message("Broker-Up-ACK")
 class BrokerUpAck:
-    """Answers Broker-Up: routes lead over the broker again.
+    """Answers Broker-Up: routes lead over the broker again."""
 
-    Attributes:
-        node: The node that answers.
-        up_round: Round of the recovery that it answers.
-    """
-
-    node: int
-    up_round: int
+    node: Annotated[int, "the node that answers"]
+    up_round: Annotated[int, "round of the recovery that it answers"]
 
 
 def lay(world: World) -> None:
