@@ -85,8 +85,9 @@ def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
     """Returns the history row with the explicit state of a node in a round."""
     slots = tuple(Slot(str(label), node) for label, node in sorted(own.short.items()))
     label = None if own.label is None else str(own.label)
-    beside = (None if one is None else RingPeer(one.node, str(one.label)) for one in (own.left, own.right, own.ring))
-    return ConfigurationChange(own.topic, round_, own.wants, label, *beside, slots)
+    sides = (None if one is None else RingPeer(one.node, str(one.label)) for one in (own.left, own.right, own.ring))
+    left, right, ring = sides
+    return ConfigurationChange(own.topic, round_, own.wants, label, left, right, ring, slots)
 
 
 def database_changes(
@@ -107,6 +108,7 @@ def database_changes(
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
     """Returns the `ConfigurationChange` that a row of its table has; `row` is a dictionary."""
-    beside = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
+    sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
+    left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())
-    return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], *beside, slots)
+    return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], left, right, ring, slots)

@@ -38,9 +38,11 @@ class Flights:
     def at(self, round_: int) -> list[Flight]:
         """Returns the messages in flight at the end of a round, ascending by id."""
         is_in_flight = pc.and_(pc.less_equal(self._sent, round_), pc.greater(self._due, round_))
-        head = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
-        rows = self._rows.filter(is_in_flight).to_pylist()
-        return [Flight(*(row[name] for name in head), None, json.loads(row["body"])) for row in rows]
+        names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
+        found = self._rows.filter(is_in_flight).to_pylist()
+        return [
+            Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"])) for row in found
+        ]
 
 
 def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, Flights]]:

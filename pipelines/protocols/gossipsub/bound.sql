@@ -1,3 +1,4 @@
+-- A row is a run with its nodes, links, crashes and settings: the input of `gossipsub_beyond`.
 with nodes as (
   select run_id, array_sort(collect_list(node_id)) as nodes from node group by run_id
 ), links as (
