@@ -139,4 +139,5 @@ def at_call(state: State, call: Call, ctx: Context) -> At:
 
 def numbered(state: State, number: int) -> str:
     """Returns the topic with `number`."""
-    return next(row.topic for row in [*state.log.values(), *state.bundle.values()] if row.number == number)
+    rows: list[Log | Bundle] = [*state.log.values(), *state.bundle.values()]
+    return next(row.topic for row in rows if row.number == number)
