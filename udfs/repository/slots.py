@@ -71,7 +71,7 @@ def _orphan(at: At, slot: Slot) -> None:
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
-    """Gives numbers to the messages of an incarnation up to `n`; returns their catenation numbers."""
+    """Assigns numbers to the messages of an incarnation up to `n`; returns their catenation numbers."""
     added = list(range(row.last + 1, n + 1))
     for one in added:
         key = Key(row.publisher, row.incarnation, one)
