@@ -1,7 +1,7 @@
-"""Protocol ``forwarding`` as a node program: plain reverse-path subscription forwarding (report, sections 2 and 3).
+"""The node program of protocol ``forwarding``: reverse-path subscription forwarding (report, sections 2 and 3).
 
-A broker stores for each subscription the neighbour it came from, and passes it on to the others. A publication follows
-the stored neighbours back. Nothing is confirmed or sent again.
+A broker floods its subscriptions, and stores for each one the neighbour that sent it. A publication follows these
+neighbours back to the subscribers. No message is confirmed or repeated.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from udfs.nodes.records import message, record
 class RoutingEntry:
     """An entry of a broker's routing table."""
 
-    subscription_id: Annotated[int, "the subscription"]
-    next_hop: Annotated[int, "neighbour it came from; the broker itself for its own subscription"]
+    subscription_id: Annotated[int, "id of the subscription"]
+    next_hop: Annotated[int, "neighbour that sent the subscription; the broker itself for its own subscription"]
 
 
 @message("SUB")
 class RoutedSub(RoutedCopy):
-    """A subscription."""
+    """A subscription on its way to all brokers."""
 
-    subscription_id: Annotated[int, "the subscription"]
+    subscription_id: Annotated[int, "id of the subscription"]
 
 
 @message("UNSUB")
 class RoutedUnsub(RoutedCopy):
-    """The end of a subscription."""
+    """The end of a subscription on its way to all brokers."""
 
-    subscription_id: Annotated[int, "the subscription"]
+    subscription_id: Annotated[int, "id of the subscription"]
 
 
 class Forwarding(NodeProgram):
-    """A broker."""
+    """A broker with its routing table."""
 
     messages = (RoutedSub, RoutedUnsub, PublicationCopy)
     routing_entry = keyed(RoutingEntry)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes."""
+        """Handles the subscription as a SUB of this broker."""
         self.on_sub(RoutedSub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Unsubscribes."""
+        """Handles the end of the subscription as an UNSUB of this broker."""
         self.on_unsub(RoutedUnsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes."""
+        """Handles the publication as a PUB of this broker."""
         self.on_pub(PublicationCopy.of(call, ctx.node), ctx.node, ctx)
 
     def on_sub(self, m: RoutedSub, src: int, ctx: Context) -> None:
-        """Stores where a subscription came from, and floods it."""
+        """SUB: stores the sender as the subscription's next hop, and forwards SUB to all other neighbours."""
         self.routing_entry[m.subscription_id] = RoutingEntry(m.subscription_id, src)
         ctx.send_all(m.onward(), besides=src)
 
     def on_unsub(self, m: RoutedUnsub, src: int, ctx: Context) -> None:
-        """Removes a subscription, and floods that."""
+        """UNSUB: deletes the subscription's entry, and forwards UNSUB to all other neighbours."""
         self.routing_entry.pop(m.subscription_id, None)
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """Sends a publication towards its subscribers, and delivers it if the broker is one of them."""
+        """PUB: forwards the publication to the next hops of its subscriptions; delivers it if one is this broker."""
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}
         if ctx.node in next_hops:

@@ -1,8 +1,8 @@
 """Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
 
-The nodes of a topic form a mesh: a node grafts some of its neighbours that have announced the topic. Publications go
-over the mesh at once. At its heartbeat a node repairs its meshes, and sends the ids of its publications
-(IHAVE) to some of the other neighbours; these request missing publications (IWANT).
+The nodes of a topic form a mesh: a node *grafts* some neighbours that have announced the topic. Nodes forward
+publications over the mesh. At each heartbeat a node repairs its meshes and sends the ids of recent publications (IHAVE)
+to other neighbours, which request missing ones (IWANT).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from udfs.nodes.world import World
 
 
 class MessageId(NamedTuple):
-    """The id of a publication."""
+    """The id of a publication: its publisher, and its number among the publisher's calls."""
 
     source: int
     source_seq: int
@@ -27,53 +27,53 @@ class MessageId(NamedTuple):
 
 @record(key="topic")
 class GossipTopic:
-    """A topic that a node has joined, or that a neighbour of it has announced."""
+    """A topic that a node has joined, or that one of its neighbours has announced."""
 
-    topic: Annotated[str, "the topic"]
-    is_joined: Annotated[bool, "whether the node has joined it"]
-    peers: Annotated[set[int], "neighbours that have announced it"]
-    mesh: Annotated[set[int], "neighbours that the node is grafted to"]
-    fanout: Annotated[set[int], "neighbours that get the node's own publications while it has not joined"]
-    fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes before"]
-    backoff: Annotated[dict[int, int], "round before which the node does not graft a neighbour, by neighbour"]
+    topic: Annotated[str, "name of the topic"]
+    is_joined: Annotated[bool, "whether the node has joined the topic"]
+    peers: Annotated[set[int], "neighbours that have announced the topic"]
+    mesh: Annotated[set[int], "neighbours in the node's mesh"]
+    fanout: Annotated[set[int], "neighbours that get the node's publications while it has not joined"]
+    fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes earlier"]
+    backoff: Annotated[dict[int, int], "first round in which the node may graft a neighbour, by neighbour"]
 
     def forget(self, peer: int) -> None:
-        """Removes a neighbour that has left the topic or the overlay; its backoff stays."""
+        """Removes a neighbour that has left the topic or crashed; its backoff stays."""
         for peers in (self.peers, self.mesh, self.fanout):
             peers.discard(peer)
 
     def part(self, peer: int, until: int) -> None:
-        """Removes a neighbour from the mesh, and does not graft it before a round."""
+        """Removes a neighbour from the mesh, and sets its backoff to round `until`."""
         self.mesh.discard(peer)
         self.backoff[peer] = max(self.backoff.get(peer, 0), until)
 
 
 @record(key="topic")
 class Relayed:
-    """A topic that a node joins without a subscription."""
+    """A topic that a node has joined without a subscription."""
 
-    topic: Annotated[str, "the topic"]
+    topic: Annotated[str, "name of the topic"]
 
 
 @message("HELLO")
 class Hello:
     """The announcement of a recovered node to a neighbour."""
 
-    topics: Annotated[tuple[str, ...], "the topics that the sender has joined"]
+    topics: Annotated[tuple[str, ...], "topics that the sender has joined"]
 
 
 @message()
 class OfTopic:
     """A message about a topic."""
 
-    topic: Annotated[str, "the topic"]
+    topic: Annotated[str, "name of the topic"]
 
 
 @message("ANNOUNCE")
 class Announce(OfTopic):
-    """The sender joins or leaves a topic."""
+    """The announcement that the sender joins or leaves a topic."""
 
-    is_joined: Annotated[bool, "whether it joins it"]
+    is_joined: Annotated[bool, "true: the sender joins; false: the sender leaves"]
 
 
 @message("GRAFT")
@@ -83,35 +83,35 @@ class Graft(OfTopic):
 
 @message("PRUNE")
 class Prune(OfTopic):
-    """The sender has removed the receiver from its mesh, or refuses a GRAFT."""
+    """The sender has removed the receiver from its mesh, or rejects a GRAFT."""
 
-    backoff_rounds: Annotated[int, "rounds in which neither grafts the other"]
+    backoff_rounds: Annotated[int, "rounds in which neither node grafts the other"]
 
 
 @message("IHAVE")
 class IHave(OfTopic):
-    """Gossip: publications in the sender's cache."""
+    """Gossip: ids of publications in the sender's cache."""
 
-    ids: Annotated[tuple[MessageId, ...], "their ids"]
+    ids: Annotated[tuple[MessageId, ...], "ids of the publications"]
 
 
 @message("IWANT")
 class IWant:
     """A request for publications that the sender lacks."""
 
-    ids: Annotated[tuple[MessageId, ...], "their ids"]
+    ids: Annotated[tuple[MessageId, ...], "ids of the publications"]
 
 
 @message("PUB", hidden="issued_round,matches")
 class TopicCopy:
-    """A publication that is pushed over the mesh, over the fanout, or by its publisher."""
+    """A publication that a node pushes to its mesh, its fanout or all peers."""
 
-    source: Annotated[int, "its publisher"]
-    source_seq: Annotated[int, "its number among the calls there"]
+    source: Annotated[int, "id of the publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     hops: Annotated[int, "links from the publisher to the receiver"]
-    topic: Annotated[str, "its topic"]
-    issued_round: Annotated[int, "round in which it was issued"]
-    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
+    topic: Annotated[str, "topic of the publication"]
+    issued_round: Annotated[int, "round of the publish call"]
+    matches: Annotated[tuple[int, ...], "ids of the subscriptions whose predicate the publication satisfies"]
 
 
 @message("REPLY", hidden="issued_round,matches")
@@ -123,14 +123,14 @@ class Reply(TopicCopy):
 class Cached:
     """A publication in the message cache."""
 
-    source: Annotated[int, "its publisher"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    age: Annotated[int, "history window, from 0: heartbeats of the node since it came"]
-    publication: Annotated[TopicCopy, "the copy that came first"]
+    source: Annotated[int, "id of the publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    age: Annotated[int, "history window: heartbeats of the node since the publication arrived"]
+    publication: Annotated[TopicCopy, "the first copy of the publication"]
 
 
 def is_outbound(node: int, peer: int) -> bool:
-    """Returns whether a node has opened the connection to a neighbour: of two ends the lower id if the sum is even."""
+    """Returns whether `node` opened the connection to `peer`: the lower id did if the sum of both ids is even."""
     return (node < peer) == ((node + peer) % 2 == 0)
 
 
@@ -146,7 +146,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours; relays have joined all topics, and their neighbours know (rule S2)."""
+        """Connects all neighbours; relays have joined all topics, and their neighbours know this (rule S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -162,7 +162,7 @@ class GossipSub(SubscribingNode):
             program.on_round_end(ctx)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes; the first subscription of a topic joins it (rule S3)."""
+        """Adds a subscription; the first one on a topic announces and joins the topic (rule S3)."""
         super().call_subscribe(call, ctx)
         topic = self.topic_of(str(call.topic))
         if not topic.is_joined:
@@ -170,7 +170,7 @@ class GossipSub(SubscribingNode):
             self.join(topic, ctx)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Unsubscribes; the end of the last subscription of a topic leaves it (rule S4)."""
+        """Removes a subscription; the last one on a topic leaves the topic (rule S4)."""
         ended = self.subscription.get(call.subscription_id)
         super().call_unsubscribe(call, ctx)
         if ended is not None and ended.topic not in self._wanted_topics():
@@ -180,7 +180,7 @@ class GossipSub(SubscribingNode):
             _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
 
     def join(self, topic: GossipTopic, ctx: Context) -> None:
-        """Grafts D neighbours, those of the fanout first."""
+        """Joins a topic: grafts D neighbours, those of the fanout first."""
         topic.is_joined = True
         others, d = self._candidates(topic, ctx) - topic.fanout, ctx.settings["d"]
         self._graft(topic, _drawn("join", topic, topic.fanout, d, ctx), ctx)
@@ -188,7 +188,7 @@ class GossipSub(SubscribingNode):
         topic.fanout = set()
 
     def on_announce(self, m: Announce, src: int, ctx: Context) -> None:
-        """Notes a neighbour that joins or leaves a topic."""
+        """ANNOUNCE: adds the sender to the topic's peers, or removes it."""
         topic = self.topic_of(m.topic)
         if m.is_joined:
             topic.peers.add(src)
@@ -196,7 +196,7 @@ class GossipSub(SubscribingNode):
             topic.forget(src)
 
     def on_recover(self, ctx: Context) -> None:
-        """Connects to all neighbours again; the application subscribes again (rule S5)."""
+        """Connects to all neighbours, and joins the topics of its subscriptions again (rule S5)."""
         for peer, latency in ctx.neighbours.items():
             ctx.watch(peer, latency)
         for name in self._wanted_topics():
@@ -204,7 +204,7 @@ class GossipSub(SubscribingNode):
         _send(Hello(self._wanted_topics()), ctx.neighbours, ctx)
 
     def on_hello(self, m: Hello, src: int, ctx: Context) -> None:
-        """Takes a neighbour that has recovered as a new one, and announces the joined topics to it."""
+        """HELLO: treats the recovered sender as a new neighbour, and announces joined topics to it (rule S5)."""
         self.on_down(src, ctx)
         ctx.watch(src, ctx.neighbours[src])
         for name in m.topics:
@@ -213,12 +213,12 @@ class GossipSub(SubscribingNode):
             ctx.send(src, Announce(name, is_joined=True))
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Forgets a neighbour whose connection is broken."""
+        """Crash report: removes the neighbour from all topics (rule S5)."""
         for topic in self.topic.values():
             topic.forget(peer)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes to all known peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
+        """Publishes to all peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
         topic = self.topic_of(str(call.topic))
         m = TopicCopy(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
         self._take(m, topic, ctx)
@@ -229,7 +229,7 @@ class GossipSub(SubscribingNode):
         _send(_onward(m), sorted(to), ctx)
 
     def on_pub(self, m: TopicCopy, src: int, ctx: Context) -> None:
-        """Takes a publication, and passes it on over the mesh, but not to its sender or publisher (rule S9)."""
+        """PUB, REPLY: delivers and caches a new publication, and forwards it over the mesh (rule S9)."""
         topic = self.topic_of(m.topic)
         if self._has_seen((m.source, m.source_seq), ctx):
             ctx.drop()
@@ -247,19 +247,19 @@ class GossipSub(SubscribingNode):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
 
     def on_ihave(self, m: IHave, src: int, ctx: Context) -> None:
-        """Asks for publications of a joined topic that the node has not seen (rule S15)."""
+        """IHAVE: requests the publications of a joined topic that the node has not seen (rule S15)."""
         lacking = tuple(one for one in m.ids if not self._has_seen(one, ctx))
         if lacking and self.topic_of(m.topic).is_joined:
             ctx.send(src, IWant(lacking))
 
     def on_iwant(self, m: IWant, src: int, ctx: Context) -> None:
-        """Sends the publications that are in the cache (rule S16)."""
+        """IWANT: sends the requested publications that are in the cache (rule S16)."""
         for key in m.ids:
             if key in self.cached:
                 ctx.send(src, _onward(self.cached[key].publication, Reply))
 
     def on_graft(self, m: Graft, src: int, ctx: Context) -> None:
-        """Adds a neighbour to the mesh, or refuses it with PRUNE (rule S10)."""
+        """GRAFT: adds the sender to the mesh, or rejects it with PRUNE (rule S10)."""
         topic = self.topic_of(m.topic)
         if not topic.is_joined or src in topic.mesh:
             return
@@ -270,7 +270,7 @@ class GossipSub(SubscribingNode):
             topic.mesh.add(src)
 
     def on_prune(self, m: Prune, src: int, ctx: Context) -> None:
-        """Removes a neighbour from the mesh, and does not graft it for a while (rule S11)."""
+        """PRUNE: removes the sender from the mesh, and sets its backoff (rule S11)."""
         self.topic_of(m.topic).part(src, ctx.round + m.backoff_rounds)
 
     def _graft(self, topic: GossipTopic, peers: Iterable[int], ctx: Context) -> None:
@@ -285,14 +285,14 @@ class GossipSub(SubscribingNode):
             ctx.send(peer, Prune(topic.topic, rounds))
 
     def _candidates(self, topic: GossipTopic, ctx: Context) -> set[int]:
-        """Returns the peers that may be grafted: at least a heartbeat after the end of their backoff."""
+        """Returns the peers that may be grafted: their backoff ended at least one heartbeat ago."""
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Wakes the node for a heartbeat, which is at the end of the round."""
+        """Heartbeat timer: does nothing, as `on_round_end` runs the heartbeat after all events of the round."""
 
     def _beat(self, ctx: Context) -> None:
-        """Repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
+        """Runs a heartbeat: repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
         for topic in self.topic.values():
             if topic.is_joined:
                 self._repair_mesh(topic, ctx)
@@ -309,7 +309,7 @@ class GossipSub(SubscribingNode):
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
     def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
-        """Brings the mesh to D neighbours where it has fewer than D_lo or more than D_hi, D_out of them outbound."""
+        """Grafts or prunes until the mesh has D neighbours, D_out of them outbound (rule S12)."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
             self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
@@ -324,7 +324,7 @@ class GossipSub(SubscribingNode):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
-        """Sends IHAVE about the last windows to max(D_lazy, a share) of the other peers."""
+        """Sends IHAVE to max(D_lazy, gossip_factor of all) peers that are not in `told` (rule S14)."""
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
         if ids:
@@ -333,7 +333,7 @@ class GossipSub(SubscribingNode):
             _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Runs the heartbeat if it is due, and sets the timer to the next heartbeat with work (rule S18)."""
+        """Runs the heartbeat if it is due, and sets the timer to the next heartbeat with an effect (rule S18)."""
         phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
         if (phase - ctx.round) % interval == 0:
             self._beat(ctx)
@@ -344,7 +344,7 @@ class GossipSub(SubscribingNode):
             ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
 
     def topic_of(self, name: str) -> GossipTopic:
-        """Returns the node's state of a topic."""
+        """Returns the node's state of a topic; creates it if necessary."""
         return self.topic.setdefault(name, GossipTopic(name, False, set(), set(), set(), 0, {}))
 
     def _wanted_topics(self) -> tuple[str, ...]:
@@ -356,7 +356,7 @@ class GossipSub(SubscribingNode):
 
 
 def _works(topic: GossipTopic, ctx: Context) -> Iterator[int]:
-    """Yields rounds from which on a heartbeat has something to do for a topic beside gossip; 0: at once."""
+    """Yields the first rounds in which a heartbeat changes the topic beside gossip; 0: the next heartbeat does."""
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
         lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out
@@ -371,12 +371,12 @@ def _works(topic: GossipTopic, ctx: Context) -> Iterator[int]:
 
 
 def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
-    """Returns the first round in which a peer may be grafted."""
+    """Returns the first round in which `peer` may be grafted."""
     return topic.backoff[peer] + int(ctx.settings["heartbeat_rounds"]) if peer in topic.backoff else -1
 
 
 def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
-    """Returns up to ``count`` of some peers, in the order of draws."""
+    """Returns up to `count` peers of `among`, in a drawn order."""
     return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
 
 

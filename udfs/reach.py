@@ -1,4 +1,4 @@
-"""Which nodes of an overlay reach one another: for the bounds of protocols whose overlays have cycles."""
+"""Reachability in overlays with cycles, for the bounds of protocols."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Link = tuple[int, int]
 
 
 def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[int] = ()) -> dict[int, int]:
-    """Returns the fewest links from a node to each node that it reaches; blocked nodes are reached, but not passed.
+    """Returns the number of links on the shortest path from `start` to each node that it reaches.
 
     Args:
-        start: The node.
+        start: Id of a node.
         links: The neighbours of each node.
-        blocked: Nodes that pass nothing on, unless they are the start.
+        blocked: Nodes that end a path, unless they are `start`.
     """
     found, queue = {start: 0}, deque([start])
     while queue:
@@ -33,7 +33,7 @@ def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[i
 
 
 def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
-    """Returns the neighbours of each node, of links by their ends in one direction or both."""
+    """Returns the neighbours of each node; a link counts in both directions."""
     found: dict[int, set[int]] = {}
     for a, b in links:
         found.setdefault(a, set()).add(b)
@@ -42,41 +42,36 @@ def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
 
 
 def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:
-    """Returns whether all nodes reach one another on ways that pass no node that crashes.
+    """Returns whether paths whose inner nodes never crash connect all `nodes`.
 
     Args:
-        nodes: The nodes that are to reach one another, of which some may crash.
+        nodes: Ids of the nodes to connect; some of them may crash.
         around: The neighbours of each node.
-        crashed: The nodes that crash.
+        crashed: Ids of the nodes that crash.
     """
     steady = [node for node in sorted(nodes) if node not in crashed]
     return not steady or set(nodes) <= hops(steady[0], around, crashed).keys()
 
 
 def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the runs in which flooding promises less than that everything is delivered once.
+    """Yields the runs that exceed the bound of protocol ``flooding``, as rows of `BEYOND`.
 
     Args:
-        batches: One row a run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``; pairs are a
+        batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``; a pair is
+            a
             publisher and a subscriber), ``crashes`` (structs ``round, node_id, is_final``), ``max_hops`` and
             ``has_duplicates``.
-
-    Yields:
-        Rows of `BEYOND`: at most one a run.
     """
     return _beyond(batches, _flooding)
 
 
 def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the runs in which gossipsub delivers with high probability only.
+    """Yields the runs in which ``gossipsub`` guarantees no delivery (README, Bound), as rows of `BEYOND`.
 
     Args:
-        batches: One row a run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
-            ``slow_round`` (the first pause or delay), ``left_round`` (the first unsubscription), ``latency_rounds``
-            (the largest), and settings.
-
-    Yields:
-        Rows of `BEYOND`: at most one a run.
+        batches: One row per run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
+            ``slow_round`` (first pause or delay), ``left_round`` (first unsubscription), ``latency_rounds`` (largest
+            latency), and settings.
     """
     return _beyond(batches, _gossipsub)
 
@@ -93,12 +88,12 @@ def _flooding(run: Mapping[str, Any]) -> tuple[int, str] | None:
     crashed = {one["node_id"] for one in crashes}
     lasting = set(run["nodes"]) - {one["node_id"] for one in crashes if one["is_final"]}
     if not are_joined(lasting, around, crashed):
-        return _first(crashes), "nodes crash, and others have no way to one another past them"
+        return _first(crashes), "nodes crash, and no path around them connects the others"
     most = run["max_hops"]
     if most is None:
         return None
     if sum(map(len, around.values())) // 2 >= len(run["nodes"]) or run["has_duplicates"]:
-        return 0, "nodes remember nothing (max_hops), and copies come twice: over a cycle, or by links"
+        return 0, "nodes remember nothing (max_hops), and a cycle or a link duplicates copies"
     if any(hops(pair["src"], around).get(pair["dst"], most + 1) > most for pair in run["pairs"] or ()):
         return 0, "a subscriber is more than max_hops links away from a publisher"
     return None
@@ -110,22 +105,22 @@ def _gossipsub(run: Mapping[str, Any]) -> tuple[int, str] | None:
     degree = max(map(len, around.values()), default=0)
     is_whole = degree <= run["d_lo"]
     if any(not one["is_final"] for one in crashes):
-        return _first(crashes), "a node recovers, and has forgotten which publications it had"
+        return _first(crashes), "a node recovers, and has lost the ids of its publications"
     if crashes and not is_whole:
-        return _first(crashes), "a node crashes, and the mesh that remains is drawn"
+        return _first(crashes), "a node crashes, and the remaining mesh depends on draws"
     crashed = {one["node_id"] for one in crashes}
     if not are_joined(set(run["nodes"]) - crashed, around, crashed):
-        return _first(crashes), "nodes crash, and others have no way to one another past them"
+        return _first(crashes), "nodes crash, and no path around them connects the others"
     if run["left_round"] is not None and (not run["relay"] or degree > run["d_lazy"]):
-        return run["left_round"], "a node leaves a topic, and relays nothing or is not grafted for a while"
+        return run["left_round"], "a node leaves a topic, so it relays nothing, or its backoff delays a graft"
     if degree > min(run["d_hi"], run["d_lo"] + run["d_lazy"]):
-        return 0, f"a node has {degree} neighbours, so that neither mesh nor gossip reach all of them"
+        return 0, f"a node has {degree} neighbours, so mesh and gossip do not reach all of them"
     if is_whole:
         return None
     if run["slow_round"] is not None:
-        return run["slow_round"], "messages take longer than links do, and the cache may end before an IWANT"
+        return run["slow_round"], "pauses or delays slow messages, and the cache may end before an IWANT arrives"
     if 2 * run["latency_rounds"] >= (run["history_length"] - 1) * run["heartbeat_rounds"]:
-        return 0, "a way there and back takes longer than the cache lasts"
+        return 0, "a round trip over a link takes longer than the cache keeps publications"
     return None
 
 

@@ -15,6 +15,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Protocol as Structural
 from uuid import uuid4
 
+from udfs.batches import BEYOND
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -173,3 +175,31 @@ class Audit:
         """Returns the violating rows of a store, columns `FOUND`."""
         found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
         return found.select(*FOUND)
+
+
+_HEADER = re.compile(r"-- audit((?:, is_\w+)*): (.+)")
+
+
+def sql_audits(package: str) -> tuple[Audit, ...]:
+    """Returns an audit for each SQL file of a package that starts with ``-- audit: summary``, in the order of names.
+
+    Flags of `Audit` follow the word ``audit``, as in ``-- audit, is_unconditional: no copy goes back to its sender``.
+    """
+    found = ((name, text, _HEADER.match(text)) for name, text in sorted(sql_files(package).items()))
+    return tuple(
+        Audit(name, header[2], text, **dict.fromkeys(re.findall(r"is_\w+", header[1]), True))
+        for name, text, header in found
+        if header is not None
+    )
+
+
+def arrow_bound(
+    text: str, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> Callable[[Reader], DataFrame]:
+    """Returns a bound for `Protocol.bound`: an Arrow function over the answer of a query.
+
+    Args:
+        text: SQL over the history.
+        function: Takes batches of the answer; returns rows of `udfs.batches.BEYOND`.
+    """
+    return lambda reader: arrow_rows(reader.sql(text), function, BEYOND)

@@ -233,3 +233,10 @@ group by m.run_id
 - ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent
   once a fault ``reorder`` has begun breaks it.
 """
+
+
+def refuse_joins(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields a problem for each join of the workload: the `check` of protocols whose overlay is fixed."""
+    for index in range(len(workload.join)):
+        message = f"nodes of protocol {settings.name} are linked from the start; leave joins out"
+        yield Problem(("workload", "joins", index), message)

@@ -135,7 +135,7 @@ def test_an_edge_that_changes_later(clean: Store, root: Path, ids: dict[str, int
     store = planted(clean, root, state_configuration_change=change)
     [(_, node, _, _, detail)] = found(store, "closure", "skipring")
     assert node == "N4"
-    assert detail.startswith("what it holds of the ring of topic news changed, which was legitimate since round 1")
+    assert detail.startswith("its label, edges or slots of topic news changed, which was legitimate since round 1")
 
 
 def test_a_label_that_is_none_of_the_first(clean: Store, root: Path, ids: dict[str, int]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import Flight, NodeInfo
-from udfs.skipring.legitimate import KINDS, Convergence, Snapshot, has_same_tries
+from udfs.skipring.labels import Label, level_ring, levels
+from udfs.skipring.legitimate import KINDS, Convergence, Snapshot
 from udfs.skipring.program import SkipRing
 from udfs.skipring.topic_replay import MESSAGE
 
@@ -26,6 +28,25 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 CLOSURE_INTERVALS = 12
 HORIZON_INTERVALS = 600
+
+
+def edges(n: int) -> Iterator[tuple[int, Label, Label]]:
+    """Yields the edges of SR(n) by the definition: level and both ends; an edge may lie in several levels."""
+    for level in range(1, levels(n) + 1):
+        ring = level_ring(level, n)
+        pairs = [*pairwise(ring), (ring[-1], ring[0])] if len(ring) > 2 else [(ring[0], ring[1])]
+        yield from ((level, one, other) for one, other in pairs)
+
+
+def has_same_tries(topic: str, programs: Mapping[int, SkipRing]) -> bool:
+    """Returns whether all subscribers of a topic that are up have the same publications."""
+    subscribers = [one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants]
+    return len({_keys(topic, one) for one in subscribers}) <= 1
+
+
+def _keys(topic: str, program: SkipRing) -> frozenset[str]:
+    nodes = (one for (at, _), one in program.trie_node.items() if at == topic)
+    return frozenset(one.publication.key for one in nodes if one.publication)
 
 
 def network(

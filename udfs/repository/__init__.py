@@ -1,9 +1,8 @@
-"""Reliable delivery through repositories: the nodes of protocol ``repository``, for the harness ``udfs.nodes``.
+"""The node program of protocol ``repository``: reliable delivery through repositories.
 
-`program` has the node: its role decides which part handles an event. Brokers relay (`routes`). Clients choose a
-steering repository (`steering`), publish (`publisher`), subscribe and deliver (`subscriber`); the owner of a topic
-registers them (`membership`). Repositories take messages and notify subscribers (`storage`), number messages in slots
-(`slots`), answer subscribers (`syncs`), check authorisations (`registrations`), and synchronise with their bundle
-(`gossip`, `recovery`, `membership`). Each topic is a protocol of its own (`topics`); `at` is the part of a node for one
-topic in one round.
+`program` assigns each event to the module of the node's role. Brokers relay events (`routes`). Clients choose a
+steering repository (`steering`), publish (`publisher`) and subscribe (`subscriber`). Repositories store messages and
+notify subscribers (`storage`), number messages (`slots`), answer subscribers (`syncs`) and check authorisations
+(`registrations`). Within their bundle they gossip (`gossip`), recover (`recovery`), join and leave (`membership`). All
+handlers take an `at.At`: one topic at one node in one round. `topics` sets the initial state.
 """

@@ -1,4 +1,4 @@
-"""The bound of protocol ``repository``: a path between all nodes that recover, from faults and overlay alone."""
+"""The bound of protocol ``repository``: all clients and repositories that survive stay connected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OUT = schema_of(BEYOND)
 def cut_round(
     ends: Collection[int], links: Iterable[tuple[int, int]], gone: Sequence[tuple[int, int]]
 ) -> int | None:  # fmt: skip
-    """Returns the round from which on two ends have no way to each other; None: all have one.
+    """Returns the first round in which two surviving ends have no path to each other; None: no such round.
 
     Args:
         ends: Clients and repositories.
-        links: Pairs of nodes.
-        gone: Round and node of the crashes for good, ascending; of an end that is gone no way is asked.
+        links: Pairs of linked nodes.
+        gone: Round and node of each crash without a recovery, ascending.
     """
     around = neighbours(links)
     left, down = set(ends), set[int]()
@@ -34,14 +34,11 @@ def cut_round(
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the runs that brokers which are gone for good cut in two.
+    """Yields the runs in which crashes for good cut the overlay, as rows of `BEYOND`.
 
     Args:
-        batches: One row a run: ``run_id``, ``ends`` (ids of nodes), ``links`` (structs ``src, dst``), and ``gone``
-            (``round, node_id``).
-
-    Yields:
-        Rows of `BEYOND`: one a run.
+        batches: One row per run: ``run_id``, ``ends`` (node ids), ``links`` (structs ``src, dst``), ``gone`` (structs
+            ``round, node_id``).
     """
     for batch in batches:
         yield as_batch([row for run in batch.to_pylist() for row in _rows(run)], _OUT)
@@ -52,5 +49,5 @@ def _rows(run: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
     gone = [(crash["round"], crash["node_id"]) for crash in run["gone"]]
     round_ = cut_round(run["ends"], links, gone)
     if round_ is not None:
-        reason = "brokers are gone for good, and clients or repositories have no way to one another past them"
+        reason = "brokers crashed for good, and no path connects all clients and repositories"
         yield run["run_id"], round_, reason

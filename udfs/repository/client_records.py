@@ -1,6 +1,8 @@
-"""The tables of clients."""
+"""Records of clients: their steering repositories, unconfirmed publications, subscriptions and deliveries."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from udfs.nodes.records import record
 from udfs.repository.events import Publication, Upto
@@ -11,250 +13,150 @@ SUBSCRIBER = "subscriber"
 
 @record(key="topic")
 class Bundle:
-    """A topic that a client uses.
+    """A topic that a client uses, with the repositories that serve it (its bundle)."""
 
-    Attributes:
-        topic: The topic.
-        number: Its number at this node; tells timers apart.
-        members: The repositories that serve it, as far as is known.
-        is_publisher: Whether the client publishes on it.
-        registered: The registered subscribers, as far as is known; None: the topic is open to all.
-    """
-
-    topic: str
-    number: int
-    members: tuple[int, ...]
-    is_publisher: bool
-    registered: tuple[int, ...] | None = None
+    topic: Annotated[str, "the topic"]
+    number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
+    members: Annotated[tuple[int, ...], "repositories that serve the topic, as far as the client knows"]
+    is_publisher: Annotated[bool, "whether the client publishes on the topic"]
+    registered: Annotated[
+        tuple[int, ...] | None, "registered subscribers, as far as the client knows; None: everybody may subscribe"
+    ] = None
 
 
 @record(key="topic, role")
 class Steering:
-    """The steering of a client.
+    """A client's choice of a steering repository for a topic."""
 
-    Attributes:
-        topic: The topic.
-        role: Its role: publisher or subscriber.
-        repository: The steering repository; None: not found yet.
-        designation: The number of the designation (rule P12).
-        is_seeking: Whether it waits for answers to probes.
-        is_changing: Whether it designates again at the end of the round.
-        is_established: Whether the steering repository has answered.
-        is_refused: Whether it has been refused.
-        tries: Requests without an answer.
-        heard_round: The round of the last event from the steering repository.
-        answers: Repositories that have answered a probe in this round.
-    """
-
-    topic: str
-    role: str
-    repository: int | None = None
-    designation: int = -1
-    is_seeking: bool = False
-    is_changing: bool = False
-    is_established: bool = False
-    is_refused: bool = False
-    tries: int = 0
-    heard_round: int = -1
-    answers: tuple[int, ...] = ()
+    topic: Annotated[str, "the topic"]
+    role: Annotated[str, "the client's role: publisher or subscriber"]
+    repository: Annotated[
+        int | None, "the designated steering repository; None: no repository has answered a probe"
+    ] = None
+    designation: Annotated[int, "number of the designation: the round of its start (rule P12)"] = -1
+    is_seeking: Annotated[bool, "whether the client waits for an answer to its probes"] = False
+    is_changing: Annotated[bool, "whether the client starts a new designation at the end of the round"] = False
+    is_established: Annotated[bool, "whether the steering repository has answered this designation"] = False
+    is_refused: Annotated[bool, "whether the steering repository has refused the client"] = False
+    tries: Annotated[int, "requests since the last answer"] = 0
+    heard_round: Annotated[int, "round of the last event from the steering repository"] = -1
+    answers: Annotated[tuple[int, ...], "operational repositories that answered a probe in this round"] = ()
 
 
 @record(key="topic")
 class Publishing:
-    """A publisher's catenation (rule P1).
+    """The catenation of a publisher on a topic (rule P1)."""
 
-    Attributes:
-        topic: The topic.
-        incarnation: The round in which the publisher started.
-        n: The number of the last message.
-        confirmed: Up to this number calls are confirmed.
-    """
-
-    topic: str
-    incarnation: int
-    n: int = 0
-    confirmed: int = 0
+    topic: Annotated[str, "the topic"]
+    incarnation: Annotated[int, "round in which the publisher started"]
+    n: Annotated[int, "catenation number of the last message"] = 0
+    confirmed: Annotated[int, "the calls of messages up to this catenation number are confirmed"] = 0
 
 
 @record()
 class Queued:
-    """A message that waits until its publisher is ready.
+    """A publication that waits until the steering repository has answered its publisher."""
 
-    Attributes:
-        topic: The topic.
-        publication: The message.
-    """
-
-    topic: str
-    publication: Publication
+    topic: Annotated[str, "the topic"]
+    publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, n")
 class Unstable:
-    """A message in a publisher's local buffer.
+    """A message in a publisher's buffer: some member of the bundle may lack it."""
 
-    Attributes:
-        topic: The topic.
-        n: Its catenation number.
-        publication: The message.
-        sent_round: When it was announced last.
-        is_acknowledged: Whether the steering repository has it.
-    """
-
-    topic: str
-    n: int
-    publication: Publication
-    sent_round: int
-    is_acknowledged: bool = False
+    topic: Annotated[str, "the topic"]
+    n: Annotated[int, "catenation number of the message"]
+    publication: Annotated[Publication, "the message"]
+    sent_round: Annotated[int, "round of the last P2R-Order for the message"]
+    is_acknowledged: Annotated[bool, "whether the steering repository has acknowledged the message"] = False
 
 
 @record(key="topic, client, role")
 class Registering:
-    """A registration or deregistration that is not confirmed yet, at the owner of a topic.
+    """A registration or deregistration that no repository has confirmed to the owner of the topic."""
 
-    Attributes:
-        topic: The topic.
-        client: The client.
-        role: The role of the client.
-        number: The number of the action: the round of the last try.
-        tries: The number of tries.
-        is_registered: Whether it is a registration.
-        source_seq: The call.
-    """
-
-    topic: str
-    client: int
-    role: str
-    number: int
-    tries: int
-    is_registered: bool
-    source_seq: int
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "client that the owner registers or deregisters"]
+    role: Annotated[str, "role of that client: publisher or subscriber"]
+    number: Annotated[int, "number of the action; of two actions the higher number counts"]
+    tries: Annotated[int, "requests sent before the last one"]
+    is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
+    source_seq: Annotated[int, "number of the call among the owner's calls"]
 
 
 @record(key="topic, subscription_id")
 class Subscribed:
-    """A subscription of a client.
+    """A subscription of a client."""
 
-    Attributes:
-        topic: The topic.
-        subscription_id: The subscription.
-        source_seq: The call that waits for a confirmation; None: none does.
-        cut: Where it starts (rule P10); None: that is not known yet.
-        is_ended: Whether it has been taken back.
-    """
-
-    topic: str
-    subscription_id: int
-    source_seq: int | None
-    cut: tuple[Upto, ...] | None = None
-    is_ended: bool = False
+    topic: Annotated[str, "the topic"]
+    subscription_id: Annotated[int, "id of the subscription"]
+    source_seq: Annotated[int | None, "number of the call that is not confirmed yet; None: no call waits"]
+    cut: Annotated[
+        tuple[Upto, ...] | None, "messages up to here are not delivered (rule P10); None: no repository has answered"
+    ] = None
+    is_ended: Annotated[bool, "whether the client has unsubscribed"] = False
 
 
 @record(key="topic, publisher, incarnation")
 class Mark:
-    """The last message of a publisher's incarnation that a subscriber has delivered (rule P9).
+    """The last message of a publisher's incarnation that a subscriber has delivered (rule P9)."""
 
-    Attributes:
-        topic: The topic.
-        publisher: The publisher.
-        incarnation: The round of its start.
-        n: The message's catenation number.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the publisher"]
+    incarnation: Annotated[int, "round in which the incarnation started"]
+    n: Annotated[int, "catenation number of the last delivered message"]
 
 
 @record(key="topic")
 class Reading:
-    """How far a subscriber is, in its steering repository's numbers.
+    """A subscriber's progress on a topic, in sequence numbers of its steering repository."""
 
-    Attributes:
-        topic: The topic.
-        position: All up to this number is delivered.
-        sync: All up to this number is acknowledged, and the repository knows.
-        unacknowledged: Deliveries since the last acknowledgement.
-    """
-
-    topic: str
-    position: int = 0
-    sync: int = 0
-    unacknowledged: int = 0
+    topic: Annotated[str, "the topic"]
+    position: Annotated[int, "the subscriber has passed all numbers up to this one"] = 0
+    sync: Annotated[int, "the steering repository has confirmed the acknowledgement of all numbers up to this one"] = 0
+    unacknowledged: Annotated[int, "deliveries since the last S2R-ACK"] = 0
 
 
 @record(key="topic, source, source_seq")
 class Buffered:
-    """A message in a temporary buffer.
+    """A message in the temporary buffer of a client or repository."""
 
-    Attributes:
-        topic: The topic.
-        source: Its publisher.
-        source_seq: Its number among the calls there.
-        publication: The message.
-        hops: Links that it has travelled over.
-        round: When it came.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    publication: Publication
-    hops: int
-    round: int
+    topic: Annotated[str, "the topic"]
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    publication: Annotated[Publication, "the message"]
+    hops: Annotated[int, "links from the publisher to this node"]
+    round: Annotated[int, "round in which the message arrived"]
 
 
 @record(key="topic, seq")
 class Expected:
-    """A sequence number that a subscriber knows of and has not passed.
+    """A sequence number of the steering repository that a subscriber has heard of and not passed."""
 
-    Attributes:
-        topic: The topic.
-        seq: The number at the steering repository.
-        prev: The number that has to be passed before it.
-        source: The message's publisher; -1: a marker without a message.
-        source_seq: Its number among the calls there.
-        incarnation: The round of the publisher's start.
-        n: Its catenation number.
-        round: Since when it is expected.
-    """
-
-    topic: str
-    seq: int
-    prev: int
-    source: int
-    source_seq: int
-    incarnation: int
-    n: int
-    round: int
+    topic: Annotated[str, "the topic"]
+    seq: Annotated[int, "sequence number at the steering repository"]
+    prev: Annotated[int, "number that the subscriber has to pass before this one"]
+    source: Annotated[int, "id of the message's publisher; -1: the number has no message, and ends a Rectify"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    round: Annotated[int, "round in which the subscriber first heard of the number"]
 
 
 @record(key="topic, seq")
 class Unsynced:
-    """A number that a subscriber has passed and the repository has not synced.
+    """A sequence number that a subscriber has passed and the steering repository has not synced."""
 
-    Attributes:
-        topic: The topic.
-        seq: The number at the steering repository.
-    """
-
-    topic: str
-    seq: int
+    topic: Annotated[str, "the topic"]
+    seq: Annotated[int, "sequence number at the steering repository"]
 
 
 @record(key="position")
 class OrderedDelivery:
-    """A delivery at a subscriber, in order.
+    """A delivery of a subscriber."""
 
-    Attributes:
-        position: Ascending in the order of deliveries, also within a round.
-        topic: The topic.
-        source: The publisher.
-        source_seq: Number of the publication at its publisher.
-    """
-
-    position: int
-    topic: str
-    source: int
-    source_seq: int
+    position: Annotated[int, "ascending in the order of deliveries, also within a round"]
+    topic: Annotated[str, "the topic"]
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]

@@ -1,31 +1,31 @@
-"""The values that events carry, and the events that clients send; names as in section 3 and Figure 1 of the paper."""
+"""The parts of events, and the events that clients send; names follow section 3 and Figure 1 of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 from udfs.nodes.records import message
 
 
 class Catenated(Protocol):
-    """The catenation that names a message."""
+    """A record or event about one message."""
 
     @property
     def publisher(self) -> int:
-        """The publisher."""
+        """The message's publisher."""
 
     @property
     def incarnation(self) -> int:
-        """The round of its start."""
+        """The round in which that incarnation of the publisher started."""
 
     @property
     def n(self) -> int:
-        """The message's number in it."""
+        """The message's catenation number."""
 
 
 class Key(NamedTuple):
-    """Identifies a message: its catenation (rule P1)."""
+    """The catenation of a message, its identity within a topic (rule P1)."""
 
     publisher: int
     incarnation: int
@@ -33,259 +33,166 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, row: Catenated) -> Key:
-        """Returns the key of the message that a row is about."""
+        """Returns the key of the message that `row` is about."""
         return cls(row.publisher, row.incarnation, row.n)
 
 
 @dataclass(frozen=True, slots=True)
 class Upto:
-    """All messages of a publisher's incarnation up to a number.
+    """All messages of a publisher's incarnation up to a catenation number."""
 
-    Attributes:
-        publisher: The publisher.
-        incarnation: The round of its start.
-        n: The number of the last message; 0: none.
-    """
-
-    publisher: int
-    incarnation: int
-    n: int
+    publisher: Annotated[int, "id of the publisher"]
+    incarnation: Annotated[int, "round in which the incarnation started"]
+    n: Annotated[int, "catenation number of the last message; 0: no message"]
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A message as its publisher issued it.
+    """A message as its publisher issued it."""
 
-    Attributes:
-        source: The publisher.
-        source_seq: Its number among the calls there; with ``source`` the message's identifier.
-        issued_round: The round of the call.
-        matches: Ids of the subscriptions whose predicate it satisfies.
-    """
-
-    source: int
-    source_seq: int
-    issued_round: int
-    matches: tuple[int, ...]
+    source: Annotated[int, "id of the publisher"]
+    source_seq: Annotated[
+        int, "number of the publication among its publisher's calls; with ``source`` the message's identifier"
+    ]
+    issued_round: Annotated[int, "round of the publish call"]
+    matches: Annotated[tuple[int, ...], "ids of the subscriptions whose predicate the message satisfies"]
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription as repositories know it.
+    """A subscription in events and at repositories."""
 
-    Attributes:
-        subscription_id: The subscription.
-        cut: Up to where it does not ask for messages (rule P10).
-    """
-
-    subscription_id: int
-    cut: tuple[Upto, ...]
+    subscription_id: Annotated[int, "id of the subscription"]
+    cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]
 
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """An event on a link.
+    """An event on a link."""
 
-    Attributes:
-        to: The receivers; a broker forwards one copy per link.
-        origin: The first sender.
-        hops: Links that it has travelled over.
-        topic: The topic that it is about.
-    """
-
-    to: tuple[int, ...]
-    origin: int
-    hops: int
-    topic: str
+    to: Annotated[tuple[int, ...], "receivers; a broker forwards one copy per link"]
+    origin: Annotated[int, "id of the node that created the event"]
+    hops: Annotated[int, "links from the origin to this node"]
+    topic: Annotated[str, "topic of the event"]
 
 
 @dataclass(frozen=True, slots=True)
 class Identified(Addressed):
-    """An event about one message.
+    """An event about one message."""
 
-    Attributes:
-        source: The message's publisher.
-        source_seq: Its number among the calls there.
-    """
-
-    source: int
-    source_seq: int
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
 
 
 @dataclass(frozen=True, slots=True)
 class Carrying(Identified):
-    """An event that carries a message.
+    """An event that carries a message."""
 
-    Attributes:
-        issued_round: The round in which it was published.
-        matches: Ids of the subscriptions whose predicate it satisfies.
-    """
-
-    issued_round: int
-    matches: tuple[int, ...]
+    issued_round: Annotated[int, "round of the publish call"]
+    matches: Annotated[tuple[int, ...], "ids of the subscriptions whose predicate the message satisfies"]
 
     @property
     def publication(self) -> Publication:
-        """The message."""
+        """The message, without the fields of the event."""
         return Publication(self.source, self.source_seq, self.issued_round, self.matches)
 
 
 @dataclass(frozen=True, slots=True)
 class Designated(Addressed):
-    """An event between a client and repositories.
+    """An event between a client and repositories."""
 
-    Attributes:
-        designation: The number of the client's designation (rule P12).
-        steering: The repository that it designates.
-    """
-
-    designation: int
-    steering: int
+    designation: Annotated[int, "number of the client's designation (rule P12)"]
+    steering: Annotated[int, "repository that the client designates"]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sequence numbers without a gap.
+    """A range of consecutive sequence numbers."""
 
-    Attributes:
-        first: The first one.
-        last: The last one.
-    """
-
-    first: int
-    last: int
+    first: Annotated[int, "first number"]
+    last: Annotated[int, "last number"]
 
 
 @message("Message")
 class Message(Carrying):
-    """A published message, on its way to subscribers and repositories."""
+    """A publication on its way to subscribers and repositories."""
 
 
 @message("C2R-Probe")
 class Probe(Addressed):
-    """A client asks for the repositories of a topic (section 4.1).
+    """A client's question for the operational repositories of a topic (section 4.1)."""
 
-    Attributes:
-        role: The role of the client: publisher or subscriber.
-    """
-
-    role: str
+    role: Annotated[str, "role of the client: publisher or subscriber"]
 
 
 @message("P2R-Order")
 class Order(Designated):
-    """Announces the catenation of a message (section 3.4).
+    """A publisher's announcement of a message's catenation (section 3.4)."""
 
-    Attributes:
-        source: The publisher.
-        source_seq: The message's number among the calls there.
-        incarnation: The round of the publisher's start.
-        n: Its catenation number.
-    """
-
-    source: int
-    source_seq: int
-    incarnation: int
-    n: int
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @message("P2R-Retransmit")
 class Retransmit(Carrying):
-    """A message again, with its catenation (section 3.6).
+    """A publisher's answer to R2P-NAK: the message with its catenation (section 3.6)."""
 
-    Attributes:
-        designation: The number of the publisher's designation.
-        steering: The repository that it designates.
-        incarnation: The round of the publisher's start.
-        n: Its catenation number.
-    """
-
-    designation: int
-    steering: int
-    incarnation: int
-    n: int
+    designation: Annotated[int, "number of the publisher's designation"]
+    steering: Annotated[int, "repository that the publisher designates"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @message("P2R-Recovery")
 class PublisherRecovery(Designated):
-    """A publisher has started, or designates another repository (section 3.11).
+    """A publisher's announcement of its start, or of another steering repository (section 3.11)."""
 
-    Attributes:
-        incarnation: The round of its start.
-    """
-
-    incarnation: int
+    incarnation: Annotated[int, "round in which the publisher started"]
 
 
 @message("S2R-Subscribe")
 class Subscribe(Designated):
-    """Asks where new subscriptions are to start (rule P10).
+    """A subscriber's request for the cuts of new subscriptions (rule P10)."""
 
-    Attributes:
-        subscription_ids: The subscriptions.
-    """
-
-    subscription_ids: tuple[int, ...]
+    subscription_ids: Annotated[tuple[int, ...], "ids of the new subscriptions"]
 
 
 @message("S2R-Recovery")
 class SubscriberRecovery(Designated):
-    """A subscriber designates a repository, or asks it where it is (section 3.11).
+    """A subscriber's designation with its subscriptions; the repository answers Rectify (section 3.11)."""
 
-    Attributes:
-        interests: All its subscriptions.
-    """
-
-    interests: tuple[Interest, ...]
+    interests: Annotated[tuple[Interest, ...], "all subscriptions of the client on the topic"]
 
 
 @message("S2R-ACK")
 class SubscriberAck(Designated):
-    """Acknowledges messages that were delivered (section 3.8, rule P8).
+    """A subscriber's acknowledgement of delivered messages (section 3.8, rule P8)."""
 
-    Attributes:
-        runs: Their sequence numbers at the steering repository.
-    """
-
-    runs: tuple[Run, ...]
+    runs: Annotated[tuple[Run, ...], "sequence numbers of the messages at the steering repository"]
 
 
 @message("S2R-NAK")
 class SubscriberNak(Designated):
-    """Asks for messages that are missing (section 3.8).
+    """A subscriber's request for missing messages (section 3.8)."""
 
-    Attributes:
-        seqs: Their sequence numbers at the steering repository.
-    """
-
-    seqs: tuple[int, ...]
+    seqs: Annotated[tuple[int, ...], "sequence numbers of the messages at the steering repository"]
 
 
 @message("Register")
 class Register(Addressed):
-    """The owner of a topic authorises a client (section 3.3).
+    """The authorisation of a client by the owner of the topic (section 3.3)."""
 
-    Attributes:
-        client: The client.
-        role: The authorised role: publisher or subscriber.
-        number: The number of the action; of two the higher one counts.
-    """
-
-    client: int
-    role: str
-    number: int
+    client: Annotated[int, "client that the owner registers"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action; of two actions the higher number counts"]
 
 
 @message("Deregister")
 class Deregister(Addressed):
-    """The owner of a topic withdraws an authorisation (section 3.3).
+    """The withdrawal of an authorisation by the owner of the topic (section 3.3)."""
 
-    Attributes:
-        client: The client.
-        role: The withdrawn role: publisher or subscriber.
-        number: The number of the action; of two the higher one counts.
-    """
-
-    client: int
-    role: str
-    number: int
+    client: Annotated[int, "client that the owner deregisters"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action; of two actions the higher number counts"]

@@ -10,7 +10,7 @@ from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
 
 def go_on(at: At) -> None:
-    """Gossips every T_g, also while recovering, as long as there is a bundle."""
+    """Timer T_g: gossips to the other members of the bundle, and confirms registrations that all of them know."""
     if at.peers and not at.log.is_left:
         membership.confirm_registrations(at)
         tell(at)
@@ -18,13 +18,13 @@ def go_on(at: At) -> None:
 
 
 def on_leave(at: At, m: GossipLeave) -> None:
-    """Notes that a member has left, and says that it knows (section 4.10)."""
+    """Gossip-LEAVE (section 4.10): records that the sender has left, and acknowledges by gossip."""
     membership.lose(at, m.origin)
     tell_from(at, (m.origin,), at.log.frontier)
 
 
 def tell(at: At) -> None:
-    """Sends each peer its missing entries; peers with equal knowledge get one event (rule P17)."""
+    """Sends each member the entries that it lacks; members at one position share an event (rule P17)."""
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
         by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
@@ -33,7 +33,7 @@ def tell(at: At) -> None:
 
 
 def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
-    """Sends repositories the messages stored behind a number."""
+    """Sends Gossip-ACK to `peers` with all entries after sequence number `base`."""
     seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
     newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
     at.send(
@@ -44,7 +44,7 @@ def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
 
 
 def _entries(at: At, base: int) -> tuple[Entry, ...]:
-    """Returns the stored messages behind a number up to the frontier, and all actions: they wait for no message."""
+    """Returns the stored messages after `base` up to the frontier, and all actions after `base`."""
     found = [at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.last_seq + 1)]
     return tuple(
         Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)
@@ -54,14 +54,14 @@ def _entries(at: At, base: int) -> tuple[Entry, ...]:
 
 
 def beyond(at: At) -> tuple[Upto, ...]:
-    """Returns the messages on the disk that no entry names: behind the frontier, and orphans (rule P18)."""
+    """Returns the stored messages that no entry names: those behind the frontier, and orphans (rule P18)."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
     return tuple(Upto(*key) for key in [*found, *map(Key.of, at.of(at.node.orphan))])
 
 
 def on_gossip(at: At, m: GossipAck) -> None:
-    """Merges the gossip of another repository."""
+    """Gossip-ACK: merges members, incarnations, entries, designations and syncs of another repository (P17, P18)."""
     membership.learn(at, m.members, m.leaving, m.left)
     if at.log.is_left:
         return

@@ -1,7 +1,4 @@
-"""Members of a bundle: additions and graceful departures (sections 4.9, 4.10; rule P26).
-
-Owners of topics register and deregister clients, and confirm it when the members know (section 3.3; rule P25).
-"""
+"""Members of a bundle join and leave (sections 4.9, 4.10; rule P26), and owners register clients (3.3; rule P25)."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ LEFT = "LEFT"
 
 
 def watch(at: At) -> None:
-    """Starts the gossip of a repository in a bundle, and resumes its leave."""
+    """Starts the gossip timer in a bundle, and the leave timer of a repository that leaves."""
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:
@@ -25,7 +22,7 @@ def watch(at: At) -> None:
 
 
 def add(at: At, repository: int) -> None:
-    """Takes a repository for a member, unless it has left."""
+    """Adds a repository to the members, unless it has left."""
     if repository != at.me and (at.topic, repository) not in at.node.member:
         at.node.member[at.topic, repository] = Member(at.topic, repository)
         hear(at, repository)
@@ -33,18 +30,18 @@ def add(at: At, repository: int) -> None:
 
 
 def peer(at: At, repository: int) -> Peer:
-    """Returns the record of another repository."""
+    """Returns the record of another repository; creates it if necessary."""
     index = at.topic, repository
     return at.node.peer.setdefault(index, Peer(*index))
 
 
 def hear(at: At, repository: int) -> None:
-    """Notes that another repository is up."""
+    """Records that another repository was heard in this round."""
     peer(at, repository).heard_round = at.round
 
 
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
-    """Merges another repository's members; a repository that was removed while it was up has left (rule P36)."""
+    """Merges another repository's list of members; this one leaves if it was removed (rule P36)."""
     for one in gone:
         lose(at, one)
     if at.me in gone and not at.log.is_left:
@@ -58,7 +55,7 @@ def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tupl
 
 
 def lose(at: At, repository: int) -> None:
-    """Drops a repository that has left, and its part of the repository-table; it is asked for nothing any more."""
+    """Records that a repository has left, and deletes its rows: nothing is requested from it any more."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -68,20 +65,19 @@ def lose(at: At, repository: int) -> None:
             lacking.holders.discard(repository)
             if not lacking.holders:
                 del at.node.lacking[at.topic, lacking.publisher, lacking.incarnation, lacking.n]
-        for found in [one for one in at.of(at.node.located) if one.repository == repository]:
-            del at.node.located[at.topic, repository, found.seq]
-        for other in [one for one in at.of(at.node.held) if one.repository == repository]:
-            del at.node.held[at.topic, repository, other.publisher, other.incarnation]
+        for table in (at.node.located, at.node.held):
+            for key in [key for key in table if key[:2] == (at.topic, repository)]:
+                del table[key]
 
 
 def remove(at: At, call: RemoveCall) -> None:
-    """Takes a dead repository for one that has left; gossip tells the other members (rule P36)."""
+    """Call ``remove`` (rule P36): records that a dead member has left; gossip informs the other members."""
     if at.log.is_member and not at.log.is_left and call.peer in at.peers:
         lose(at, call.peer)
 
 
 def depart(at: At) -> None:
-    """Notes that this repository has left: its state is LEFT when it has left all its bundles."""
+    """Records that this repository has left; with the last bundle its status becomes LEFT."""
     at.log.is_leaving, at.log.is_left = False, True
     if all(one.is_left or not one.is_member for one in at.node.log.values()):
         at.ctx.status(LEFT)
@@ -89,25 +85,25 @@ def depart(at: At) -> None:
 
 
 def is_heard(at: At, repository: int) -> bool:
-    """Returns whether a member was heard in the last T_assist rounds, or this life has not lasted that long."""
+    """Returns whether a member was heard in the last T_assist rounds, or this incarnation is younger than that."""
     row = at.node.peer.get((at.topic, repository))
     heard = at.duty.begun_round if row is None else max(row.heard_round, at.duty.begun_round)
     return at.round - heard < at.rounds("assist_rounds")
 
 
 def left(at: At) -> tuple[int, ...]:
-    """Returns the repositories that have left."""
+    """Returns the ids of the repositories that have left."""
     return tuple(one.repository for one in at.of(at.node.member) if one.is_left)
 
 
 def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the members that are leaving, and those that have left."""
+    """Returns the ids of the members that are leaving, and of the repositories that have left."""
     leaving = [one.repository for one in at.of(at.node.member) if one.is_leaving and not one.is_left]
     return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), left(at)
 
 
 def leave(at: At) -> None:
-    """Starts to leave: stops steering clients (section 4.10)."""
+    """Call ``leave`` (section 4.10): stops steering clients, and starts to leave."""
     log = at.log
     if log.is_member and not log.is_left:
         log.is_leaving = True
@@ -115,7 +111,7 @@ def leave(at: At) -> None:
 
 
 def go_on(at: At) -> None:
-    """Migrates clients, and leaves when every remaining heard member has all messages and registrations (rule P26)."""
+    """Timer of a leave: migrates clients, and leaves when the remaining members cover this one (rule P26)."""
     log = at.log
     if log.is_leaving:
         _migrate(at)
@@ -136,8 +132,8 @@ def _migrate(at: At) -> None:
 def _is_covered(at: At) -> bool:
     """Returns whether the remaining heard members cover this repository, and no member with a lower id leaves.
 
-    They hold every message and registration of this repository, and one of them has been operational. They have
-    confirmed that they stay, knowing that this one leaves; otherwise two would rely on each other (rule P30).
+    Each of them has every message and registration of this repository and knows that it leaves; otherwise two members
+    that leave in one round would rely on each other (rule P30). One of them has been operational.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -161,13 +157,13 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
 
 
 def on_farewell(at: At, m: GossipAck) -> None:
-    """A repository that has left hears that a member knows: it need not be told again."""
+    """Gossip at a repository that has left: the sender knows, and gets no further Gossip-LEAVE."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
 
 
 def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
-    """Registers or deregisters a client until a repository confirms it. Of two calls in a round the later counts."""
+    """Call ``register`` or ``deregister``: sends the action until it is confirmed; the last call of a round wins."""
     index = at.topic, call.peer, call.role
     before = at.node.registering.get(index)
     number = at.round if before is None else max(at.round, before.number + 1)
@@ -176,7 +172,7 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 
 
 def register_again(at: At) -> None:
-    """Repeats unconfirmed registrations every T_p: to the next member, after the last one to all that brokers know."""
+    """Timer T_p: sends each unconfirmed action to the next member, and after the last one to all repositories."""
     for row in at.of(at.node.registering):
         row.tries += 1
         _send(at, row)
@@ -190,7 +186,7 @@ def _send(at: At, row: Registering) -> None:
 
 
 def on_confirm(at: At, m: RegistrationConfirm) -> None:
-    """Confirms the call."""
+    """R2C-Confirm: confirms the owner's call."""
     row = at.node.registering.get((at.topic, m.client, m.role))
     if row is not None and row.number == m.number:
         del at.node.registering[at.topic, m.client, m.role]
@@ -198,9 +194,9 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Stores a registration or deregistration of the topic's owner; a deregistration cuts at the stored messages.
+    """Register, Deregister (3.3): stores the action of the topic's owner; a deregistration cuts at the stored prefixes.
 
-    It is confirmed when all members that are heard have it (rule P34).
+    The owner gets a confirmation when all heard members have the action (rule P34). Others get Refuse.
     """
     if not at.is_operational:
         return
@@ -217,7 +213,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Confirms actions that all heard members have, and drops actions that a later one has replaced."""
+    """Confirms the actions that all heard members have, and deletes replaced ones (rule P34)."""
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role
         done = at.node.registration[index]

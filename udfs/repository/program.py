@@ -1,6 +1,6 @@
-"""The node of protocol ``repository``: its role decides which part handles an event.
+"""The node of protocol ``repository``: its role and the type of an event choose the handler.
 
-The baseline of section 5, best effort, sends messages only; no repository takes part.
+With setting ``baseline`` (section 5, best effort) clients send messages to subscribers only; repositories take no part.
 """
 
 from __future__ import annotations
@@ -42,33 +42,29 @@ from udfs.repository.state import State
 
 
 def publish_best_effort(at: At, call: PublishCall) -> None:
-    """Sends a message to the matching subscribers, once."""
+    """Sends a message once to the subscribers whose predicate it satisfies."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
     at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
     if at.me in to:
-        _deliver(at, of, 0)
+        deliver_best_effort(at, of, 0)
 
 
 def subscribe_best_effort(at: At, call: SubscribeCall) -> None:
-    """Notes a subscription."""
+    """Stores a subscription, and confirms the call."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, None, ())
     at.ctx.confirm(call.source_seq)
 
 
 def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
-    """Forgets a subscription."""
+    """Deletes a subscription, and confirms the call."""
     at.node.subscribed.pop((at.topic, call.subscription_id), None)
     at.ctx.confirm(call.source_seq)
 
 
-def deliver_best_effort(at: At, m: Any) -> None:  # noqa: ANN401 - only messages are sent
-    """Delivers a received message."""
-    _deliver(at, m.publication, m.hops)
-
-
-def _deliver(at: At, of: Publication, hops: int) -> None:
+def deliver_best_effort(at: At, of: Publication, hops: int) -> None:
+    """Delivers a message that satisfies a subscription of the client."""
     if any((at.topic, one) in at.node.subscribed for one in of.matches):
         at.deliver(of, hops)
 
@@ -131,7 +127,7 @@ TIMERS: Mapping[str, Timer] = {
 
 
 class Repository(State):
-    """A client, a repository, or a broker between them."""
+    """A node: a client, a repository or a broker."""
 
     name = "repository"
     detection = "reroute_rounds"
@@ -139,34 +135,34 @@ class Repository(State):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets routes, bundles and topics."""
+        """Sets the initial routes, topics and bundles of all nodes."""
         routes.lay(world)
         topics.lay(world)
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Routes over a broker that is up again."""
+        """Broker-Up (rule P31): routes over the recovered broker again, and acknowledges."""
         routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
-        """Sends no more Broker-Up to a node that has answered."""
+        """Broker-Up-ACK (rule P31): ends the announcements to the sender."""
         routes.on_up_ack(self, m)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Routes around a broker that is down."""
+        """Crash report: routes around the broker (rule P29)."""
         routes.on_down(self, peer, ctx)
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
-        """Sends an event on, and handles it if it is for this node."""
+        """Every other event: forwards it to the remaining receivers, and handles it as one of them."""
         is_mine, event = routes.arrive(self, m, ctx)
         if is_mine and ctx.settings["baseline"]:
-            deliver_best_effort(At(self, ctx, event.topic), event)
+            deliver_best_effort(At(self, ctx, event.topic), event.publication, event.hops)
         elif is_mine and self.own.role == "client" and event.topic in self.bundle:
             AT_CLIENTS[type(event)](At(self, ctx, event.topic), event)
         elif is_mine and self.own.role == "repository" and event.topic in self.log:
             recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles a timer of one topic; ``start``, ``store`` and ``up`` are for all."""
+        """Runs a timer: ``start``, ``store`` and ``up`` are of the node, all others of the topic numbered `key`."""
         if name == "start":
             topics.start(self, ctx)
         elif name == "up":
@@ -178,7 +174,7 @@ class Repository(State):
             recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
-        """Starts another incarnation with the durable state."""
+        """Starts another incarnation from the durable state, after a crash."""
         if self.link:
             routes.start(self, ctx)
         if self.own.role == routes.BROKER:
@@ -186,7 +182,7 @@ class Repository(State):
         topics.start(self, ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Designates repositories, and ends recoveries."""
+        """Sends the designations of this round (rule P28), and ends recoveries that lack nothing."""
         for (topic, role), row in sorted(self.steering.items()):
             at = At(self, ctx, topic)
             if not steering.change(at, row):
@@ -200,47 +196,47 @@ class Repository(State):
             recovery.finish(At(self, ctx, topic))
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes a message."""
+        """Publishes a message on a topic."""
         part = publish_best_effort if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes."""
+        """Subscribes to a topic."""
         part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Takes a subscription back."""
+        """Ends a subscription."""
         part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_steer(self, call: SteerCall, ctx: Context) -> None:
-        """Turns to another repository."""
+        """Designates the repository that the call names (section 4)."""
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
     def call_register(self, call: RegisterCall, ctx: Context) -> None:
-        """Authorises a client."""
+        """Registers a client, as the owner of the topic (3.3)."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
-        """Takes an authorisation back."""
+        """Deregisters a client, as the owner of the topic (3.3)."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
-        """Adds this repository to its bundles."""
+        """Adds this repository to the bundles of its topics (4.9)."""
         for topic in sorted(self.log):
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_leave(self, call: LeaveCall, ctx: Context) -> None:
-        """Takes this repository out of its bundles."""
+        """Starts to leave all bundles of this repository (4.10)."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_remove(self, call: RemoveCall, ctx: Context) -> None:
-        """Takes a dead repository out of the bundles of this one."""
+        """Removes a dead repository from the bundles of this one (rule P36)."""
         for topic in sorted(self.log):
             membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

@@ -1,4 +1,4 @@
-"""Publishers (sections 3.4, 3.6, 3.11; rules P1, P3, P4)."""
+"""Publishers: catenation, announcements, acknowledgements (sections 3.4, 3.6, 3.11; rules P1, P3, P4)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from udfs.repository.repository_events import PublisherAck, PublisherNak, Publis
 
 
 def start(at: At) -> None:
-    """Starts a life of a publisher: a new incarnation (rule P1)."""
+    """Starts an incarnation of a publisher (rule P1), and seeks a steering repository."""
     at.node.publishing[at.topic] = Publishing(at.topic, at.round)
     steering.start(at, PUBLISHER)
 
 
 def call(at: At, call: PublishCall) -> None:
-    """Publishes a message, at once if the publisher is ready."""
+    """Call ``publish``: publishes a message, or queues it until the steering repository has answered."""
     publication = Publication(at.me, call.source_seq, at.round, call.matches)
     if _steering(at).is_established:
         _publish(at, publication)
@@ -40,7 +40,7 @@ def _publish(at: At, publication: Publication) -> None:
 
 
 def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the registered clients whose subscriptions a message satisfies, and the members (rule P29)."""
+    """Returns the clients with a matching subscription, without unregistered ones, and `members` (rule P29)."""
     homes = (at.node.home.get(one) for one in publication.matches)
     clients, registered = {home.client for home in homes if home is not None}, at.bundle.registered
     return tuple(sorted({*members, *(clients if registered is None else clients & {*registered})}))
@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends the designation to the bundle, until the designated repository answers (section 3.11)."""
+    """Sends P2R-Recovery with the designation to the bundle (section 3.11), and starts its timer T_p."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -62,14 +62,14 @@ def request(at: At, row: Steering) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Repeats the request every T_p; after k tries the next repository has its turn."""
+    """Timer T_p: repeats P2R-Recovery; after k tries without an answer seeks another repository."""
     row = _steering(at)
     if not row.is_established and not row.is_seeking and not steering.is_tired(at, row):
         request(at, row)
 
 
 def on_recovery(at: At, m: PublisherRecovered) -> None:
-    """Handles R2P-Recovery: publishes waiting messages."""
+    """R2P-Recovery (3.11): notes that the steering repository has answered, and publishes queued messages."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -84,7 +84,7 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
 
 
 def on_ack(at: At, m: PublisherAck) -> None:
-    """Stops repeating stored messages, confirms those in order, and drops those that every member has (rule P3)."""
+    """R2P-ACK (rule P3): marks stored messages, confirms calls up to `upto`, and deletes messages up to `stable`."""
     own = at.node.publishing[at.topic]
     if not steering.hear(at, _steering(at), m) or m.incarnation != own.incarnation:
         return
@@ -100,7 +100,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
 
 
 def on_nak(at: At, m: PublisherNak) -> None:
-    """Sends messages again, to the whole bundle (section 4.2)."""
+    """R2P-NAK (3.6): sends the missing messages with their catenation to the whole bundle."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -113,7 +113,10 @@ def on_nak(at: At, m: PublisherNak) -> None:
 
 
 def reoffer(at: At) -> None:
-    """Announces messages again: every T_p while not acknowledged, every 3 T_p while not stable (rule P4)."""
+    """Timer T_p: repeats P2R-Order, for messages that are acknowledged but not stable every 3 T_p (rule P4).
+
+    After T_fail without an event from the steering repository the publisher seeks another one.
+    """
     wait, row = at.rounds("publisher_rounds"), _steering(at)
     waiting = at.of(at.node.unstable)
     for one in waiting if not row.is_refused else ():

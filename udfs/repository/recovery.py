@@ -1,7 +1,4 @@
-"""Recovery and addition of a repository (sections 3, 4.8, 4.9; rules P21, P22), and messages fetched from others.
-
-Messages that other repositories have are fetched within the bundle in any mode (section 4.7; rule P19).
-"""
+"""Repositories recover and join (sections 3, 4.8, 4.9; rules P21, P22), and fetch missing messages (4.7; rule P19)."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from udfs.repository.repository_records import Duty, Lacking, Missed
 
 
 def held(at: At, repository: int, key: Key) -> None:
-    """Notes that another repository has a message; if this one lacks it, it is to be fetched."""
+    """Records that another repository has a message; if this one lacks it, the timer T_f runs."""
     if not slots.has(at, key):
         index = at.topic, *key
         at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
@@ -33,7 +30,7 @@ def held(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Asks for all that is lacking, every T_f: of the holders that are heard another one each time."""
+    """Timer T_f: requests missing messages from a heard holder each, every time from the next one (rule P19)."""
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
     by_holder: dict[int, list[Upto]] = {}
@@ -47,7 +44,7 @@ def fetch(at: At) -> None:
 
 
 def on_nak(at: At, m: BundleNak) -> None:
-    """Sends another repository messages with their dissemination lists; reading takes `retrieve_rounds` each."""
+    """R2R-NAK: sends the requested messages with their dissemination lists, `retrieve_rounds` later for each."""
     keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
@@ -71,7 +68,7 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
-    """Stores messages of another repository; if any is new, requests more at once."""
+    """R2R-Retransmit: stores the messages; if one is new and the batch was full, requests the next batch."""
     keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
     on_way = _on_way(at)
     is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
@@ -89,7 +86,7 @@ def on_retransmit(at: At, m: BundleRetransmit) -> None:
 
 
 def _on_way(at: At) -> set[Key]:
-    """Returns the messages on their way to the disk."""
+    """Returns the messages that are being written to the disk."""
     return {Key.of(row) for row in at.of(at.node.storing)}
 
 
@@ -98,7 +95,7 @@ RECOVERING = "RECOVERING"
 
 
 def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
-    """Handles an event at a member; a repository that has left only notes the members that know it."""
+    """Handles an event at a member of the bundle; a repository that has left only handles Gossip-ACK."""
     log = at.log
     if log.is_left and isinstance(event, GossipAck):
         membership.on_farewell(at, event)
@@ -109,25 +106,25 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
 
 
 def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
-    """Handles a timer; a repository that has left only tells the members so, and asks for nothing (section 4.10)."""
+    """Runs a timer; a repository that has left only runs ``leave`` (section 4.10)."""
     if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
         handle(at)
 
 
 def on_probe(at: At, m: Probe) -> None:
-    """Answers a client that seeks a repository: the members, and whether this one is operational (rule P27)."""
+    """C2R-Probe: answers with the members, and whether this repository is operational (rule P27)."""
     at.send(ProbeAnswer, (m.origin,), m.role, at.is_operational, at.members)
 
 
 def join(at: At) -> None:
-    """Adds the repository to the bundle (section 4.9)."""
+    """Call ``join`` (section 4.9): starts this repository as a member of the bundle."""
     if not at.log.is_member:
         at.log.is_member = True
         begin(at)
 
 
 def begin(at: At) -> None:
-    """Starts an incarnation of a member of the bundle: alone it becomes operational, else it asks for assistance."""
+    """Starts an incarnation of a member: alone it becomes operational, otherwise it requests assistance."""
     at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
         membership.watch(at)
@@ -144,9 +141,9 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Asks for assistance until the recovery ends; from the second time on all repositories, too (rule P33).
+    """Timer T_f of a recovery: requests assistance again, from the second time on also of unknown repositories (P33).
 
-    Without an answer or a missing message for T_assist, the repository continues with its own disk (rule P22).
+    After T_assist without progress the repository continues with its own disk (rules P22, P35).
     """
     if at.duty.is_operational or at.log.is_left:
         return
@@ -166,9 +163,9 @@ def ask(at: At) -> None:
 
 
 def _is_on_its_own(at: At) -> bool:
-    """Returns whether the repository stops waiting: no member that is heard has a missing message (rule P35).
+    """Returns whether the repository stops waiting: no heard member has a missing message (rule P35).
 
-    A repository that was never complete needs an assistant, or it would start without any message.
+    A repository that has never been complete needs an assistant; otherwise it would start without messages.
     """
     may_end = at.log.is_complete or at.duty.assistant is not None
     if not may_end or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
@@ -178,7 +175,7 @@ def _is_on_its_own(at: At) -> bool:
 
 
 def on_assist(at: At, m: Assist) -> None:
-    """Answers a repository that recovers or joins; a joining one becomes a member (section 4.9)."""
+    """R2R-Assist: adds the sender to the members; an operational repository answers R2R-Recovery (4.8, 4.9)."""
     if m.origin not in membership.left(at):
         membership.add(at, m.origin)
     if at.duty.is_operational:
@@ -191,7 +188,7 @@ def on_assist(at: At, m: Assist) -> None:
 
 
 def on_recovery(at: At, m: BundleRecovery) -> None:
-    """Reserves numbers for messages of the assisting repository, and fetches them (rule P21)."""
+    """R2R-Recovery (rule P21): takes over the assistant's state, reserves numbers, and fetches missing messages."""
     if at.duty.is_operational:
         return
     if at.duty.assistant is None:
@@ -215,7 +212,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Stops waiting for messages without a number, and for those of an earlier assisting repository."""
+    """Stops waiting for messages that have no number any more."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
@@ -234,14 +231,14 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 
 def finish(at: At) -> None:
-    """Ends a recovery that lacks nothing any more."""
+    """Ends an assisted recovery that waits for no message."""
     is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
     if is_assisted and not at.of(at.node.missed):
         complete(at)
 
 
 def complete(at: At) -> None:
-    """Makes the repository operational: it may steer clients from now on."""
+    """Makes the repository operational for the topic: it may steer clients."""
     at.duty.is_operational = at.log.is_complete = True
     if all(_is_ready(at, topic) for topic in at.node.log):
         _say(at, OPERATIONAL)
@@ -252,12 +249,11 @@ def complete(at: At) -> None:
 
 
 def _is_ready(at: At, topic: str) -> bool:
-    """Returns whether a topic lacks nothing here: the repository is operational when all its topics are."""
     log, duty = at.node.log[topic], at.node.duty.get(topic)
     return not log.is_member or log.is_left or (duty is not None and duty.is_operational)
 
 
 def _say(at: At, status: str) -> None:
-    """Notes a state of the whole repository, once a round."""
+    """Records a status of the whole repository, at most once per round."""
     if status not in at.ctx.statuses:
         at.ctx.status(status)

@@ -1,4 +1,4 @@
-"""Authorisations, subscriptions and designations (sections 3.3, 4.1; rules P10, P12, P13, P25)."""
+"""Authorisations, subscriptions and designations at a repository (sections 3.3, 4.1; rules P10, P12, P13, P25)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
 from udfs.repository.events import Key, Upto
 from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
-from udfs.repository.repository_records import Designation, Incarnation, Registration, Slot, Subscriber
+from udfs.repository.repository_records import ACTION, Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1
-"""The number of the registrations of the scenario."""
+"""The action number of registrations in the scenario."""
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:
-    """Returns whether a client may publish or subscribe; on a topic without an owner every client may."""
+    """Returns whether a client may act in `role`; on a topic without an owner every client may."""
     row = at.node.registration.get((at.topic, client, role))
     return at.log.owner is None or (row is not None and row.is_registered)
 
 
 def subscribers(at: At) -> tuple[int, ...] | None:
-    """Returns the registered subscribers; None: the topic has no owner, so every client may subscribe."""
+    """Returns the ids of the registered subscribers; None: the topic has no owner, everybody may subscribe."""
     if at.log.owner is None:
         return None
     rows = at.of(at.node.registration)
@@ -30,7 +30,7 @@ def subscribers(at: At) -> tuple[int, ...] | None:
 
 
 def is_admitted(at: At, client: int, role: str, number: int) -> bool:
-    """Returns whether a client is authorised, and refuses it if it is not (rule P25)."""
+    """Returns whether a client is authorised; otherwise sends it Refuse (rule P25)."""
     if is_authorised(at, client, role):
         return True
     at.send(Refuse, (client,), role, number)
@@ -38,7 +38,7 @@ def is_admitted(at: At, client: int, role: str, number: int) -> bool:
 
 
 def is_covered(at: At, client: int, slot: Slot) -> bool:
-    """Returns whether a message lies before the deregistration of its publisher, and of a subscriber."""
+    """Returns whether no deregistration of the publisher or of the subscriber `client` excludes a message."""
     if at.log.owner is None:
         return True
     rows = (
@@ -49,7 +49,7 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
 
 
 def covered(at: At, row: Incarnation) -> int:
-    """Returns the end of an incarnation's filled prefix, at most the cut of its publisher's deregistration (P25)."""
+    """Returns the end of an incarnation's filled prefix, at most the cut of a deregistered publisher (rule P25)."""
     registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
     if at.log.owner is None or registration is None or registration.is_registered:
         return row.prefix
@@ -62,15 +62,15 @@ def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
 
 
 def designated(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
-    """Notes a designation; returns whether no newer one is known.
+    """Records a designation; returns whether no newer one is known.
 
     Args:
-        at: The topic.
-        client: The client.
-        role: The role in which it is steered.
-        number: The number of the designation.
-        repository: The repository that it designates.
-        is_own: Whether the client itself asks: nothing else makes a repository active (rule P13).
+        at: The topic at this repository.
+        client: Id of the client.
+        role: The client's role.
+        number: Number of the designation.
+        repository: The designated repository.
+        is_own: Whether the client itself sent the designation; only then the repository becomes active (rule P13).
     """
     row = at.node.designation.get((at.topic, client, role))
     if row is not None and row.number > number:
@@ -84,7 +84,7 @@ def designated(at: At, client: int, role: str, number: int, repository: int, *, 
 
 
 def steered(at: At, client: int, role: str) -> int | None:
-    """Returns the number of a client's designation, if this repository steers it; None: it does not."""
+    """Returns the number of a client's designation if this repository steers the client, else None."""
     row = at.node.designation.get((at.topic, client, role))
     return row.number if row is not None and row.is_active and at.is_operational else None
 
@@ -96,20 +96,19 @@ def choices(at: At) -> tuple[Choice, ...]:
 
 
 def apply(at: At, action: Action) -> bool:
-    """Does an action unless a newer one is known, and gives it a sequence number; returns whether it was done."""
+    """Applies an action under the next sequence number, unless a newer one is known; returns whether it did."""
     if action.interests is None:
         return _registers(at, action)
     is_new = _subscribes(at, action)
     if is_new:
-        slots.note(at, Key(action.client, action.number, 0), action)
+        slots.append(at, ACTION, Key(action.client, action.number, 0), action)
     return is_new
 
 
 def _registers(at: At, action: Action) -> bool:
-    """Stores a registration, or merges the cut of a deregistration; sends changes to the bundle.
+    """Stores a registration, or merges the cut of a deregistration; returns whether something changed.
 
-    The cut is that of the bundle: it includes messages that any member had stored when it heard of the deregistration
-    (rule P25).
+    A merged cut includes the messages that any member had stored when it heard of the deregistration (rule P25).
     """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)
@@ -121,14 +120,13 @@ def _registers(at: At, action: Action) -> bool:
         cut = _union(cut, row.cut if row is not None and is_known else slots.prefixes(at))
     if row is not None and is_known and cut == row.cut:
         return False
-    slots.note(at, Key(action.client, action.number, 0), replace(action, cut=cut))
+    slots.append(at, ACTION, Key(action.client, action.number, 0), replace(action, cut=cut))
     number, is_registered = action.number, action.is_registered
     at.node.registration[index] = Registration(*index, number, is_registered, cut, at.log.last_seq)
     return True
 
 
 def _union(one: tuple[Upto, ...], other: tuple[Upto, ...]) -> tuple[Upto, ...]:
-    """Returns the union of two cuts."""
     found: dict[tuple[int, int], int] = {}
     for upto in (*one, *other):
         index = upto.publisher, upto.incarnation
@@ -152,15 +150,15 @@ def are_changed(at: At) -> bool:
 
 
 def is_deregistered(at: At, action: Action) -> bool:
-    """Returns whether an action is about the registration of a client that has none now, and had one."""
+    """Returns whether an action is about the registration of a client that is deregistered now."""
     row = at.node.registration.get((at.topic, action.client, action.role))
     return action.interests is None and row is not None and not row.is_registered
 
 
 def end_designations(at: At, action: Action) -> None:
-    """Ends the designations of subscribers that may have passed messages of a new registration (P25).
+    """Ends the designations of subscribers that may have passed messages of a new registration (rule P25).
 
-    Only newer designations make this repository active again, also after a crash.
+    The increased number makes only newer designations active, also after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

@@ -1,8 +1,9 @@
-"""Events that repositories send, to clients and within their bundle; names as in sections 3 and 4 and Figure 1."""
+"""Events of repositories, to clients and within a bundle; names follow sections 3 and 4 and Figure 1 of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from udfs.nodes.records import message
 from udfs.repository.events import Addressed, Carrying, Designated, Identified, Interest, Publication, Upto
@@ -10,411 +11,249 @@ from udfs.repository.events import Addressed, Carrying, Designated, Identified, 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A registration, deregistration or change of subscriptions; it takes a sequence number.
+    """A registration, a deregistration or the subscriptions of a client; each takes a sequence number."""
 
-    Attributes:
-        client: The client that it is about.
-        role: The role of the client: publisher or subscriber.
-        number: Of two actions about the same thing the one with the higher number counts.
-        interests: All subscriptions of the client; None: the action is about its registration.
-        is_registered: Whether the client is authorised from then on.
-        cut: Deregistration: messages behind it are excluded.
-    """
-
-    client: int
-    role: str
-    number: int
-    interests: tuple[Interest, ...] | None = None
-    is_registered: bool = True
-    cut: tuple[Upto, ...] = ()
+    client: Annotated[int, "client that the action is about"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "of two actions about one client and role the higher number counts"]
+    interests: Annotated[
+        tuple[Interest, ...] | None,
+        "all subscriptions of the client; None: the action is a registration or deregistration",
+    ] = None
+    is_registered: Annotated[bool, "whether the action authorises the client"] = True
+    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded"] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The content of a repository's sequence number.
+    """A sequence number of a repository with its content."""
 
-    Attributes:
-        seq: The number.
-        publisher: The message's publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-        action: The action that took the number; None: a message did.
-    """
-
-    seq: int
-    publisher: int
-    incarnation: int
-    n: int
-    action: Action | None
+    seq: Annotated[int, "sequence number"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    action: Annotated[Action | None, "the action under this number; None: the number is of a message"]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The designation of a client.
+    """The designation of a client."""
 
-    Attributes:
-        client: The client.
-        role: The role of the client: publisher or subscriber.
-        number: The number of the designation.
-        repository: The repository.
-    """
-
-    client: int
-    role: str
-    number: int
-    repository: int
+    client: Annotated[int, "id of the client"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the designation"]
+    repository: Annotated[int, "designated repository"]
 
 
 @dataclass(frozen=True, slots=True)
 class SyncFact:
-    """How far a steered subscriber has acknowledged (rule P16).
+    """The sync of a subscriber at its steering repository (rule P16)."""
 
-    Attributes:
-        client: The subscriber.
-        seq: Up to this number of the sender's.
-        subscription_ids: The subscriptions that this is about.
-    """
-
-    client: int
-    seq: int
-    subscription_ids: tuple[int, ...]
+    client: Annotated[int, "id of the subscriber"]
+    seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the sender"]
+    subscription_ids: Annotated[tuple[int, ...], "subscriptions that the sync covers"]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How much a repository has had of another one's entries.
+    """A repository's position in the entries of another one."""
 
-    Attributes:
-        repository: The other one.
-        seq: All up to this number.
-    """
-
-    repository: int
-    seq: int
+    repository: Annotated[int, "id of the other repository"]
+    seq: Annotated[int, "the sender has received that repository's entries up to this number"]
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A stored message for another repository.
+    """A stored message for another repository."""
 
-    Attributes:
-        incarnation: The round of its publisher's start.
-        n: Its catenation number.
-        publication: The message.
-        acknowledged: The subscribers that have acknowledged it: its dissemination list.
-    """
-
-    incarnation: int
-    n: int
-    publication: Publication
-    acknowledged: tuple[int, ...]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    publication: Annotated[Publication, "the message"]
+    acknowledged: Annotated[tuple[int, ...], "subscribers that have acknowledged the message (its dissemination list)"]
 
 
 @message("Gossip-ACK")
 class GossipAck(Addressed):
-    """The entries of a repository since the last gossip that its peer has received (section 4.5, rule P17).
+    """Gossip: the entries that a peer lacks, and what the sender knows of the bundle (section 4.5, rule P17)."""
 
-    Attributes:
-        base: The entries follow this number.
-        frontier: The entries end with this number.
-        entries: The stored messages in between, and the actions behind.
-        beyond: Messages that are stored behind the first reserved number (rule P18).
-        seen: The sender's position in each member's entries.
-        members: The members of the bundle.
-        leaving: The members that are about to leave.
-        left: The repositories that have left.
-        newest: The newest incarnation of each publisher.
-        choices: The designations of all clients.
-        syncs: How far its steered subscribers have acknowledged.
-        is_complete: Whether the sender has been operational once.
-    """
-
-    base: int
-    frontier: int
-    entries: tuple[Entry, ...]
-    beyond: tuple[Upto, ...]
-    seen: tuple[Told, ...]
-    members: tuple[int, ...]
-    leaving: tuple[int, ...]
-    left: tuple[int, ...]
-    newest: tuple[Upto, ...]
-    choices: tuple[Choice, ...]
-    syncs: tuple[SyncFact, ...]
-    is_complete: bool
+    base: Annotated[int, "sequence number before the first entry"]
+    frontier: Annotated[int, "the sender's frontier"]
+    entries: Annotated[tuple[Entry, ...], "stored messages from `base` to the frontier, and all actions after `base`"]
+    beyond: Annotated[tuple[Upto, ...], "messages that the sender has stored behind its frontier (rule P18)"]
+    seen: Annotated[tuple[Told, ...], "the sender's position in each member's entries"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
+    leaving: Annotated[tuple[int, ...], "members that have started to leave"]
+    left: Annotated[tuple[int, ...], "repositories that have left"]
+    newest: Annotated[tuple[Upto, ...], "newest incarnation of each publisher"]
+    choices: Annotated[tuple[Choice, ...], "designations of all clients"]
+    syncs: Annotated[tuple[SyncFact, ...], "syncs of the subscribers that the sender steers"]
+    is_complete: Annotated[bool, "whether the sender has been operational once"]
 
 
 @message("Gossip-LEAVE")
 class GossipLeave(Addressed):
-    """A repository has left the bundle (section 4.10)."""
+    """The departure of the sender from the bundle (section 4.10)."""
 
 
 @message("R2R-NAK")
 class BundleNak(Addressed):
-    """Asks another repository for messages (rule P19).
+    """A request to another repository for messages (rule P19)."""
 
-    Attributes:
-        keys: The messages, each as the last one of an `Upto`.
-    """
-
-    keys: tuple[Upto, ...]
+    keys: Annotated[tuple[Upto, ...], "each message as the last one of an `Upto`"]
 
 
 @message("R2R-Retransmit")
 class BundleRetransmit(Addressed):
-    """Messages for another repository (rule P19).
+    """The answer to R2R-NAK: messages (rule P19)."""
 
-    Attributes:
-        copies: The messages.
-    """
-
-    copies: tuple[Copy, ...]
+    copies: Annotated[tuple[Copy, ...], "the messages"]
 
 
 @message("R2R-Assist")
 class Assist(Addressed):
-    """A repository that recovers or joins looks for an assisting repository (sections 4.8, 4.9)."""
+    """A request of a recovering or joining repository for assistance (sections 4.8, 4.9)."""
 
 
 @message("R2R-Recovery")
 class BundleRecovery(Addressed):
-    """The assisting repository's answer (section 4.8, rule P21).
+    """The answer to R2R-Assist: the state that the recovery needs (section 4.8, rule P21)."""
 
-    Attributes:
-        prefixes: Its stored prefix of each incarnation of each publisher.
-        newest: The newest incarnation of each publisher.
-        actions: All registrations and subscriptions.
-        choices: The designations of all clients.
-        members: The members of the bundle.
-        left: The repositories that have left.
-    """
-
-    prefixes: tuple[Upto, ...]
-    newest: tuple[Upto, ...]
-    actions: tuple[Action, ...]
-    choices: tuple[Choice, ...]
-    members: tuple[int, ...]
-    left: tuple[int, ...]
+    prefixes: Annotated[tuple[Upto, ...], "the sender's filled prefix of each incarnation"]
+    newest: Annotated[tuple[Upto, ...], "newest incarnation of each publisher"]
+    actions: Annotated[tuple[Action, ...], "all registrations and subscriptions"]
+    choices: Annotated[tuple[Choice, ...], "designations of all clients"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
+    left: Annotated[tuple[int, ...], "repositories that have left"]
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A subscriber that a persistence notification is for.
+    """A receiver of a persistence notification."""
 
-    Attributes:
-        client: The subscriber.
-        designation: The number of its designation.
-        prev: The sequence number of the message before this one that is for it.
-    """
-
-    client: int
-    designation: int
-    prev: int
+    client: Annotated[int, "id of the subscriber"]
+    designation: Annotated[int, "number of the subscriber's designation"]
+    prev: Annotated[int, "sequence number of the subscriber's previous message"]
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A stored message that a subscriber has not acknowledged.
+    """A stored message that a subscriber has not acknowledged."""
 
-    Attributes:
-        seq: Its sequence number.
-        source: Its publisher.
-        source_seq: Its number among the calls there.
-        incarnation: The round of the publisher's start.
-        n: Its catenation number.
-    """
-
-    seq: int
-    source: int
-    source_seq: int
-    incarnation: int
-    n: int
+    seq: Annotated[int, "sequence number"]
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @message("R2C-Probe")
 class ProbeAnswer(Addressed):
-    """A member of the bundle answers a probe.
+    """A repository's answer to a client's probe."""
 
-    Attributes:
-        role: As in the probe.
-        is_operational: Whether it may steer the client.
-        members: The bundle's members.
-    """
-
-    role: str
-    is_operational: bool
-    members: tuple[int, ...]
+    role: Annotated[str, "role in the probe"]
+    is_operational: Annotated[bool, "whether the sender may steer the client"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
 
 
 @message("R2C-Migrate")
 class Migrate(Addressed):
-    """A leaving repository asks a client to change to another one (section 4.10).
+    """A repository's request that a client changes to another one (section 4.10)."""
 
-    Attributes:
-        role: The role in which it steers the client.
-        designation: The number of the client's designation.
-    """
-
-    role: str
-    designation: int
+    role: Annotated[str, "role in which the sender steers the client"]
+    designation: Annotated[int, "number of the client's designation"]
 
 
 @message("Refuse")
 class Refuse(Addressed):
-    """A client is not authorised for the topic.
+    """The refusal of a client that is not authorised for the topic."""
 
-    Attributes:
-        role: The refused role.
-        designation: The number of the client's designation.
-    """
-
-    role: str
-    designation: int
+    role: Annotated[str, "role that the client lacks"]
+    designation: Annotated[int, "number of the client's designation"]
 
 
 @message("R2C-Confirm")
 class RegistrationConfirm(Addressed):
-    """A registration or deregistration is stored.
+    """The confirmation that a registration or deregistration is stored."""
 
-    Attributes:
-        client: The client.
-        role: The role of the registration.
-        number: The number of the action.
-    """
-
-    client: int
-    role: str
-    number: int
+    client: Annotated[int, "client of the action"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action"]
 
 
 @message("R2P-ACK")
 class PublisherAck(Designated):
-    """Acknowledges messages of a publisher (section 3.5, rule P3).
+    """An acknowledgement of a publisher's messages (section 3.5, rule P3)."""
 
-    Attributes:
-        incarnation: The round of the publisher's start.
-        single: Catenation numbers of messages that are stored.
-        upto: All up to this one are stored, and so is all before them.
-        stable: All up to this one are held by every member of the bundle.
-        members: The bundle's members.
-        registered: The registered subscribers; None: the topic is open to all.
-    """
-
-    incarnation: int
-    single: tuple[int, ...]
-    upto: int
-    stable: int
-    members: tuple[int, ...]
-    registered: tuple[int, ...] | None
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    single: Annotated[tuple[int, ...], "catenation numbers of messages that were just stored"]
+    upto: Annotated[int, "all messages up to this catenation number are stored"]
+    stable: Annotated[int, "every member of the bundle has all messages up to this catenation number"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
+    registered: Annotated[tuple[int, ...] | None, "registered subscribers; None: everybody may subscribe"]
 
 
 @message("R2P-NAK")
 class PublisherNak(Designated):
-    """Asks a publisher for messages again (section 3.5).
+    """A request to a publisher for missing messages (section 3.5)."""
 
-    Attributes:
-        incarnation: The round of the publisher's start.
-        ns: The catenation numbers of the messages.
-    """
-
-    incarnation: int
-    ns: tuple[int, ...]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    ns: Annotated[tuple[int, ...], "catenation numbers of the messages"]
 
 
 @message("R2P-Recovery")
 class PublisherRecovered(Designated):
-    """Answers a publisher's recovery (section 3.11).
+    """The answer to P2R-Recovery (section 3.11)."""
 
-    Attributes:
-        incarnation: The round of the publisher's start.
-        upto: The last known catenation number of it.
-        members: The bundle's members.
-        registered: The registered subscribers; None: the topic is open to all.
-    """
-
-    incarnation: int
-    upto: int
-    members: tuple[int, ...]
-    registered: tuple[int, ...] | None
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    upto: Annotated[int, "end of the incarnation's filled prefix at the sender"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
+    registered: Annotated[tuple[int, ...] | None, "registered subscribers; None: everybody may subscribe"]
 
 
 @message("R2S*-Persistent")
 class Persistent(Identified):
-    """A message is stored: sent to the matching subscribers only (section 3.7, rule P6).
+    """The notification that a message is stored, for its subscribers only (section 3.7, rule P6)."""
 
-    Attributes:
-        seq: Its sequence number.
-        incarnation: The round of its publisher's start.
-        n: Its catenation number.
-        receivers: The matching subscribers.
-    """
-
-    seq: int
-    incarnation: int
-    n: int
-    receivers: tuple[Receiver, ...]
+    seq: Annotated[int, "sequence number of the message"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    receivers: Annotated[tuple[Receiver, ...], "subscribers with a matching subscription"]
 
 
 @message("R2S-Retransmit")
 class SubscriberRetransmit(Carrying):
-    """A stored message again (Figure 1).
+    """The answer to S2R-NAK: a stored message with its number (Figure 1)."""
 
-    Attributes:
-        designation: The number of the subscriber's designation.
-        steering: The repository that it designates.
-        seq: Its sequence number.
-        prev: The sequence number of the message before this one that is for the subscriber.
-        incarnation: The round of its publisher's start.
-        n: Its catenation number.
-    """
-
-    designation: int
-    steering: int
-    seq: int
-    prev: int
-    incarnation: int
-    n: int
+    designation: Annotated[int, "number of the subscriber's designation"]
+    steering: Annotated[int, "repository that the subscriber designates"]
+    seq: Annotated[int, "sequence number of the message"]
+    prev: Annotated[int, "sequence number of the subscriber's previous message"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @message("R2S-Sync")
 class Sync(Designated):
-    """Advances a subscriber's sync (section 3.9).
+    """The advance of a subscriber's sync (section 3.9)."""
 
-    Attributes:
-        sync: Up to this number it has acknowledged all its messages.
-        members: The bundle's members.
-    """
-
-    sync: int
-    members: tuple[int, ...]
+    sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
 
 
 @message("R2S-Rectify")
 class Rectify(Designated):
-    """Lists the unacknowledged messages of a subscriber (section 3.9, rule P7).
+    """The unacknowledged messages of a subscriber (section 3.9, rule P7)."""
 
-    Attributes:
-        sync: Up to this number it has acknowledged all its messages.
-        listed: The messages behind it that it has not acknowledged, in order.
-        upto: The number up to which they are listed.
-        members: The bundle's members.
-    """
-
-    sync: int
-    listed: tuple[Listed, ...]
-    upto: int
-    members: tuple[int, ...]
+    sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
+    listed: Annotated[tuple[Listed, ...], "its unacknowledged messages up to `upto`, ascending"]
+    upto: Annotated[int, "end of the listed range of sequence numbers"]
+    members: Annotated[tuple[int, ...], "members of the bundle"]
 
 
 @message("R2S-Confirm")
 class SubscribeConfirm(Designated):
-    """Answers S2R-Subscribe (rule P10).
+    """The answer to S2R-Subscribe (rule P10)."""
 
-    Attributes:
-        subscription_ids: The subscriptions.
-        prefix: The stored prefixes, behind which the subscriptions start.
-        upto: The last sequence number of a stored message.
-    """
-
-    subscription_ids: tuple[int, ...]
-    prefix: tuple[Upto, ...]
-    upto: int
+    subscription_ids: Annotated[tuple[int, ...], "ids of the subscriptions"]
+    prefix: Annotated[tuple[Upto, ...], "filled prefixes: the subscriptions start after them"]
+    upto: Annotated[int, "the sender's frontier"]

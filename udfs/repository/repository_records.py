@@ -1,6 +1,8 @@
-"""The tables of repositories; a crash loses the knowledge of other members, which gossip restores."""
+"""Records of repositories. A crash loses those about other members; gossip restores them."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from udfs.nodes.records import record
 from udfs.repository.events import Interest, Publication, Upto
@@ -14,449 +16,269 @@ ACTION = "action"
 
 @record(key="topic")
 class Log:
-    """A topic that a repository serves.
+    """A topic that a repository serves."""
 
-    Attributes:
-        topic: The topic.
-        number: Its number at this node; tells timers apart.
-        last_seq: The last sequence number in use.
-        frontier: The last number before the first reserved one (rule P5).
-        owner: The client that registers others; None: the topic is open to all.
-        is_member: Whether it is, or has asked to be, in the bundle.
-        is_complete: Whether it has been operational once (rule P22).
-        is_leaving: Whether it is to leave.
-        is_left: Whether it has left.
-    """
-
-    topic: str
-    number: int
-    last_seq: int = 0
-    frontier: int = 0
-    owner: int | None = None
-    is_member: bool = True
-    is_complete: bool = True
-    is_leaving: bool = False
-    is_left: bool = False
+    topic: Annotated[str, "the topic"]
+    number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
+    last_seq: Annotated[int, "last sequence number in use"] = 0
+    frontier: Annotated[int, "last sequence number before the first reserved one (rule P5)"] = 0
+    owner: Annotated[int | None, "client that registers other clients; None: everybody may publish and subscribe"] = (
+        None
+    )
+    is_member: Annotated[bool, "whether the repository is a member of the bundle, or has asked to join"] = True
+    is_complete: Annotated[bool, "whether the repository has been operational once (rule P22)"] = True
+    is_leaving: Annotated[bool, "whether the repository has started to leave the bundle"] = False
+    is_left: Annotated[bool, "whether the repository has left the bundle"] = False
 
 
 @record(key="topic")
 class Duty:
-    """The duty of a repository in its present incarnation.
+    """The state of a repository's recovery for a topic, since its last start."""
 
-    Attributes:
-        topic: The topic.
-        is_operational: Whether it may steer clients.
-        assistant: The repository that assists its recovery; None: none has answered.
-        begun_round: The round in which the incarnation began.
-        asked_round: The round of the last answer, or of the last missing message that arrived.
-        n_missed: Messages that were missing in that round.
-    """
-
-    topic: str
-    is_operational: bool = False
-    assistant: int | None = None
-    begun_round: int = 0
-    asked_round: int = 0
-    n_missed: int = 0
+    topic: Annotated[str, "the topic"]
+    is_operational: Annotated[bool, "whether the repository may steer clients"] = False
+    assistant: Annotated[int | None, "repository that assists the recovery; None: no repository has answered"] = None
+    begun_round: Annotated[int, "round in which the incarnation began"] = 0
+    asked_round: Annotated[
+        int, "round of the last progress: the assistant's first answer, or a missing message that arrived"
+    ] = 0
+    n_missed: Annotated[int, "messages that the recovery lacked at its last request"] = 0
 
 
 @record(key="topic, seq")
 class Slot:
-    """A sequence number of a repository (rules P2, P5).
+    """A sequence number of a repository (rules P2, P5)."""
 
-    Attributes:
-        topic: The topic.
-        seq: The number.
-        status: ``stored``, ``reserved``, ``void`` or ``action``.
-        publisher: The message's publisher; action: the client.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-        source_seq: The message's number among the publisher's calls; None: not known yet.
-        publication: The message, if it is stored.
-        action: The action that took the number.
-    """
-
-    topic: str
-    seq: int
-    status: str
-    publisher: int
-    incarnation: int
-    n: int
-    source_seq: int | None = None
-    publication: Publication | None = None
-    action: Action | None = None
+    topic: Annotated[str, "the topic"]
+    seq: Annotated[int, "sequence number"]
+    status: Annotated[str, "``stored``, ``reserved``, ``void`` or ``action``"]
+    publisher: Annotated[int, "id of the message's publisher; of an action: the client"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started; of an action: its number"]
+    n: Annotated[int, "catenation number of the message; of an action: 0"]
+    source_seq: Annotated[
+        int | None, "number of the publication among its publisher's calls; None: the message has not arrived"
+    ] = None
+    publication: Annotated[Publication | None, "the message; None: it has not arrived, or is void"] = None
+    action: Annotated[Action | None, "the action; None: the slot is of a message"] = None
 
 
 @record(key="topic, publisher, incarnation, n")
 class Orphan:
-    """A message of a closed incarnation that waits for one before it (rule P2).
+    """A stored message of a closed incarnation; an earlier message is missing (rule P2)."""
 
-    Attributes:
-        topic: The topic.
-        publisher: Its publisher.
-        incarnation: The round of the publisher's start.
-        n: Its catenation number.
-        publication: The message.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    n: int
-    publication: Publication
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, publisher, incarnation")
 class Incarnation:
-    """A publisher's incarnation at a repository.
+    """A publisher's incarnation, as a repository knows it."""
 
-    Attributes:
-        topic: The topic.
-        publisher: The publisher.
-        incarnation: The round of its start.
-        last: The highest catenation number that has a slot.
-        prefix: The highest one at or before the frontier: the filled prefix.
-        is_closed: Whether there is a newer one, or its publisher is silent and a message is missing (rule P32).
-        heard_round: Round in which the publisher, while admitted, was heard last.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    last: int = 0
-    prefix: int = 0
-    is_closed: bool = False
-    heard_round: int = 0
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the publisher"]
+    incarnation: Annotated[int, "round in which the incarnation started"]
+    last: Annotated[int, "highest catenation number with a slot"] = 0
+    prefix: Annotated[int, "end of the filled prefix: highest catenation number at or before the frontier"] = 0
+    is_closed: Annotated[
+        bool, "whether a newer incarnation exists, or the publisher is silent and a message missing (P32)"
+    ] = False
+    heard_round: Annotated[int, "last round in which the authorised publisher was heard"] = 0
 
 
 @record(key="topic, client")
 class Subscriber:
-    """The subscriptions of a client.
+    """The subscriptions of a client on a topic, as a repository knows them."""
 
-    Attributes:
-        topic: The topic.
-        client: The client.
-        number: The number of the designation that brought them.
-        interests: The subscriptions.
-        last_seq: The last number at or before the frontier that is for it.
-        sync: The last number before the first one that it has not acknowledged.
-        offered: The frontier when it was looked after last (rule P14).
-    """
-
-    topic: str
-    client: int
-    number: int
-    interests: tuple[Interest, ...]
-    last_seq: int = 0
-    sync: int = 0
-    offered: int = 0
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "id of the client"]
+    number: Annotated[int, "number of the designation that brought these subscriptions"]
+    interests: Annotated[tuple[Interest, ...], "the client's subscriptions"]
+    last_seq: Annotated[int, "last sequence number up to the frontier whose message matches a subscription"] = 0
+    sync: Annotated[int, "the client has acknowledged all its messages up to this sequence number"] = 0
+    offered: Annotated[int, "the frontier at the last check for missing acknowledgements (rule P14)"] = 0
 
 
 @record(key="topic, client, role")
 class Registration:
-    """An authorisation, or its withdrawal.
+    """The registration or deregistration of a client."""
 
-    Attributes:
-        topic: The topic.
-        client: The client.
-        role: The role: publisher or subscriber.
-        number: The number of the action.
-        is_registered: Whether the client is authorised.
-        cut: Deregistered: messages behind it are excluded (rule P25).
-        seq: The sequence number of the action here; 0: it is from the start.
-    """
-
-    topic: str
-    client: int
-    role: str
-    number: int
-    is_registered: bool
-    cut: tuple[Upto, ...] = ()
-    seq: int = 0
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "id of the client"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action; of two actions the higher number counts"]
+    is_registered: Annotated[bool, "whether the client is authorised"]
+    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded (rule P25)"] = ()
+    seq: Annotated[
+        int, "sequence number of the action at this repository; 0: the registration is part of the scenario"
+    ] = 0
 
 
 @record(key="topic, client, role")
 class Confirming:
-    """A registration or deregistration that its owner awaits, until all heard members have it.
+    """An action of an owner that some member of the bundle may not know yet."""
 
-    Attributes:
-        topic: The topic.
-        client: The client that it is about.
-        role: The role of the client: publisher or subscriber.
-        number: The number of the action.
-        owner: The owner that waits.
-    """
-
-    topic: str
-    client: int
-    role: str
-    number: int
-    owner: int
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "client that is registered or deregistered"]
+    role: Annotated[str, "the role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action"]
+    owner: Annotated[int, "client that waits for the confirmation"]
 
 
 @record(key="topic, client, role")
 class Designation:
-    """The designation of a client (rule P12).
+    """The designation of a client (rule P12)."""
 
-    Attributes:
-        topic: The topic.
-        client: The client.
-        role: The role of the client: publisher or subscriber.
-        number: The number of the designation.
-        repository: The repository.
-        is_active: Whether this repository steers the client (rule P13).
-    """
-
-    topic: str
-    client: int
-    role: str
-    number: int
-    repository: int
-    is_active: bool
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "id of the client"]
+    role: Annotated[str, "the role of the client: publisher or subscriber"]
+    number: Annotated[int, "the number of the designation"]
+    repository: Annotated[int, "designated repository"]
+    is_active: Annotated[bool, "whether this repository steers the client (rule P13)"]
 
 
 @record(key="topic, repository")
 class Member:
-    """Another repository of the bundle.
+    """Another repository of the bundle."""
 
-    Attributes:
-        topic: The topic.
-        repository: Its id.
-        is_leaving: Whether it is to leave.
-        is_left: Whether it has left.
-    """
-
-    topic: str
-    repository: int
-    is_leaving: bool = False
-    is_left: bool = False
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "id of the repository"]
+    is_leaving: Annotated[bool, "whether the repository has started to leave"] = False
+    is_left: Annotated[bool, "whether the repository has left"] = False
 
 
 @record(key="topic, client, publisher, incarnation, n")
 class Acknowledged:
-    """A message that a subscriber has acknowledged.
+    """A subscriber's acknowledgement of a message."""
 
-    Attributes:
-        topic: The topic.
-        client: The subscriber.
-        publisher: The message's publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-    """
-
-    topic: str
-    client: int
-    publisher: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    client: Annotated[int, "id of the subscriber"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher, incarnation, n")
 class Numbered:
-    """The repository-table, this repository's part: the number of a message here.
+    """A row of the repository-table: the number of a message at this repository."""
 
-    Attributes:
-        topic: The topic.
-        publisher: The message's publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-        seq: Its sequence number here.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    n: int
-    seq: int
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    seq: Annotated[int, "sequence number at this repository"]
 
 
 @record(key="topic, source, source_seq")
 class Identity:
-    """The catenation of a message, by its identifier.
+    """The catenation of a message, by the message's identifier."""
 
-    Attributes:
-        topic: The topic.
-        source: Its publisher.
-        source_seq: Its number among the calls there.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    source: Annotated[int, "id of the message's publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, due_round, publisher, incarnation, n")
 class Storing:
-    """A message on its way to the disk.
+    """A message while it is written to the disk."""
 
-    Attributes:
-        topic: The topic.
-        due_round: Round in which it is on the disk.
-        publisher: Its publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-        publication: The message.
-    """
-
-    topic: str
-    due_round: int
-    publisher: int
-    incarnation: int
-    n: int
-    publication: Publication
+    topic: Annotated[str, "the topic"]
+    due_round: Annotated[int, "round in which the write ends"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, repository, seq")
 class Located:
-    """The repository-table, the other repositories' part: the message at a number there.
+    """A row of the repository-table: the message at a number of another repository."""
 
-    Attributes:
-        topic: The topic.
-        repository: The other repository.
-        seq: The number there.
-        publisher: The message's publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-    """
-
-    topic: str
-    repository: int
-    seq: int
-    publisher: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "the other repository"]
+    seq: Annotated[int, "sequence number at the other repository"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher, incarnation, n")
 class Lacking:
-    """A message that others have stored.
+    """A message that other repositories have stored and this one lacks."""
 
-    Attributes:
-        topic: The topic.
-        publisher: Its publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-        holders: The repositories that have it.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    n: int
-    holders: set[int]
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+    holders: Annotated[set[int], "repositories that have the message"]
 
 
 @record(key="topic, publisher, incarnation, n")
 class Missed:
-    """A message that a recovery waits for (rule P21).
+    """A message that a recovery waits for (rule P21)."""
 
-    Attributes:
-        topic: The topic.
-        publisher: Its publisher.
-        incarnation: The round of the publisher's start.
-        n: The catenation number.
-    """
-
-    topic: str
-    publisher: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher")
 class Live:
-    """A publisher that was heard of during the recovery.
+    """A publisher that this repository has heard during its recovery."""
 
-    Attributes:
-        topic: The topic.
-        publisher: The publisher.
-    """
-
-    topic: str
-    publisher: int
+    topic: Annotated[str, "the topic"]
+    publisher: Annotated[int, "id of the publisher"]
 
 
 @record(key="topic, repository")
 class Peer:
-    """The knowledge of another repository.
+    """This repository's knowledge of another member."""
 
-    Attributes:
-        topic: The topic.
-        repository: Its id.
-        seen: Its entries up to this number have arrived.
-        told: It has had entries up to this number.
-        beyond: Its messages stored behind its frontier.
-        knows_leaving: Whether it knows that this repository is to leave.
-        is_complete: Whether it has been operational once.
-        heard_round: Round of its newest event; before the first: in which it became a member here.
-    """
-
-    topic: str
-    repository: int
-    seen: int = 0
-    told: int = 0
-    beyond: tuple[Upto, ...] = ()
-    knows_leaving: bool = False
-    is_complete: bool = False
-    heard_round: int = 0
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "id of the other repository"]
+    seen: Annotated[int, "this repository has received the other one's entries up to this sequence number"] = 0
+    told: Annotated[int, "the other repository has received this one's entries up to this sequence number"] = 0
+    beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored behind its frontier"] = ()
+    knows_leaving: Annotated[bool, "whether the other repository knows that this one is leaving"] = False
+    is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
+    heard_round: Annotated[int, "round of the last event from the other repository; before that: of its addition"] = 0
 
 
 @record(key="topic, repository, publisher, incarnation")
 class PeerPrefix:
-    """The filled prefix of an incarnation at another repository.
+    """The filled prefix of an incarnation at another repository."""
 
-    Attributes:
-        topic: The topic.
-        repository: The other repository.
-        publisher: The publisher.
-        incarnation: The round of its start.
-        n: The last catenation number of the prefix.
-    """
-
-    topic: str
-    repository: int
-    publisher: int
-    incarnation: int
-    n: int
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "the other repository"]
+    publisher: Annotated[int, "id of the publisher"]
+    incarnation: Annotated[int, "round in which the incarnation started"]
+    n: Annotated[int, "last catenation number of the prefix"]
 
 
 @record(key="topic, repository, seq")
 class ForeignAck:
-    """Acknowledgements of a message whose number at another repository is not known yet (rule P15).
+    """Acknowledgements by number of another repository; the message is unknown here (rule P15)."""
 
-    Attributes:
-        topic: The topic.
-        repository: The steering repository.
-        seq: The number there.
-        clients: The clients that have acknowledged.
-    """
-
-    topic: str
-    repository: int
-    seq: int
-    clients: set[int]
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "repository that steered the clients"]
+    seq: Annotated[int, "sequence number at that repository"]
+    clients: Annotated[set[int], "clients that have acknowledged the message"]
 
 
 @record(key="topic, repository, client")
 class ForeignSync:
-    """How far a subscriber has acknowledged at another repository (rule P16).
+    """The sync of a subscriber at another repository (rule P16)."""
 
-    Attributes:
-        topic: The topic.
-        repository: The other repository.
-        client: The subscriber.
-        seq: All up to this number there.
-        subscription_ids: The subscriptions that this is about.
-        applied: Rows up to this number there are marked.
-    """
-
-    topic: str
-    repository: int
-    client: int
-    seq: int
-    subscription_ids: tuple[int, ...]
-    applied: int = 0
+    topic: Annotated[str, "the topic"]
+    repository: Annotated[int, "the other repository"]
+    client: Annotated[int, "id of the subscriber"]
+    seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the other repository"]
+    subscription_ids: Annotated[tuple[int, ...], "subscriptions that the sync covers"]
+    applied: Annotated[
+        int, "last number of the other repository whose acknowledgement this repository has recorded"
+    ] = 0

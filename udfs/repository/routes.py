@@ -1,8 +1,8 @@
-"""Relays between clients and repositories (rule P29): shortest routes, and one row a link.
+"""Routes between clients and repositories: shortest paths, one message per link (rule P29).
 
-A node with one neighbour needs no routes. Others know the overlay, watch the brokers, and route around those that are
-down. A broker that is up again says so to each of them until that one answers (rule P31). An event without receivers is
-a discovery: the first node with routes sends it on to all repositories (rule P33).
+A node with one neighbour needs no routes. Other nodes know the overlay, watch the brokers, and route around crashed
+ones. A recovered broker announces itself to each of them until it has an answer (rule P31). An event without receivers
+is a discovery: the first node with routes sends it to all repositories (rule P33).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from udfs.nodes.context import Context
 from udfs.nodes.records import message
@@ -23,32 +23,22 @@ BROKER = "broker"
 
 @message("Broker-Up")
 class BrokerUp:
-    """A broker is up again: routes may lead over it.
+    """A recovered broker's announcement that routes may use it."""
 
-    Attributes:
-        broker: Its id.
-        up_round: Round of its recovery.
-    """
-
-    broker: int
-    up_round: int
+    broker: Annotated[int, "id of the broker"]
+    up_round: Annotated[int, "round of its recovery"]
 
 
 @message("Broker-Up-ACK")
 class BrokerUpAck:
-    """Answers Broker-Up: routes lead over the broker again.
+    """The answer to Broker-Up."""
 
-    Attributes:
-        node: The node that answers.
-        up_round: Round of the recovery that it answers.
-    """
-
-    node: int
-    up_round: int
+    node: Annotated[int, "id of the sender"]
+    up_round: Annotated[int, "round of the recovery that Broker-Up named"]
 
 
 def lay(world: World) -> None:
-    """Sets the links that each node knows, and its routes."""
+    """Sets the links that each node knows, and its routes, before the first round."""
     is_relay = {node: info.role not in ("client", "repository") for node, info in world.nodes.items()}
     links = [
         Link(src, dst, latency, is_relay[dst], world.nodes[dst].role == "repository")
@@ -63,21 +53,21 @@ def lay(world: World) -> None:
 
 
 def start(state: State, ctx: Context) -> None:
-    """Starts to watch the brokers, and takes all of them for up."""
+    """Watches all brokers, and computes routes as if all of them were up."""
     for broker in _relays(state, ctx.node):
         ctx.watch(broker)
     find(state, ctx.node)
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Starts to say that this broker is up again: to all nodes that have routes."""
+    """Starts to announce this broker's recovery to all nodes with routes."""
     n_links = Counter(link.src for link in state.link.values())
     state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)
 
 
 def announce(state: State, ctx: Context) -> None:
-    """Sends Broker-Up to those that have not answered, and again until all have (rule P31)."""
+    """Timer: sends Broker-Up to each node that has not answered (rule P31)."""
     for node, row in sorted(state.announced.items()):
         ctx.send(node, BrokerUp(ctx.node, row.up_round), after=ctx.settings["reroute_rounds"])
     if state.announced:
@@ -85,7 +75,7 @@ def announce(state: State, ctx: Context) -> None:
 
 
 def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Routes over a broker again, and answers it."""
+    """Broker-Up: acknowledges, and routes over the broker again."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
@@ -95,21 +85,21 @@ def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
 
 
 def on_up_ack(state: State, m: BrokerUpAck) -> None:
-    """Sends no more Broker-Up to a node that has answered; an answer to an earlier recovery counts for nothing."""
+    """Broker-Up-ACK: ends the announcements to the sender, if the answer is to the last recovery."""
     row = state.announced.get(m.node)
     if row is not None and row.up_round == m.up_round:
         del state.announced[m.node]
 
 
 def on_down(state: State, broker: int, ctx: Context) -> None:
-    """Routes around a broker that is down; when it is up again, it takes all others for up."""
+    """Crash report: routes around the broker, and ends the announcements to it."""
     state.announced.pop(broker, None)
     state.down[broker] = Down(broker)
     find(state, ctx.node)
 
 
 def find(state: State, node: int) -> None:
-    """Finds the first hop to every node: the shortest latency, of equal ones the lowest next hop."""
+    """Computes the next hop to every node: the shortest latency, among equal ones the lowest next hop."""
     near: dict[int, list[Link]] = {}
     for link in state.link.values():
         near.setdefault(link.src, []).append(link)
@@ -128,13 +118,13 @@ def find(state: State, node: int) -> None:
 
 
 def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
-    """Puts an event on links: one row per link, with the receivers behind it in ``to``.
+    """Sends an event: one message per link, with the receivers beyond that link in its field ``to``.
 
     Args:
         state: The node.
         event: The event; receivers without a route are omitted. Without receivers it is a discovery.
-        ctx: The node's round.
-        extra: Rounds of work before it is sent.
+        ctx: The node in this round.
+        extra: Rounds of work before the event is sent.
     """
     if not event.to and not state.link:
         for hop in state.neighbour:
@@ -147,7 +137,6 @@ def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa
 
 
 def _discovering(state: State, event: Any) -> Any:  # noqa: ANN401 - as above
-    """Returns an event for all repositories but its sender."""
     known = {link.dst for link in state.link.values() if link.is_repository}
     return replace(event, to=tuple(sorted(known - {event.origin})))
 
@@ -167,7 +156,7 @@ def _relays(state: State, node: int) -> list[int]:
 
 
 def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
-    """Sends an event on to others; returns whether it is for this node too, and the event as it is here."""
+    """Forwards an event; returns whether this node is a receiver, and the event with one hop more."""
     here = replace(event, hops=event.hops + 1)
     if not here.to and state.own.role == BROKER:
         put(state, here, ctx)

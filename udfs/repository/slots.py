@@ -1,4 +1,4 @@
-"""Sequence numbers: slots in use, reserved and void, the frontier, orphans (section 3.5; rules P1, P2, P5)."""
+"""Sequence numbers of a repository: slots, frontier, closed incarnations, orphans (section 3.5; rules P1, P2, P5)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from udfs.repository.repository_records import (
 
 
 def find(at: At, key: Key) -> Slot | None:
-    """Returns the slot of a message."""
+    """Returns the slot of a message; None: the message has no number."""
     row = at.node.numbered.get((at.topic, *key))
     return None if row is None else at.node.slot[at.topic, row.seq]
 
 
 def has(at: At, key: Key) -> bool:
-    """Returns whether the repository has a message on its disk."""
+    """Returns whether the message is stored, in a slot or as an orphan."""
     slot = find(at, key)
     return (slot is not None and slot.status == STORED) or (at.topic, *key) in at.node.orphan
 
 
 def newest(at: At, publisher: int) -> int | None:
-    """Returns the newest incarnation of a publisher."""
+    """Returns the newest incarnation of a publisher; None: no incarnation is known."""
     found = (i for topic, one, i in at.node.incarnation if topic == at.topic and one == publisher)
     return max(found, default=None)
 
 
 def learn(at: At, publisher: int, incarnation: int) -> bool:
-    """Notes an incarnation, and closes older ones; returns whether it is the newest (rule P2)."""
+    """Records an incarnation, and closes older ones; returns whether it is the newest (rule P2)."""
     known = newest(at, publisher)
     if (at.topic, publisher, incarnation) not in at.node.incarnation:
         is_closed = known is not None and known > incarnation
@@ -50,7 +50,7 @@ def learn(at: At, publisher: int, incarnation: int) -> bool:
 
 
 def close(at: At, row: Incarnation) -> None:
-    """Closes an incarnation: its slots from the first missing one on become void, their messages orphans."""
+    """Closes an incarnation: its slots from the first missing message on become void, stored messages orphans (P2)."""
     row.is_closed = True
     keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
     slots = [at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq] for key in keys]
@@ -71,7 +71,7 @@ def _orphan(at: At, slot: Slot) -> None:
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
-    """Sets numbers aside for messages of an incarnation up to one; returns their catenation numbers."""
+    """Assigns numbers to the messages of an incarnation up to `n`; returns their catenation numbers."""
     added = list(range(row.last + 1, n + 1))
     for one in added:
         key = Key(row.publisher, row.incarnation, one)
@@ -83,17 +83,16 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def hear(at: At, publisher: int, incarnation: int) -> None:
-    """Notes that an admitted publisher was heard; reopens its newest incarnation (rule P32)."""
+    """Records that an authorised publisher was heard, and reopens its newest incarnation (rule P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation
 
 
 def close_silent(at: At) -> bool:
-    """Closes incarnations that lack a message and whose publisher is silent for T_void; returns whether any was.
+    """Closes incarnations with a missing message and a publisher silent for T_void; returns whether it closed one.
 
-    No repository may get the message any more: without that, one lost message of a publisher that is dead or
-    deregistered would block all others (rule P32).
+    Otherwise one lost message of a dead or deregistered publisher would block all later numbers (rule P32).
     """
     indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in reserved(at)})
     rows = [at.node.incarnation[index] for index in indexes]
@@ -104,7 +103,7 @@ def close_silent(at: At) -> bool:
 
 
 def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
-    """Takes the next sequence number."""
+    """Returns a slot under the next sequence number."""
     log = at.log
     log.last_seq += 1
     slot = Slot(at.topic, log.last_seq, status, *key, action=action)
@@ -114,13 +113,8 @@ def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
     return slot
 
 
-def note(at: At, key: Key, action: Action) -> None:
-    """Notes an action under the next sequence number (section 4.5)."""
-    append(at, ACTION, key, action)
-
-
 def take(at: At, key: Key, publication: Publication) -> None:
-    """Puts a message on the disk: in its slot, in a new one, or among the orphans of a closed incarnation."""
+    """Stores a message: in its slot, in a new slot, or as an orphan of a closed incarnation."""
     if has(at, key):
         return
     learn(at, key.publisher, key.incarnation)
@@ -137,7 +131,7 @@ def take(at: At, key: Key, publication: Publication) -> None:
 
 
 def adopt(at: At, row: Incarnation) -> None:
-    """Stores orphans of an incarnation at new numbers, as long as none before them is missing."""
+    """Stores the orphans of an incarnation under new numbers, up to the first missing message."""
     while orphan := at.node.orphan.pop((at.topic, row.publisher, row.incarnation, row.last + 1), None):
         key = Key(row.publisher, row.incarnation, orphan.n)
         row.last = orphan.n
@@ -154,13 +148,13 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Notes the catenation of a message's identifier."""
+    """Records the catenation of a message by the message's identifier."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 
 
 def advance(at: At) -> list[Slot]:
-    """Moves the frontier up to the first reserved number; returns the messages that it passes (rule P5)."""
+    """Moves the frontier to the first reserved number; returns the slots of the passed messages (rule P5)."""
     log, passed = at.log, []
     while (slot := at.node.slot.get((at.topic, log.frontier + 1))) and slot.status != RESERVED:
         log.frontier += 1
@@ -171,7 +165,7 @@ def advance(at: At) -> list[Slot]:
 
 
 def reserved(at: At) -> list[Slot]:
-    """Returns the slots that wait for their messages."""
+    """Returns the slots whose messages are missing."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == RESERVED]
 
@@ -182,9 +176,9 @@ def prefixes(at: At) -> tuple[Upto, ...]:
 
 
 def reread(at: At) -> None:
-    """Rebuilds this repository's part of the repository-table from the slots after a crash.
+    """Rebuilds the repository-table from the slots after a crash.
 
-    The silence of publishers counts from this round.
+    The silence of publishers (rule P32) counts from this round.
     """
     for row in at.of(at.node.incarnation):
         row.heard_round = at.round

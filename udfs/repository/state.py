@@ -1,6 +1,8 @@
-"""All that a node keeps; parts of other roles stay empty."""
+"""The state of a node of protocol ``repository``; tables of other roles stay empty."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 from udfs.nodes.records import record
@@ -9,99 +11,63 @@ from udfs.repository import client_records as client, repository_records as repo
 
 @record()
 class NodeRole:
-    """The role of a node.
+    """The role of the node."""
 
-    Attributes:
-        role: ``client``, ``repository`` or ``broker``.
-    """
-
-    role: str = "broker"
+    role: Annotated[str, "``client``, ``repository`` or ``broker``"] = "broker"
 
 
 @record(key="neighbour")
 class Neighbour:
-    """A link of a node.
+    """A neighbour in the overlay."""
 
-    Attributes:
-        neighbour: The other end.
-        latency_rounds: Its latency.
-    """
-
-    neighbour: int
-    latency_rounds: int
+    neighbour: Annotated[int, "id of the neighbour"]
+    latency_rounds: Annotated[int, "latency of the link in rounds"]
 
 
 @record(key="src, dst")
 class Link:
-    """A directed link of the overlay, at a node that has a choice of routes.
+    """A directed link of the overlay; only nodes with several neighbours know it."""
 
-    Attributes:
-        src: Its start.
-        dst: Its end.
-        latency_rounds: Its latency.
-        is_relay: Whether its end is a broker.
-        is_repository: Whether its end is a repository.
-    """
-
-    src: int
-    dst: int
-    latency_rounds: int
-    is_relay: bool
-    is_repository: bool
+    src: Annotated[int, "id of the sender"]
+    dst: Annotated[int, "id of the receiver"]
+    latency_rounds: Annotated[int, "latency of the link in rounds"]
+    is_relay: Annotated[bool, "whether the receiver is a broker"]
+    is_repository: Annotated[bool, "whether the receiver is a repository"]
 
 
 @record(key="dst")
 class Hop:
-    """The next hop of an event (rule P29).
+    """The next hop towards a node (rule P29)."""
 
-    Attributes:
-        dst: Its receiver.
-        next: The neighbour on the way there.
-    """
-
-    dst: int
-    next: int
+    dst: Annotated[int, "id of the receiver"]
+    next: Annotated[int, "neighbour on the shortest path to the receiver"]
 
 
 @record(key="broker")
 class Down:
-    """A broker that is down.
+    """A broker that the failure detector has reported as crashed."""
 
-    Attributes:
-        broker: Its id.
-    """
-
-    broker: int
+    broker: Annotated[int, "id of the broker"]
 
 
 @record(key="node")
 class Announced:
-    """A node that is to route over this broker again, and has not answered yet (rule P31).
+    """A node that has not acknowledged this broker's recovery (rule P31)."""
 
-    Attributes:
-        node: Its id.
-        up_round: Round of this broker's recovery.
-    """
-
-    node: int
-    up_round: int
+    node: Annotated[int, "id of the node"]
+    up_round: Annotated[int, "round in which this broker recovered"]
 
 
 @record(key="subscription_id")
 class Home:
-    """The client of a subscription, to which messages that satisfy it are routed.
+    """The client of a subscription: publishers send matching messages to it."""
 
-    Attributes:
-        subscription_id: The subscription.
-        client: Its client.
-    """
-
-    subscription_id: int
-    client: int
+    subscription_id: Annotated[int, "id of the subscription"]
+    client: Annotated[int, "id of the client"]
 
 
 class State(NodeProgram):
-    """The tables of a node. Durable ones survive its crash (rules P9 and P20)."""
+    """The tables of a node. Durable tables survive a crash (rules P9 and P20)."""
 
     own = one(NodeRole, is_durable=True)
     neighbour = keyed(Neighbour, is_durable=True)

@@ -1,4 +1,4 @@
-"""How a client chooses its steering repository, and notices that it fails (sections 4.1, 4.7; rules P12, P14, P27)."""
+"""A client's choice of its steering repository, and the detection of its failure (4.1, 4.7; rules P12, P14, P27)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
 
 
 class Answer(Protocol):
-    """An answer of a repository to a client."""
+    """An answer of a repository to a designation."""
 
     @property
     def origin(self) -> int:
-        """The sender."""
+        """Id of the repository."""
 
     @property
     def designation(self) -> int:
@@ -24,7 +24,7 @@ class Answer(Protocol):
 
 
 def start(at: At, role: str) -> None:
-    """Looks for a steering repository, unless the client does already."""
+    """Starts to seek a steering repository in `role`, unless the client has or seeks one."""
     index = at.topic, role
     if index not in at.node.steering:
         at.node.steering[index] = Steering(*index)
@@ -32,14 +32,14 @@ def start(at: At, role: str) -> None:
 
 
 def seek(at: At, row: Steering) -> None:
-    """Probes all members of the bundle, again every T_p; the first one to answer is designated (rule P27)."""
+    """Probes all members of the bundle, and starts the timer T_p; the first answer is designated (rule P27)."""
     row.is_seeking, row.tries = True, 0
     at.send(Probe, at.bundle.members, row.role)
     at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
 
 
 def seek_again(at: At, role: str) -> None:
-    """Probes again without an answer; asks brokers, too, because all known repositories may be gone."""
+    """Timer T_p: probes again; without an answer also by a discovery, as all known members may have left (P33)."""
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
@@ -47,7 +47,7 @@ def seek_again(at: At, role: str) -> None:
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
-    """Notes the repositories that answered in this round; one that may not steer the client names others."""
+    """R2C-Probe: records an operational repository, or the members that another one names."""
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:
         return
@@ -59,14 +59,17 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
 
 
 def on_migrate(at: At, m: Migrate) -> None:
-    """Leaves a repository that is about to leave (section 4.10), or has ended the designation (rule P25)."""
+    """R2C-Migrate (section 4.10; rule P25): seeks another repository."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and row.designation == m.designation and not row.is_seeking and not row.is_changing:
         seek(at, row)
 
 
 def on_refuse(at: At, m: Refuse) -> None:
-    """Waits for an authorisation: asks again every T_fail (rule P25). A subscriber may still get earlier messages."""
+    """Refuse (rule P25): asks again every T_fail.
+
+    A publisher queues its messages from now on; a subscriber may still get earlier ones.
+    """
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and hear(at, row, m):
         row.is_refused = True
@@ -75,18 +78,18 @@ def on_refuse(at: At, m: Refuse) -> None:
 
 
 def call(at: At, call: SteerCall) -> None:
-    """Turns to the repository that the application names (section 4: at any time)."""
+    """Call ``steer``: designates the repository that the application names (section 4)."""
     for row in at.of(at.node.steering):
         designate(row, call.peer)
 
 
 def designate(row: Steering, repository: int) -> None:
-    """Sets the repository that a client designates at the end of the round."""
+    """Sets the repository that the client designates at the end of the round."""
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 
 def change(at: At, row: Steering) -> bool:
-    """Ends a round: the lowest id among the first answers; returns whether it designates again (rules P12, P27)."""
+    """Chooses a repository at the end of the round; returns whether the client starts a designation (P12, P27)."""
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
     row.answers = ()
@@ -98,7 +101,7 @@ def change(at: At, row: Steering) -> bool:
 
 
 def hear(at: At, row: Steering | None, m: Answer) -> bool:
-    """Returns whether an answer is from the steering repository, to the designation that stands (rule P12)."""
+    """Returns whether `m` answers the current designation (rule P12), and records that the repository was heard."""
     if row is None or row.is_changing or row.is_seeking:
         return False
     if (row.repository, row.designation) != (m.origin, m.designation):
@@ -108,7 +111,7 @@ def hear(at: At, row: Steering | None, m: Answer) -> bool:
 
 
 def is_tired(at: At, row: Steering) -> bool:
-    """Counts a request without an answer; returns whether these were k, and looks for another one then."""
+    """Counts a request; returns whether it was the k-th without an answer, and then seeks another repository."""
     row.tries += 1
     if row.tries <= at.rounds("tries"):
         return False
@@ -117,5 +120,5 @@ def is_tired(at: At, row: Steering) -> bool:
 
 
 def learn(at: At, members: tuple[int, ...]) -> None:
-    """Takes over the members of the bundle from the steering repository."""
+    """Sets the members of the bundle that the client knows."""
     at.bundle.members = members

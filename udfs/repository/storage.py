@@ -1,6 +1,6 @@
-"""Published messages at a repository: temporary buffer, orders, acknowledgements, and persistence notifications.
+"""A repository stores published messages, and notifies publishers and subscribers.
 
-Sections 3.5 and 4.2; rules P3, P5, P6, P11, P20. The dissemination table is derived: subscriptions joined with slots.
+Sections 3.5 and 4.2; rules P3, P5, P6, P11, P20. The dissemination table is the join of subscriptions and slots.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from udfs.repository.repository_records import (
 
 
 def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | None = None) -> bool:
-    """Returns whether a message is for a subscriber: stored, on its subscriptions, behind their cuts (rule P11).
+    """Returns whether a stored message matches a subscription of the subscriber, after its cut (rule P11).
 
     Args:
-        at: The topic.
+        at: The topic at this repository.
         subscriber: The subscriber.
-        slot: The message's slot.
-        ids: Only these subscriptions count; None: all do.
+        slot: The slot of the message.
+        ids: Consider these subscriptions only; None: all.
     """
     if slot.status != STORED or slot.publication is None or not registrations.is_covered(at, subscriber.client, slot):
         return False
@@ -51,7 +51,7 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
 
 def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns up to which message of an incarnation a cut goes."""
+    """Returns the catenation number of an incarnation's last message before the cut; 0: the cut is at its start."""
     found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
     return next(found, 0)
 
@@ -62,12 +62,12 @@ def is_acknowledged(at: At, client: int, slot: Slot) -> bool:
 
 
 def note_acknowledged(at: At, client: int, key: Key) -> None:
-    """Notes that a subscriber has a message."""
+    """Records that a subscriber has acknowledged a message."""
     at.node.acknowledged[at.topic, client, *key] = Acknowledged(at.topic, client, *key)
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Notifies the steered subscribers of a message that the frontier has passed, in one event (rule P6)."""
+    """Sends R2S*-Persistent for a message that the frontier has passed, to its steered subscribers (rule P6)."""
     receivers = []
     for subscriber in at.of(at.node.subscriber):
         if is_for(at, subscriber, slot):
@@ -82,7 +82,7 @@ def persist(at: At, slot: Slot) -> None:
 
 
 def enact(at: At, action: Action) -> bool:
-    """Does an action unless it is old; returns whether it was done. Recipients are computed again."""
+    """Applies an action unless it is old, and recomputes the recipients of messages; returns whether it did."""
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
         return False
@@ -95,7 +95,7 @@ def enact(at: At, action: Action) -> bool:
 
 
 def recount(at: At, subscriber: Subscriber) -> None:
-    """Computes again which messages are for a subscriber, after its subscriptions changed."""
+    """Recomputes a subscriber's last number and sync after its subscriptions have changed."""
     subscriber.last_seq = previous(at, subscriber, at.log.frontier + 1)
     subscriber.sync = subscriber.offered = 0
     for row in at.of(at.node.foreign_sync):
@@ -104,13 +104,13 @@ def recount(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last number before one whose message is for a subscriber, or 0."""
+    """Returns the last number before `seq` whose message is for the subscriber; 0: no such number."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 
 
 def sync_of(at: At, subscriber: Subscriber) -> int:
-    """Returns up to which number a subscriber has acknowledged all, at most the frontier (rules P5, P16)."""
+    """Returns a subscriber's sync: it has acknowledged all its messages up to this number (rules P5, P16)."""
     while subscriber.sync < at.log.frontier:
         slot = at.node.slot[at.topic, subscriber.sync + 1]
         if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot):
@@ -120,14 +120,14 @@ def sync_of(at: At, subscriber: Subscriber) -> int:
 
 
 def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
-    """Returns the messages up to a number that a subscriber has not acknowledged, in order."""
+    """Returns the slots up to `upto` whose messages a subscriber has not acknowledged, ascending."""
     numbers = range(sync_of(at, subscriber) + 1, min(upto, at.log.frontier) + 1)
     slots = (at.node.slot[at.topic, seq] for seq in numbers)
     return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]
 
 
 def on_message(at: At, m: Message) -> None:
-    """Drops a message that is stored, fills its slot, or keeps it until its order comes (section 3.5)."""
+    """Message (3.5): stores it if its number is known, buffers it until its order arrives, or drops a stored one."""
     index = at.topic, m.source, m.source_seq
     known = at.node.identity.get(index)
     if known is None:
@@ -143,7 +143,7 @@ def on_message(at: At, m: Message) -> None:
 
 
 def on_order(at: At, m: Order) -> None:
-    """Reserves numbers for missing messages that an order reveals, and stores its own message if it has arrived."""
+    """P2R-Order: reserves numbers for the message and missing ones before it, and stores it if it is buffered."""
     registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     index = at.topic, m.source, m.source_seq
     buffered = at.node.buffered.pop(index, None)
@@ -151,7 +151,7 @@ def on_order(at: At, m: Order) -> None:
 
 
 def on_retransmit(at: At, m: Retransmit) -> None:
-    """Takes a message together with its order (section 3.6)."""
+    """P2R-Retransmit (3.6): reserves a number for the message, and stores it."""
     registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
@@ -160,14 +160,14 @@ def on_retransmit(at: At, m: Retransmit) -> None:
 def _announced(at: At, key: Key, source_seq: int, publication: Publication | None) -> None:
     is_newest = slots.learn(at, key.publisher, key.incarnation)
     number = registrations.steered(at, key.publisher, PUBLISHER)
-    if not is_newest or (number is not None and not _is_admitted(at, key.publisher, number)):
+    if not is_newest or not (number is None or registrations.is_admitted(at, key.publisher, PUBLISHER, number)):
         settle(at)
         return
     slots.hear(at, key.publisher, key.incarnation)
     row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
     added = slots.reserve(at, row, key.n)
     slot = slots.find(at, key)
-    if slot is not None and slot.status == "stored":
+    if slot is not None and slot.status == STORED:
         settle(at, key)
         return
     _first_live(at, key, added)
@@ -180,12 +180,8 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
     _ask(at, row, wanted)
 
 
-def _is_admitted(at: At, publisher: int, number: int) -> bool:
-    return registrations.is_admitted(at, publisher, PUBLISHER, number)
-
-
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Makes a recovery wait for messages before the first live message of a publisher (rule P21)."""
+    """Adds the messages before the first live message of a publisher to a running recovery (rule P21)."""
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
@@ -197,7 +193,7 @@ def _first_live(at: At, key: Key, added: list[int]) -> None:
 
 
 def store(at: At, key: Key, publication: Publication) -> None:
-    """Stores a message; that takes `store_rounds`."""
+    """Stores a message after `store_rounds`."""
     if at.rounds("store_rounds"):
         due = at.round + at.rounds("store_rounds")
         at.node.storing[at.topic, due, *key] = Storing(at.topic, due, *key, publication)
@@ -208,7 +204,7 @@ def store(at: At, key: Key, publication: Publication) -> None:
 
 
 def on_stored(at: At) -> None:
-    """Handles the messages whose storing has ended."""
+    """Timer: stores the messages whose write ends in this round."""
     due = [row for row in at.of(at.node.storing) if row.due_round <= at.round]
     for row in due:
         key = Key.of(row)
@@ -217,13 +213,16 @@ def on_stored(at: At) -> None:
 
 
 def stored(at: At, key: Key, publication: Publication) -> None:
-    """Puts a message on the disk, and says so."""
+    """Stores a message, and moves the frontier."""
     slots.take(at, key, publication)
     settle(at, key)
 
 
 def settle(at: At, key: Key | None = None) -> None:
-    """Moves the frontier: tells subscribers, and publishers of a message and of those that the frontier passes."""
+    """Moves the frontier: notifies subscribers of the passed messages, and acknowledges them to their publishers.
+
+    The publisher of message `key` gets an acknowledgement, too, even if the frontier does not pass the message.
+    """
     passed = slots.advance(at)
     for slot in passed:
         persist(at, slot)
@@ -236,7 +235,7 @@ def settle(at: At, key: Key | None = None) -> None:
 
 
 def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
-    """Sends R2P-ACK to a steered publisher: stored, filled up to, held by all up to (rule P3)."""
+    """Sends R2P-ACK to a publisher that this repository steers (rule P3)."""
     number = registrations.steered(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:
         upto = registrations.covered(at, row)
@@ -245,13 +244,13 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
 
 
 def stable(at: At, row: Incarnation) -> int:
-    """Returns up to which message of an incarnation every member has all, those that are down included (rule P3)."""
+    """Returns the catenation number up to which every member, up or down, has all messages (rule P3)."""
     rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
     return min((row.prefix, *(0 if held is None else held.n for held in rows)))
 
 
 def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
-    """Sends R2P-NAK to a steered publisher."""
+    """Sends R2P-NAK to a publisher that this repository steers."""
     number = registrations.steered(at, row.publisher, PUBLISHER)
     on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
@@ -260,7 +259,7 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Asks steered publishers for missing messages every T_n; only the steering repository does (rule P19)."""
+    """Timer T_n: requests missing messages of steered publishers, and closes silent incarnations (P19, P32)."""
     if slots.close_silent(at):
         settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
@@ -273,13 +272,13 @@ def ask_again(at: At) -> None:
 
 
 def on_recovery(at: At, m: PublisherRecovery) -> None:
-    """Closes a publisher's earlier incarnations, and answers it if it is steered (section 3.11)."""
+    """P2R-Recovery (3.11): closes earlier incarnations of the sender; the designated repository answers."""
     slots.learn(at, m.origin, m.incarnation)
     is_newest = registrations.designated(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
     settle(at)
     if not is_newest or m.steering != at.me or not at.is_operational:
         return
-    if _is_admitted(at, m.origin, m.designation):
+    if registrations.is_admitted(at, m.origin, PUBLISHER, m.designation):
         slots.hear(at, m.origin, m.incarnation)
         row = at.node.incarnation[at.topic, m.origin, m.incarnation]
         values = (m.designation, at.me, m.incarnation, row.prefix, at.members, registrations.subscribers(at))
@@ -287,7 +286,7 @@ def on_recovery(at: At, m: PublisherRecovery) -> None:
 
 
 def evict(at: At) -> None:
-    """Forgets messages in the temporary buffer whose order never came (rule P24)."""
+    """Timer: deletes buffered messages whose order has not arrived for 4 T_fail (rule P24)."""
     age = 4 * at.rounds("failure_rounds")
     for row in at.of(at.node.buffered):
         if at.round - row.round >= age:

@@ -1,6 +1,6 @@
-"""Subscribers: all-or-none stability, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9).
+"""Subscribers: delivery of stable messages, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9).
 
-Subscriptions at their client: cuts, designations, recovery, polls (sections 3.11, 4.1; rules P10, P12, P14).
+Also their subscriptions: cuts, designations, polls (sections 3.11, 4.1; rules P10, P12, P14).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MARKER = -1
 
 
 def on_message(at: At, m: Message) -> None:
-    """Keeps a message until it is stable."""
+    """Message: buffers it until the steering repository notifies that it is stored."""
     keep(at, m.publication, m.hops)
 
 
 def keep(at: At, publication: Publication, hops: int) -> None:
-    """Puts a message into the temporary buffer."""
+    """Buffers a message if the client has a subscription on the topic, and delivers what is stable."""
     if not any(one.topic == at.topic for one in at.node.subscribed.values()):
         return
     index = at.topic, publication.source, publication.source_seq
@@ -42,7 +42,7 @@ def keep(at: At, publication: Publication, hops: int) -> None:
 
 
 def on_persistent(at: At, m: Persistent) -> None:
-    """Records the number of a stored message."""
+    """R2S*-Persistent (3.7): records the message's number, and delivers what is stable."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
     if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
@@ -52,7 +52,7 @@ def on_persistent(at: At, m: Persistent) -> None:
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
-    """Records a repeated message and its number; a message that has been delivered already is not buffered again."""
+    """R2S-Retransmit (Figure 1): records the message's number; buffers and delivers a new message."""
     if not steering.hear(at, _steering(at), m):
         return
     one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
@@ -64,7 +64,7 @@ def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
 
 
 def expect(at: At, one: Expected) -> None:
-    """Records an expected number; of two reports the smaller ``prev`` counts, and a message replaces a marker."""
+    """Records a number; of two reports the smaller ``prev`` counts, and a message replaces a marker."""
     known = at.node.expected.get((at.topic, one.seq))
     if known is None:
         at.node.expected[at.topic, one.seq] = one
@@ -73,12 +73,15 @@ def expect(at: At, one: Expected) -> None:
         known.prev = min(known.prev, one.prev)
         if known.source == MARKER:
             known.source, known.source_seq, known.incarnation, known.n = (
-                one.source, one.source_seq, one.incarnation, one.n,
-            )  # fmt: skip
+                one.source,
+                one.source_seq,
+                one.incarnation,
+                one.n,
+            )
 
 
 def reread(at: At, m: Rectify) -> bool:
-    """Records all unacknowledged messages up to a number; returns whether the steering repository sent them."""
+    """Records the numbers that a Rectify lists; returns whether the steering repository sent it."""
     row = _steering(at)
     if row is None or not steering.hear(at, row, m):
         return False
@@ -96,7 +99,7 @@ def reread(at: At, m: Rectify) -> bool:
 
 
 def on_sync(at: At, m: Sync) -> None:
-    """Advances the sync: only the repository does that (section 3.9)."""
+    """R2S-Sync (3.9): advances the sync, and delivers what is stable."""
     if steering.hear(at, _steering(at), m):
         steering.learn(at, m.members)
         _advance(at, m.sync)
@@ -112,9 +115,10 @@ def _advance(at: At, sync: int) -> None:
 
 
 def proceed(at: At) -> None:
-    """Delivers stable messages in the order of the repository's numbers (rules P6 and P9).
+    """Delivers buffered messages whose numbers follow the position, in the order of numbers (rules P6 and P9).
 
-    A client that designates again at the end of the round stops delivering: a new subscription's cut has its marks.
+    It stops when the client starts a designation at the end of the round: the cut of a new subscription contains the
+    current marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
@@ -132,7 +136,7 @@ def proceed(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Passes a number if its message is buffered or has been delivered; returns whether it was passed."""
+    """Passes a number whose message is buffered or was delivered; returns whether it did."""
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
@@ -149,7 +153,7 @@ def _pass(at: At, row: Reading, one: Expected) -> bool:
 
 
 def acknowledge(at: At) -> None:
-    """Acknowledges all that is not synced, to the whole bundle (section 4.4, rule P8)."""
+    """Timer T_a: sends S2R-ACK with all unsynced numbers to the bundle (section 4.4, rule P8)."""
     chosen, seqs = _steering(at), [one.seq for one in at.of(at.node.unsynced)]
     if chosen is None or not seqs or not chosen.is_established:
         return
@@ -169,7 +173,7 @@ def _runs(seqs: list[int]) -> tuple[Run, ...]:
 
 
 def ask(at: At) -> None:
-    """Asks the steering repository for messages missing since T_w, and for numbers that others refer to."""
+    """Timer T_w: requests messages missing since T_w, and unknown numbers that a ``prev`` names."""
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
     late = [one for one in at.of(at.node.expected) if at.round - one.round >= wait]
@@ -193,7 +197,7 @@ def _is_at_hand(at: At, one: Expected) -> bool:
 
 
 def reset(at: At) -> None:
-    """Forgets the numbers of another designation (rule P7)."""
+    """Deletes the numbers of an earlier designation (rule P7)."""
     at.node.reading[at.topic] = Reading(at.topic)
     for one in at.of(at.node.expected):
         del at.node.expected[at.topic, one.seq]
@@ -206,16 +210,16 @@ def _steering(at: At) -> Steering | None:
 
 
 def start(at: At) -> None:
-    """Starts a life of a subscriber: looks for a steering repository if there is anything to subscribe."""
+    """Seeks a steering repository at the start of an incarnation, if the client has subscriptions on the topic."""
     if at.of(at.node.subscribed):
         steering.start(at, SUBSCRIBER)
 
 
 def call_subscribe(at: At, call: SubscribeCall) -> None:
-    """Notes a subscription, and asks where it is to start."""
+    """Call ``subscribe``: stores the subscription, and requests its cut (rule P10)."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, call.source_seq)
-    row = at.node.steering.get((at.topic, SUBSCRIBER))
+    row = _steering(at)
     if row is None:
         steering.start(at, SUBSCRIBER)
     elif row.repository is not None and not row.is_seeking:
@@ -224,7 +228,7 @@ def call_subscribe(at: At, call: SubscribeCall) -> None:
 
 
 def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
-    """Takes a subscription back: the bundle hears of it with a new designation."""
+    """Call ``unsubscribe``: ends the subscription; a new designation informs the bundle."""
     row = at.node.subscribed.get((at.topic, call.subscription_id))
     if row is not None:
         row.is_ended, row.source_seq = True, call.source_seq
@@ -232,13 +236,13 @@ def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
 
 
 def _renew(at: At) -> None:
-    chosen = at.node.steering.get((at.topic, SUBSCRIBER))
+    chosen = _steering(at)
     if chosen is not None and chosen.repository is not None and not chosen.is_seeking:
         chosen.is_changing = True
 
 
 def request(at: At, row: Steering) -> None:
-    """Designates: sends all subscriptions to the bundle, and those without a cut to the steering repository (P10)."""
+    """Sends S2R-Recovery with all subscriptions to the bundle, and requests missing cuts (rule P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
@@ -253,18 +257,18 @@ def _cutless(at: At) -> list[Subscribed]:
 
 
 def ask_cuts(at: At, row: Steering) -> None:
-    """Asks where new subscriptions are to start."""
+    """Sends S2R-Subscribe for the subscriptions without a cut (rule P10)."""
     ids = tuple(one.subscription_id for one in _cutless(at))
     if ids:
         at.send(Subscribe, (row.repository or 0,), row.designation, row.repository, ids)
 
 
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
-    """Starts subscriptions behind the stored messages, and behind the own marks (rule P10).
+    """R2S-Confirm (rule P10): sets the cuts to the stored prefixes, at least to the client's own marks.
 
-    An answer overtaken by a delivery is too old: messages in between would break the repository's order.
+    An answer that a later delivery has overtaken is ignored: messages between would break the repository's order.
     """
-    if not steering.hear(at, at.node.steering.get((at.topic, SUBSCRIBER)), m):
+    if not steering.hear(at, _steering(at), m):
         return
     if at.topic in at.node.reading and at.node.reading[at.topic].position > m.upto:
         return
@@ -279,7 +283,7 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
 
 
 def on_rectify(at: At, m: Rectify) -> None:
-    """Confirms subscriptions that the bundle knows now, and forgets those that have ended."""
+    """R2S-Rectify (3.9): records the listed numbers, confirms subscriptions, and deletes ended ones."""
     if not reread(at, m):
         return
     for row in at.of(at.node.subscribed):
@@ -293,7 +297,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Releases the steering repository of a topic without subscriptions, and cancels the topic's timers."""
+    """Ends the steering of a topic without subscriptions, and its timers."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):
@@ -301,7 +305,7 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Repeats the requests every T_p; after k tries the next repository has its turn."""
+    """Timer T_p: repeats the requests; after k tries without an answer seeks another repository."""
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
     if is_waiting and not row.is_seeking and not row.is_changing and not steering.is_tired(at, row):
@@ -309,7 +313,7 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Asks a steering repository that is silent for T_idle, again every T_p; after k tries the next (rule P14)."""
+    """Timer T_idle (rule P14): polls a silent steering repository; after k tries seeks another one."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

@@ -1,7 +1,7 @@
-"""Syncs: recovery of subscribers, acknowledgements, Rectify (sections 3.8 to 3.11; rules P7, P8, P10).
+"""A repository answers its subscribers: recovery, acknowledgements, Rectify (sections 3.8 to 3.11; rules P7, P8, P10).
 
-Acknowledgements that subscribers gave to other repositories are joined with the repository-table (section 4.6; rules
-P15, P16).
+Acknowledgements at other repositories arrive by gossip or directly; the repository-table translates their numbers
+(section 4.6; rules P15, P16).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from udfs.repository.repository_records import STORED, ForeignAck, ForeignSync, 
 
 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
-    """Notes acknowledgements in another repository's numbers; those not in the table yet wait (rule P15)."""
+    """Records acknowledgements by another repository's numbers; unknown numbers wait (rule P15)."""
     for seq in seqs:
         index = at.topic, repository, seq
         located = at.node.located.get(index)
@@ -34,7 +34,7 @@ def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]
 
 
 def located(at: At, repository: int, seq: int, key: Key) -> None:
-    """Adds a row to the repository-table, and applies the acknowledgements that waited for it."""
+    """Adds a row to the repository-table, and records the acknowledgements that waited for it."""
     index = at.topic, repository, seq
     at.node.located[index] = Located(*index, *key)
     waiting = at.node.foreign_ack.pop(index, None)
@@ -43,7 +43,7 @@ def located(at: At, repository: int, seq: int, key: Key) -> None:
 
 
 def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
-    """Notes how far a subscriber has acknowledged at its steering repository; the number is not taken (rule P16)."""
+    """Records a subscriber's sync at its steering repository; this one's sync stays unchanged (rule P16)."""
     index = at.topic, repository, fact.client
     row = at.node.foreign_sync.get(index)
     if row is None or row.subscription_ids != fact.subscription_ids:
@@ -52,7 +52,7 @@ def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
 
 
 def apply(at: At, repository: int) -> None:
-    """Marks the rows that another repository's syncs cover, as far as their messages are here."""
+    """Records the acknowledgements that the syncs of another repository imply, as far as the messages are known."""
     peer = at.node.peer[at.topic, repository]
     for row in at.of(at.node.foreign_sync):
         if row.repository == repository:
@@ -62,9 +62,9 @@ def apply(at: At, repository: int) -> None:
 def _mark(at: At, row: ForeignSync, upto: int) -> None:
     subscriber = at.node.subscriber.get((at.topic, row.client))
     while subscriber is not None and row.applied < upto:
-        place = at.node.located.get((at.topic, row.repository, row.applied + 1))
-        slot = slots.find(at, Key.of(place)) if place else None
-        if place is not None and (slot is None or slot.publication is None):
+        message = at.node.located.get((at.topic, row.repository, row.applied + 1))
+        slot = slots.find(at, Key.of(message)) if message else None
+        if message is not None and (slot is None or slot.publication is None):
             break
         if slot is not None and storage.is_for(at, subscriber, slot, row.subscription_ids):
             storage.note_acknowledged(at, row.client, Key.of(slot))
@@ -72,10 +72,10 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 
 
 def syncs(at: At) -> tuple[SyncFact, ...]:
-    """Returns the syncs of the steered subscribers.
+    """Returns the syncs of the steered subscribers, for gossip.
 
-    A sync passes messages that a deregistration takes from a subscriber, and a registration may restore them (rule
-    P25). So topics with registrations or deregistrations since the start have no syncs.
+    A sync passes messages that a deregistration excludes, and a later registration may include them again (rule P25).
+    So a topic with registrations or deregistrations since the start has no syncs.
     """
     if registrations.are_changed(at):
         return ()
@@ -87,7 +87,7 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
-    """Answers with the stored prefixes, behind which new subscriptions start (rule P10)."""
+    """S2R-Subscribe (rule P10): answers with the filled prefixes, the cuts of new subscriptions."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
@@ -95,7 +95,7 @@ def on_subscribe(at: At, m: Subscribe) -> None:
 
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
-    """Takes over a subscriber's subscriptions; the repository that it designates answers (section 3.11)."""
+    """S2R-Recovery (3.11): stores the sender's subscriptions; the designated repository answers Rectify."""
     if not registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
     storage.enact(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
@@ -107,30 +107,26 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
 
 
 def on_ack(at: At, m: SubscriberAck) -> None:
-    """Notes the acknowledgements of a subscriber; its steering repository answers (sections 3.9, 4.6; rule P8)."""
+    """S2R-ACK (3.9, 4.6; rule P8): records acknowledgements; the steering repository answers Sync or Rectify."""
     is_newest = registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
         acknowledged_elsewhere(at, m.steering, m.origin, seqs)
         return
-    for slot in (slot for seq in seqs if (slot := at.node.slot.get((at.topic, seq)))):
-        if slot.status == STORED:
+    for seq in seqs:
+        if (slot := at.node.slot.get((at.topic, seq))) and slot.status == STORED:
             storage.note_acknowledged(at, m.origin, Key.of(slot))
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     number = registrations.steered(at, m.origin, SUBSCRIBER)
     if is_newest and number == m.designation and subscriber is not None:
-        _answer(at, subscriber, number, max(seqs, default=0))
-
-
-def _answer(at: At, subscriber: Subscriber, number: int, highest: int) -> None:
-    if storage.missing(at, subscriber, highest):
-        rectify(at, subscriber, number)
-    else:
-        at.send(Sync, (subscriber.client,), number, at.me, storage.sync_of(at, subscriber), at.members)
+        if storage.missing(at, subscriber, max(seqs, default=0)):
+            rectify(at, subscriber, number)
+        else:
+            at.send(Sync, (m.origin,), number, at.me, storage.sync_of(at, subscriber), at.members)
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
-    """Lists the unacknowledged messages of a subscriber, up to the frontier (rules P5, P7)."""
+    """Sends Rectify: the unacknowledged messages of a subscriber up to the frontier (rules P5, P7)."""
     missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
         Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)
@@ -144,7 +140,7 @@ def rectify(at: At, subscriber: Subscriber, number: int) -> None:
 
 
 def on_nak(at: At, m: SubscriberNak) -> None:
-    """Sends a steered subscriber messages again; reading each from the disk takes `retrieve_rounds`."""
+    """S2R-NAK: sends the requested messages to a steered subscriber, each `retrieve_rounds` later."""
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     if subscriber is None or registrations.steered(at, m.origin, SUBSCRIBER) != m.designation:
         return
@@ -166,7 +162,7 @@ def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None
 
 
 def look_after(at: At) -> None:
-    """Sends Rectify to steered subscribers that have not acknowledged something for T_d (rule P14)."""
+    """Timer T_d (rule P14): sends Rectify to steered subscribers that lack an acknowledgement since T_d."""
     is_more = False
     for subscriber in at.of(at.node.subscriber):
         number = registrations.steered(at, subscriber.client, SUBSCRIBER)

@@ -1,8 +1,8 @@
-"""Topics and bundles of a run, and the initial state of its nodes (sections 3.3, 4)."""
+"""The initial state of nodes: topics, bundles and registrations (sections 3.3, 4); the start of an incarnation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +18,20 @@ from udfs.repository.state import Home, State
 CLIENT = "client"
 REPOSITORY = "repository"
 OF_A_TOPIC = ("subscribe", "publish")
-"""Calls that name a topic; one without a name is a topic, too."""
+"""Calls about a topic; a call without a topic is about the topic with the empty name."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A topic of a run.
+    """A topic of a run with its bundle.
 
     Attributes:
-        topic: The topic.
-        number: Its number.
-        repositories: All repositories that serve it at any time.
-        members: The repositories that serve it from the start.
-        owner: The client that registers others; None: the topic is open to all.
-        registered: The clients that are registered at the start, by role.
+        topic: Name of the topic.
+        number: Number of the topic, unique in the run.
+        repositories: Ids of all repositories that serve the topic at some time.
+        members: Ids of the repositories that serve the topic from the start.
+        owner: Id of the client that registers others; None: everybody may publish and subscribe.
+        registered: Ids of the clients that are registered at the start, by role.
     """
 
     topic: str
@@ -43,10 +43,11 @@ class Served:
 
 
 def lay(world: World) -> None:
-    """Sets the initial topics and bundles of each node; incarnations start in round 0."""
+    """Sets the role, the topics and the bundles of each node before the first round."""
     for node, info in world.nodes.items():
         world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
-    homes = _homes(world)
+    calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
+    homes = [Home(call.subscription_id, node) for node, call in calls if isinstance(call, SubscribeCall)]
     for served in _served(world):
         for node, info in world.nodes.items():
             state = world.program(node)
@@ -60,15 +61,10 @@ def lay(world: World) -> None:
             world.context(node).set_timer("start")
 
 
-def _homes(world: World) -> list[Home]:
-    calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
-    return [Home(call.subscription_id, node) for node, call in calls if isinstance(call, SubscribeCall)]
-
-
 def _served(world: World) -> list[Served]:
-    """Returns the topics of settings and calls with their bundles.
+    """Returns the topics that settings or calls name, with their bundles.
 
-    A bundle without a list of topics serves each topic that no bundle names.
+    A bundle without topics in its settings serves every topic that no bundle names.
     """
     ids = {info.name: node for node, info in world.nodes.items()}
     later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
@@ -121,13 +117,13 @@ def _lay_repository(state: State, node: int, served: Served) -> None:
 
 
 def start(state: State, ctx: Context) -> None:
-    """Starts a life of a client or repository; in the first one repositories have nothing to recover."""
+    """Starts an incarnation of a client or repository; in round 0 repositories recover nothing."""
     for topic, bundle in sorted(state.bundle.items()):
         at = At(state, ctx, topic)
         if bundle.is_publisher:
             publisher.start(at)
         subscriber.start(at)
-    for topic in _topics_of_members(state):
+    for topic in [topic for topic, log in sorted(state.log.items()) if log.is_member]:
         at = At(state, ctx, topic)
         if ctx.round == 0:
             state.duty[topic] = Duty(topic)
@@ -136,18 +132,12 @@ def start(state: State, ctx: Context) -> None:
             recovery.begin(at)
 
 
-def _topics_of_members(state: State) -> Iterable[str]:
-    return [topic for topic, log in sorted(state.log.items()) if log.is_member]
-
-
 def at_call(state: State, call: Call, ctx: Context) -> At:
-    """Returns the topic of a call."""
+    """Returns the topic of `call` at the node."""
     return At(state, ctx, call.topic or "")
 
 
 def numbered(state: State, number: int) -> str:
-    """Returns the topic with a number."""
-    of = {row.number: row.topic for row in state.log.values()} or {
-        row.number: row.topic for row in state.bundle.values()
-    }
-    return of[number]
+    """Returns the topic with `number`."""
+    rows: list[Log | Bundle] = [*state.log.values(), *state.bundle.values()]
+    return next(row.topic for row in rows if row.number == number)

@@ -1,6 +1,6 @@
-"""The self-stabilizing supervised skip ring, as a node program (Feldmann, Kolb, Scheideler, Strothmann).
+"""The node program of the self-stabilizing supervised skip ring (Feldmann, Kolb, Scheideler, Strothmann).
 
-`program` has the state of a node and its handlers, `supervisor` and `subscriber` their actions (sections 3.1 and 3.2),
-`trie` the publications (section 4), `labels` the topology (section 2.1), `start` the states in which runs begin,
-`legitimate` the detector of legitimate states.
+`program` declares a node's state and its handlers. The supervisor's actions are in `supervisor` (section 3.1), a
+subscriber's in `subscriber` (section 3.2), publications in `trie` (section 4), labels in `labels` (section 2.1).
+`start` sets the initial state of a run. `legitimate`, `replay` and `topic_replay` check runs against `definition`.
 """

@@ -1,8 +1,8 @@
 """The skip ring by its definition (section 2.1), for the detector of legitimate states and for audits.
 
-It shares no code with the program: labels are digits, SR(n) is built level by level, and a topic's supervisor follows
-from the names. The program computes labels as numbers and shortcuts from ring neighbours. Edges of SR(n) are held to
-their number, degrees and diameter.
+It shares no code with the program. Here labels are strings of digits, and SR(n) is built level by level; the program
+computes labels as numbers, and shortcuts from ring neighbours. `broken` checks a graph by the number of its edges, its
+degrees and its diameter.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A label in SR(n).
+    """The neighbours of a label in SR(n).
 
     Attributes:
         before: The label before it on the ring; None: n is 1.
         after: The label after it on the ring; None: n is 1.
-        shortcuts: The labels of its shortcuts.
+        shortcuts: The labels at the other ends of its shortcuts.
     """
 
     before: str | None
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     shortcuts: frozenset[str]
 
     def sides(self, label: str) -> tuple[str | None, str | None, str | None]:
-        """Returns the labels at ``left``, ``right`` and ``ring`` of the node with the label."""
+        """Returns the labels of the neighbours ``left``, ``right`` and ``ring`` of the node with `label`."""
         if self.before is None or self.after is None:
             return None, None, None
         is_minimum, is_maximum = label == nth(0), self.after == nth(0)
@@ -38,13 +38,13 @@ class Place(NamedTuple):
 
 
 def nth(x: int) -> str:
-    """Returns l(x): the leading binary digit of x moves to the units place."""
+    """Returns l(x): the binary digits of `x` with the leading digit moved to the end."""
     digits = f"{x:b}"
     return digits[1:] + digits[0]
 
 
 def n_levels(n: int) -> int:
-    """Returns the number of levels of SR(n): the logarithm of n to base 2, rounded up."""
+    """Returns the number of levels of SR(n): the logarithm of `n` to base 2, rounded up."""
     top = 0
     while 1 << top < n:
         top += 1
@@ -53,7 +53,10 @@ def n_levels(n: int) -> int:
 
 @lru_cache(16)
 def skip_ring(n: int) -> dict[str, Place]:
-    """Returns SR(n), by label: the ring of all labels, and a ring of the labels of at most 1, 2, ... digits."""
+    """Returns the neighbours of each label of SR(n).
+
+    SR(n) consists of the ring of all n labels, and of a ring of the labels of at most k digits for each lower level k.
+    """
     labels = [nth(x) for x in range(n)]
     if n <= 1:
         return {label: Place(None, None, frozenset()) for label in labels}
@@ -66,37 +69,37 @@ def skip_ring(n: int) -> dict[str, Place]:
 
 
 def _ring(labels: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Returns the neighbours of each label on the ring of some labels, sorted by their values."""
+    """Returns the predecessor and the successor of each label on the ring of `labels`."""
     order = sorted(labels, key=lambda label: label.ljust(64, "0"))
     return {label: (order[at - 1], order[(at + 1) % len(order)]) for at, label in enumerate(order)}
 
 
 def point_of(name: str) -> float:
-    """Returns the place of a topic or a supervisor on [0, 1): the first 53 bits of SHA-256 of its name."""
+    """Returns the position of a topic or supervisor on [0, 1): the first 53 bits of SHA-256 of `name`."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) // 2**11 / 2**53
 
 
 def supervisor_of(topic: str, points: Mapping[int, float]) -> int | None:
-    """Returns the supervisor of a topic, the first one clockwise of its place (rule K14).
+    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14).
 
     Args:
-        topic: The topic.
-        points: The places of the supervisors, by node; none: None is returned.
+        topic: Name of the topic.
+        points: The position of each supervisor by node id. Without supervisors the function returns None.
     """
-    place = point_of(topic)
-    return min(points, key=lambda node: ((points[node] - place) % 1, node), default=None)
+    start = point_of(topic)
+    return min(points, key=lambda node: ((points[node] - start) % 1, node), default=None)
 
 
 Edges = Mapping[int, AbstractSet[int]]
 
 
 def n_edges(n: int) -> int:
-    """Returns the number of edges of SR(n), without directions."""
+    """Returns the number of undirected edges of SR(n)."""
     return max(0, 2 * n - 3)
 
 
 def max_degree(n: int) -> int:
-    """Returns the largest degree in SR(n)."""
+    """Returns the largest degree of a node of SR(n)."""
     if n == 1:
         return 0
     top = n_levels(n)
@@ -104,10 +107,10 @@ def max_degree(n: int) -> int:
 
 
 def undirected(edges: Edges) -> dict[int, set[int]]:
-    """Returns the edges without directions: each at both of its nodes.
+    """Returns the neighbours of each node when edges count in both directions.
 
     Args:
-        edges: The neighbours of each node; all of them are among the nodes.
+        edges: The nodes that each node refers to; each of them is a key, too.
     """
     both = {node: set(near) for node, near in edges.items()}
     for node, near in edges.items():
@@ -117,12 +120,12 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
 
 
 def hops(edges: Edges) -> dict[int, int | None]:
-    """Returns the hops from each node to the farthest one; None: it does not reach all nodes.
+    """Returns the eccentricity of each node: its hops to the farthest node; None: it does not reach all nodes.
 
-    The reached nodes are a set of bits, so that a hop of all nodes is one union per edge.
+    The reached nodes are a bit set, so a step of all nodes costs one union per edge.
 
     Args:
-        edges: As `undirected` returns them.
+        edges: A graph from `undirected`.
     """
     everyone = (1 << len(edges)) - 1
     reached = {node: 1 << place for place, node in enumerate(edges)}
@@ -141,10 +144,10 @@ def hops(edges: Edges) -> dict[int, int | None]:
 
 
 def diameter(edges: Edges) -> int | None:
-    """Returns the most hops between two nodes; None: some do not reach each other.
+    """Returns the largest number of hops between two nodes; None: the graph is not connected.
 
     Args:
-        edges: As `undirected` returns them.
+        edges: A graph from `undirected`.
     """
     found = list(hops(edges).values())
     known = [one for one in found if one is not None]
@@ -152,10 +155,10 @@ def diameter(edges: Edges) -> int | None:
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Yields the differences of a graph from SR(n): a node, and the problem in words.
+    """Yields a node and a description for each property of SR(n) that the graph lacks.
 
     Args:
-        edges: The neighbours of each subscriber; all of them are subscribers.
+        edges: The subscribers that each subscriber refers to.
     """
     n = len(edges)
     if not n:

@@ -1,75 +1,57 @@
-"""The explicit state of nodes in every round: a row for each change of a node's state of a topic (rule K18).
+"""The history of explicit state: a row for each change of a node's state of a topic (rule K18).
 
-The start state of a run has round -1; an empty start state has no row. Labels are strings, as in the paper.
+Explicit state is a node's label, edges and slots, and a supervisor's database. A run's start state has round -1; an
+empty start state has no row. Labels are strings of digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from udfs.nodes.records import record
 
 if TYPE_CHECKING:
     from udfs.skipring.labels import Label
-    from udfs.skipring.state import Entries, Neighbour, Subscription
+    from udfs.skipring.state import Entries, Subscription
 
 SIDES = ("left", "right", "ring")
 Explicit = tuple[Any, ...]
 Tuple = tuple[int | None]
-"""The subscriber of a tuple of a database; None: the tuple has none."""
+"""The subscriber of a database tuple; None: the tuple is corrupted and has no subscriber."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingPeer:
-    """A neighbour on the ring, as the history has it.
+    """A neighbour on the ring."""
 
-    Attributes:
-        node: The neighbour.
-        label: The label that it is believed to have.
-    """
-
-    node: int
-    label: str
+    node: Annotated[int, "id of the neighbour"]
+    label: Annotated[str, "the neighbour's label as the node knows it"]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot of a shortcut, as the history has it.
+    """The slot of a shortcut."""
 
-    Attributes:
-        label: Its label.
-        node: The node in it; None: it is empty.
-    """
-
-    label: str
-    node: int | None
+    label: Annotated[str, "label of the shortcut"]
+    node: Annotated[int | None, "id of the node in the slot; None: the slot is empty"]
 
 
 @record(key="topic, round")
 class ConfigurationChange:
-    """A round in which a node's state of a topic's ring has changed.
+    """A change of a node's state of a topic's ring, with the state from this round on."""
 
-    Attributes:
-        topic: The topic.
-        round: The round; -1: before the first one.
-        wants: Whether the application has subscribed to it.
-        label: The node's label; None: it has none.
-        left: The nearest node before it in the order.
-        right: The nearest node after it in the order.
-        ring: At the minimum the maximum, and vice versa.
-        slots: Its shortcuts.
-    """
-
-    topic: str
-    round: int
-    wants: bool
-    label: str | None
-    left: RingPeer | None
-    right: RingPeer | None
-    ring: RingPeer | None
-    slots: tuple[Slot, ...]
+    topic: Annotated[str, "topic of the ring"]
+    round: Annotated[int, "round of the change; -1: the start state"]
+    wants: Annotated[bool, "whether the application has subscribed to the topic"]
+    label: Annotated[str | None, "label of the node; None: the node has no label"]
+    left: Annotated[RingPeer | None, "nearest node before this one in the order of labels"]
+    right: Annotated[RingPeer | None, "nearest node after this one in the order of labels"]
+    ring: Annotated[
+        RingPeer | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
+    ]
+    slots: Annotated[tuple[Slot, ...], "slots of the shortcuts"]
 
     @property
     def on_ring(self) -> tuple[RingPeer | None, RingPeer | None, RingPeer | None]:
@@ -78,58 +60,46 @@ class ConfigurationChange:
 
     @property
     def neighbours(self) -> set[int]:
-        """All nodes that it refers to."""
+        """Ids of all nodes that the node refers to."""
         return {one.node for one in (*self.on_ring, *self.slots) if one is not None and one.node is not None}
 
 
 @record(key="topic, round, label")
 class DatabaseChange:
-    """A round in which a tuple of a supervisor's database has changed.
+    """A change of a tuple in a supervisor's database."""
 
-    Attributes:
-        topic: The topic.
-        round: The round; -1: before the first one.
-        label: The label.
-        subscriber: The subscriber that has it from this round on; None: no subscriber.
-        is_tuple: Whether there is a tuple with this label; without a subscriber it is a corruption.
-    """
-
-    topic: str
-    round: int
-    label: str
-    subscriber: int | None
-    is_tuple: bool
+    topic: Annotated[str, "topic of the database"]
+    round: Annotated[int, "round of the change; -1: the start state"]
+    label: Annotated[str, "label of the tuple"]
+    subscriber: Annotated[int | None, "subscriber with the label from this round on; None: no subscriber"]
+    is_tuple: Annotated[bool, "whether the tuple exists from this round on; one without a subscriber is corrupted"]
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns the explicit state of a node, to be compared for changes."""
+    """Returns the explicit state of a node as a value that can be compared with a later one."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 
 
 def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
-    """Returns the row of a node's explicit state."""
+    """Returns the history row with the explicit state of a node in a round."""
     slots = tuple(Slot(str(label), node) for label, node in sorted(own.short.items()))
     label = None if own.label is None else str(own.label)
-    return ConfigurationChange(
-        own.topic, round_, own.wants, label, _held(own.left), _held(own.right), _held(own.ring), slots
-    )
-
-
-def _held(one: Neighbour | None) -> RingPeer | None:
-    return None if one is None else RingPeer(one.node, str(one.label))
+    sides = (None if one is None else RingPeer(one.node, str(one.label)) for one in (own.left, own.right, own.ring))
+    left, right, ring = sides
+    return ConfigurationChange(own.topic, round_, own.wants, label, left, right, ring, slots)
 
 
 def database_changes(
     topic: str, round_: int, before: Mapping[Label, Tuple | None], now: Entries
 ) -> Iterator[DatabaseChange]:
-    """Yields a row for each tuple that has changed, by label.
+    """Yields a row for each changed tuple, in the order of labels.
 
     Args:
-        topic: The topic.
+        topic: Topic of the database.
         round_: The round.
-        before: The tuples that may have changed, as they were; None: it did not exist.
-        now: The database.
+        before: Tuples that may have changed, as they were before the round; None: the tuple did not exist.
+        now: The database after the round.
     """
     for label, old in sorted(before.items()):
         if old != ((now[label],) if label in now else None):
@@ -137,9 +107,8 @@ def database_changes(
 
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns the state in a row of `ConfigurationChange`, given as a dictionary."""
-    left, right, ring = (
-        None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES
-    )
+    """Returns the `ConfigurationChange` that a row of its table has; `row` is a dictionary."""
+    sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
+    left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())
     return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], left, right, ring, slots)

@@ -1,6 +1,6 @@
-"""The detector of legitimate states (section 5, rule K9): all nodes of a topic at once, and its messages in flight.
+"""The detector of legitimate states: all nodes of a topic and its messages in flight (section 5, rule K9).
 
-It judges the program and shares no topology with it: `definition` has the correct topology.
+It judges the program, so it takes the correct topology from `definition`, not from the program's modules.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from udfs.skipring.definition import nth, skip_ring, supervisor_of
 from udfs.skipring.history import ConfigurationChange, configuration_change
 
 KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
-"""The kinds of messages that name nodes with labels, or record nodes."""
+"""The kinds of messages that name nodes with labels, or ask to be recorded or removed."""
 Tuples = Mapping[str, int | None]
 """The subscriber of each label in a database."""
 _NO_TUPLES: Tuples = {}
 
 
 class Snapshot:
-    """A topic in a round: the state of all nodes that are up."""
+    """The state of a topic at the end of a round: rings, database and crash reports."""
 
     def __init__(
         self, topic: str, kept: Mapping[int, ConfigurationChange | None], entries: Tuples, crashed: Collection[int],
         strays: Iterable[int] = (),
     ) -> None:  # fmt: skip
-        """Takes the state.
+        """Stores the state.
 
         Args:
-            topic: The topic.
-            kept: The ring's state at all nodes that are up, or None.
-            entries: The database of its supervisor.
-            crashed: The subscribers whose crash has been reported there.
-            strays: Other nodes with a tuple in a database of the topic.
+            topic: Name of the topic.
+            kept: The ring state of each node that is up; None: the node has no state of the topic.
+            entries: The database of the topic's supervisor.
+            crashed: Subscribers whose crash the supervisor knows.
+            strays: Nodes other than the supervisor that have a database of the topic.
         """
         self._topic = topic
         self._kept = kept
@@ -45,10 +45,10 @@ class Snapshot:
 
     @classmethod
     def of(cls, topic: str, programs: Mapping[int, Any]) -> Snapshot:
-        """Reads the state off the nodes of a run.
+        """Returns the state of a topic, read from the nodes of a run.
 
         Args:
-            topic: The topic.
+            topic: Name of the topic.
             programs: All nodes that are up, of class `SkipRing`.
         """
         points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
@@ -65,11 +65,11 @@ class Snapshot:
         return cls(topic, kept, databases.get(supervisor or 0, _NO_TUPLES), crashed, strays)
 
     def explicit_problem(self) -> str | None:
-        """Returns why the state of the nodes is not legitimate; None: it is."""
+        """Returns why the explicit state is not legitimate; None: it is legitimate."""
         return next(self._problems(), None)
 
     def potential(self) -> int:
-        """Returns the number of problems of the state of the nodes; 0: it is legitimate."""
+        """Returns the number of problems of the explicit state; 0: the state is legitimate."""
         return sum(1 for _ in self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -80,7 +80,10 @@ class Snapshot:
             yield f"node {node} has a database, and is not the topic's supervisor"
 
     def implicit_problem(self, flights: Iterable[Flight]) -> str | None:
-        """Returns why the messages in flight are not, where the state of the nodes is legitimate; None: they are."""
+        """Returns the first message in flight that contradicts the database; None: no message does.
+
+        The explicit state must be legitimate.
+        """
         labels = {node: label for label, node in self._entries.items()}
         for flight in flights:
             if flight.fate is not None or flight.kind not in KINDS:
@@ -125,7 +128,7 @@ class Snapshot:
                 yield f"node {node} has left and holds a label or edges"
 
     def _is_true(self, flight: Flight, body: Mapping[str, Any], labels: Mapping[int | None, str]) -> bool:
-        """Returns whether the nodes and labels of a message are those of the database."""
+        """Returns whether the nodes and labels in the message agree with the database."""
         kind, src, dst = flight.kind, flight.src, flight.dst
         if kind == "SetData":
             return self._is_configuration(body, labels.get(dst))
@@ -157,10 +160,10 @@ class Convergence:
     """The convergence of a topic, updated round by round.
 
     Attributes:
-        explicit_round: The first round from which the state of the nodes was legitimate, until ``broken_round``.
-        clean_round: The first round in which the messages in flight were legitimate, too; closure holds from it.
-        problem: Why the last round was not legitimate; None: it was.
-        broken_round: The first round after ``clean_round`` in which the state of the nodes was not legitimate.
+        explicit_round: The first round of the legitimate explicit state that `clean_round` ends; None: not legitimate.
+        clean_round: The first round in which the messages in flight are legitimate, too; closure holds from it on.
+        problem: Why the last round is not legitimate; None: it is legitimate.
+        broken_round: The first round after `clean_round` in which the explicit state is not legitimate.
     """
 
     explicit_round: int | None = None
@@ -170,17 +173,11 @@ class Convergence:
 
     @property
     def is_open(self) -> bool:
-        """Whether messages in flight alone keep it from being clean."""
+        """Whether the explicit state is legitimate, and some message in flight is not."""
         return self.explicit_round is not None and self.clean_round is None
 
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:
-        """Checks the end of a round.
-
-        Args:
-            round_: The round.
-            snapshot: The state of the nodes.
-            flights: The messages in flight.
-        """
+        """Updates the convergence with the state and the messages in flight at the end of a round."""
         self.problem = snapshot.explicit_problem()
         if self.problem is not None:
             if self.clean_round is None:
@@ -193,20 +190,3 @@ class Convergence:
         if self.clean_round is None:
             self.problem = snapshot.implicit_problem(flights)
             self.clean_round = round_ if self.problem is None else None
-
-
-def has_same_tries(topic: str, programs: Mapping[int, Any]) -> bool:
-    """Returns whether all subscribers of a topic have the same publications.
-
-    Args:
-        topic: The topic.
-        programs: All nodes that are up, of class `SkipRing`.
-    """
-    wanting = (one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants)
-    return len({_keys(topic, one) for one in wanting}) <= 1
-
-
-def _keys(topic: str, program: Any) -> frozenset[str]:  # noqa: ANN401 - a `SkipRing`
-    """Returns the keys of the publications in a node's trie."""
-    nodes = (one for (at, _), one in program.trie_node.items() if at == topic)
-    return frozenset(one.publication.key for one in nodes if one.publication)

@@ -1,8 +1,8 @@
-"""The messages between subscribers, and between them and the supervisor; each is about one topic."""
+"""The messages of the skip ring; each is about one topic."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from udfs.nodes.context import Context
 from udfs.nodes.records import message
@@ -11,195 +11,127 @@ from udfs.skipring.state import Contact
 from udfs.skipring.trie import NodeHash, Publication
 
 LIN, CYC, COR = "LIN", "CYC", "COR"
-"""The purpose of an introduction: the sorted list, the closing edge, the correction of a label."""
+"""Purposes of an introduction: the sorted list, the edge that closes the ring, the correction of a label."""
 
 
 @message()
 class Subscribe:
-    """A request of the sender to be recorded (4.1).
+    """A node's request to be recorded by the supervisor (4.1)."""
 
-    Attributes:
-        topic: The topic.
-    """
-
-    topic: str
+    topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class Unsubscribe:
-    """A request of the sender to leave (4.1).
+    """A node's request to leave (4.1)."""
 
-    Attributes:
-        topic: The topic.
-    """
-
-    topic: str
+    topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class GetConfiguration:
-    """A request of the sender for its own configuration (3.2.1, rule K13).
+    """A subscriber's request for its own configuration (3.2.1, rule K13)."""
 
-    Attributes:
-        topic: The topic.
-        reason: ``label``: action (ii); ``minimum``: action (iv); ``silence``: a neighbour has been silent.
-    """
-
-    topic: str
-    reason: str
+    topic: Annotated[str, "topic of the ring"]
+    reason: Annotated[str, "``label``: action (ii); ``minimum``: action (iv); ``silence``: a neighbour is silent"]
 
 
 @message()
 class RequestFor:
-    """A request that another subscriber gets its configuration: action (iii) of 3.2.1.
+    """A subscriber's request that another one gets its configuration: action (iii) of 3.2.1."""
 
-    Attributes:
-        topic: The topic.
-        subscriber: The other subscriber.
-    """
-
-    topic: str
-    subscriber: int
+    topic: Annotated[str, "topic of the ring"]
+    subscriber: Annotated[int, "id of the subscriber that is to get its configuration"]
 
 
 @message()
 class SetData:
-    """A configuration from the supervisor; without a label: the receiver is not recorded, and may leave.
+    """A subscriber's configuration, from the supervisor."""
 
-    Attributes:
-        topic: The topic.
-        predecessor: The node before the receiver on the ring, or None.
-        label: The receiver's label; None: it has none.
-        successor: The node after the receiver on the ring, or None.
-        reason: ``round_robin``, ``subscribe``, ``request``, ``moved``: its label has changed as another node has left;
-            ``leave``: permission to leave.
-    """
-
-    topic: str
-    predecessor: Contact | None
-    label: Label | None
-    successor: Contact | None
-    reason: str
+    topic: Annotated[str, "topic of the ring"]
+    predecessor: Annotated[Contact | None, "node before the receiver on the ring; None: no such node"]
+    label: Annotated[Label | None, "the receiver's label; None: the receiver is not recorded, and may leave"]
+    successor: Annotated[Contact | None, "node after the receiver on the ring; None: no such node"]
+    reason: Annotated[
+        str, "``round_robin``, ``subscribe``, ``request``, ``moved`` (to the label of a node that left) or ``leave``"
+    ]
 
 
 @message()
 class Remove:
-    """A request to delete all references to a node (4.1, rule K4).
+    """A request to delete all references to a node (4.1, rule K4)."""
 
-    Attributes:
-        topic: The topic.
-        node: The node.
-    """
-
-    topic: str
-    node: int
+    topic: Annotated[str, "topic of the ring"]
+    node: Annotated[int, "id of the node"]
 
 
 @message()
 class Introduce:
-    """An introduction of a node by BuildRing (2.2).
+    """An introduction of a node to a possible neighbour on the ring: BuildRing (2.2)."""
 
-    Attributes:
-        topic: The topic.
-        node: The node that is introduced.
-        label: Its label.
-        believed: The label that it believes the receiver to have; None: it has not said so.
-        flag: ``LIN``, ``CYC`` or ``COR``.
-    """
-
-    topic: str
-    node: int
-    label: Label
-    believed: Label | None
-    flag: str
+    topic: Annotated[str, "topic of the ring"]
+    node: Annotated[int, "id of the introduced node"]
+    label: Annotated[Label, "label of that node"]
+    believed: Annotated[
+        Label | None, "the receiver's label as that node knows it; None: the sender forwards the introduction"
+    ]
+    flag: Annotated[str, "purpose: ``LIN``, ``CYC`` or ``COR``"]
 
 
 @message()
 class IntroduceShortcut:
-    """An introduction of a node for a slot (3.2.2).
+    """An introduction of a node for the slot of a shortcut (3.2.2)."""
 
-    Attributes:
-        topic: The topic.
-        node: The node that is introduced.
-        label: Its label.
-    """
-
-    topic: str
-    node: int
-    label: Label
+    topic: Annotated[str, "topic of the ring"]
+    node: Annotated[int, "id of the introduced node"]
+    label: Annotated[Label, "label of that node"]
 
 
 @message()
 class CheckTrie:
-    """A request to compare nodes of tries (4.2); one for two nodes stands for two requests.
+    """A request to compare trie nodes (4.2); one message stands for a request per node."""
 
-    Attributes:
-        topic: The topic.
-        nodes: Nodes of the sender's trie.
-    """
-
-    topic: str
-    nodes: tuple[NodeHash, ...]
+    topic: Annotated[str, "topic of the ring"]
+    nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
 
 
 @message()
 class CheckAndPublish:
-    """A request to compare a node of tries, and to send publications (4.2).
+    """A request to compare a trie node, and to send missing publications (4.2)."""
 
-    Attributes:
-        topic: The topic.
-        trie_node: A node of the sender's trie; None: nothing is to be compared.
-        prefix: The start of the keys of the publications that the sender lacks.
-    """
-
-    topic: str
-    trie_node: NodeHash | None
-    prefix: str
+    topic: Annotated[str, "topic of the ring"]
+    trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
+    prefix: Annotated[str, "prefix of the keys of the publications that the sender lacks"]
 
 
 @message()
 class Publish:
-    """Publications that the receiver has asked for (4.2).
+    """The answer to CheckAndPublish: publications (4.2)."""
 
-    Attributes:
-        topic: The topic.
-        publications: The publications.
-    """
-
-    topic: str
-    publications: tuple[Publication, ...]
+    topic: Annotated[str, "topic of the ring"]
+    publications: Annotated[tuple[Publication, ...], "the publications"]
 
 
 @message()
 class PublishNew:
-    """A publication on its way by flooding (4.3).
+    """A publication that spreads by flooding (4.3)."""
 
-    Attributes:
-        topic: The topic.
-        key: Its key.
-        source: The node that published it.
-        source_seq: Its number among the calls there.
-        issued_round: The round in which it was published.
-        hops: Links that it has travelled over when it is received.
-    """
-
-    topic: str
-    key: str
-    source: int
-    source_seq: int
-    issued_round: int
-    hops: int
+    topic: Annotated[str, "topic of the ring"]
+    key: Annotated[str, "key of the publication"]
+    source: Annotated[int, "id of the publisher"]
+    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
+    issued_round: Annotated[int, "round of the publish call"]
+    hops: Annotated[int, "links from the publisher to the receiver"]
 
 
 REQUESTS = (Subscribe, GetConfiguration, RequestFor, Unsubscribe)
-"""The messages that supervisors receive."""
+"""The messages that supervisors handle."""
 MESSAGES = (
     *REQUESTS, Remove, SetData, Introduce, IntroduceShortcut, PublishNew, Publish, CheckTrie, CheckAndPublish,
 )  # fmt: skip
 
 
 def send(ctx: Context, dst: int, message: Any) -> None:  # noqa: ANN401 - any message of `MESSAGES`
-    """Sends a message over a channel that is not FIFO: its delay is drawn (rule K15)."""
+    """Sends `message` to `dst` with a drawn delay, so that a channel is not FIFO (rule K15)."""
     least, most = int(ctx.settings["min_delay"]), int(ctx.settings["max_delay"])
-    delay = least + int(ctx.draw("delay", len(ctx.sent)) * (most - least + 1))
-    ctx.send(dst, message, after=delay)
+    ctx.send(dst, message, after=least + int(ctx.draw("delay", len(ctx.sent)) * (most - least + 1)))

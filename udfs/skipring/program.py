@@ -1,8 +1,7 @@
-"""The skip ring as a node program: the state of supervisors and subscribers, and a handler for each message.
+"""The node program of the skip ring: the state of supervisors and subscribers, and a handler for each message.
 
-A node that does not want a topic answers messages that would connect it (rule K4). A node that wants it and has no
-label drops all messages except SetData and Remove (rule K5). Phases of a round are those of rule K16. Publications of a
-topic spread by comparisons of tries and by flooding (sections 4.2 and 4.3).
+A node that has not subscribed to a topic rejects messages that would connect it (rule K4). A subscriber without a label
+ignores all messages but SetData and Remove (rule K5). Rule K16 orders the handlers of a round.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from udfs.skipring.trie import NodeHash, Publication, Root, Trie, TrieNode, has_
 
 
 class Publisher:
-    """A node with its trie of a topic while it handles an event."""
+    """The publications of a topic at a node: comparison of tries and flooding (sections 4.2 and 4.3)."""
 
     def __init__(self, own: Subscription, trie: Trie, ctx: Context) -> None:
-        """Wraps the publications of a node.
+        """Stores the state that the methods change.
 
         Args:
             own: The node's state of the ring.
-            trie: Its trie; it changes.
+            trie: The node's trie of the topic.
             ctx: The node in this round.
         """
         self._own = own
@@ -46,12 +45,12 @@ class Publisher:
         self._ctx = ctx
 
     def publish(self, publication: Publication) -> None:
-        """Publishes: inserts, delivers and floods a publication of the node's own."""
+        """Inserts, delivers and floods a publication of this node."""
         if self._take(publication, "publish"):
             self._flood(publication, None)
 
     def publish_new(self, m: PublishNew, src: int) -> None:
-        """Handles PublishNew: the first copy is passed on to all others (rule K12)."""
+        """Inserts, delivers and forwards a flooded publication; drops a known one (rule K12)."""
         publication = Publication(m.key, m.source, m.source_seq, m.issued_round, m.hops)
         if self._take(publication, "flooding"):
             self._flood(publication, src)
@@ -59,24 +58,24 @@ class Publisher:
             self._ctx.drop()
 
     def take(self, m: Publish) -> None:
-        """Handles Publish: inserts and delivers new publications."""
+        """Inserts and delivers the new publications of a Publish message."""
         for one in m.publications:
             self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
 
     def ask(self) -> None:
-        """Sends the root of the trie to a ring neighbour, chosen at random (Timeout)."""
+        """Sends the root of the trie to a drawn neighbour on the ring (action of Timeout, 4.2)."""
         nodes = self._own.ring_nodes()
         if nodes:
             dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
             send(self._ctx, dst, CheckTrie(self._own.topic, (self._trie.root,)))
 
     def check_trie(self, m: CheckTrie, src: int) -> None:
-        """Handles CheckTrie: each node that it names for itself."""
+        """Compares each node of a CheckTrie message with the own trie."""
         for node in m.nodes:
             self._check(node, src)
 
     def check_and_publish(self, m: CheckAndPublish, src: int) -> None:
-        """Handles CheckAndPublish: compares the trie node, and sends the missing publications."""
+        """Compares the node of a CheckAndPublish message, and sends the publications of its prefix."""
         if m.trie_node is not None:
             self._check(m.trie_node, src)
         missing = tuple(self._trie.publications(m.prefix))
@@ -84,7 +83,7 @@ class Publisher:
             send(self._ctx, src, Publish(self._own.topic, missing))
 
     def _check(self, node: NodeHash, src: int) -> None:
-        """Compares a trie node of another subscriber with the own trie, and asks for differences (the cases of 4.2)."""
+        """Compares a trie node of subscriber `src` with the own trie, and requests differences (cases of 4.2)."""
         topic, trie = self._own.topic, self._trie
         if node == trie.root:
             return
@@ -102,7 +101,7 @@ class Publisher:
             send(self._ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
 
     def _take(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication with the right key, and delivers it if it is new; returns whether it is."""
+        """Inserts and delivers a publication whose key is right; returns whether it is new."""
         if not has_right_key(self._own.topic, publication, int(self._ctx.settings["key_bits"])):
             return False
         is_new = self._trie.insert(publication, via)
@@ -113,13 +112,12 @@ class Publisher:
     def _flood(self, one: Publication, sender: int | None) -> None:
         for node in self._own.neighbours():
             if node != sender:
-                topic = self._own.topic
-                new = PublishNew(topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
-                send(self._ctx, node, new)
+                values = (one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
+                send(self._ctx, node, PublishNew(self._own.topic, *values))
 
 
 class SkipRing(NodeProgram):
-    """A node of the supervised publish/subscribe system: a subscriber or a supervisor."""
+    """A node: a subscriber or a supervisor."""
 
     name = "skipring"
     messages = MESSAGES
@@ -140,7 +138,7 @@ class SkipRing(NodeProgram):
     database_change = appended(DatabaseChange, is_durable=True)
 
     def __init__(self) -> None:
-        """Starts without state; none of it has been checked."""
+        """Creates a node without state."""
         super().__init__()
         self._explicit_before: dict[str, Explicit] = {}
         self._supervisions: dict[str, Supervision] = {}
@@ -149,62 +147,60 @@ class SkipRing(NodeProgram):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the state in which the run begins, and when each node has its first Timeout."""
+        """Sets the initial state of all nodes, draws the round of each first Timeout, and records the start state."""
         begin(world)
         for node in world.nodes:
             program: SkipRing = world.program(node)
             program._explicit_before = {topic: explicit(Subscription(topic)) for topic in program.subscription}
             program._note_changes(BEFORE)
             for topic, database in sorted(program.database.items()):
-                program.database_change += database_changes(
-                    topic, BEFORE, dict.fromkeys(database.entries), database.entries
-                )
+                before = dict.fromkeys(database.entries)
+                program.database_change += database_changes(topic, BEFORE, before, database.entries)
 
     # ---- the application
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Wants a topic; the next Timeout asks the supervisor for it."""
+        """Adds a subscription; the next Timeout sends Subscribe to the topic's supervisor."""
         number, topic = call.subscription_id, topic_of(call)
         self.interest[number] = Interest(number, topic)
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Removes a subscription; leaves its topic if no other subscription names it."""
+        """Removes a subscription; without another one on the topic the node leaves the ring."""
         gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes."""
+        """Publishes on a topic: inserts, delivers and floods the publication (4.3)."""
         topic = topic_of(call)
         key = publication_key(topic, ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
-        own = self._made(topic)
-        self._publisher(own, ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
+        self._publisher(self._made(topic), ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
 
     # ---- the supervisor
 
     def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
-        """Handles Subscribe."""
+        """Subscribe (4.1): records the sender, and sends it its configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "subscribe", ctx)
 
     def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
-        """Handles GetConfiguration."""
+        """GetConfiguration (3.2.1): records the sender, and sends it its configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """Handles RequestFor."""
+        """RequestFor (3.2.1): sends the named subscriber its configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
     def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
-        """Handles Unsubscribe."""
+        """Unsubscribe (4.1): removes the sender from the database, and permits it to leave."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.unsubscribe(src, ctx)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Notes for good that a subscriber has crashed, and repairs all databases (rule K8)."""
+        """Crash report (3.3, rule K8): records the crash for good, and repairs all databases."""
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):
             if (supervision := self._supervision(topic, ctx)) is not None:
@@ -213,11 +209,11 @@ class SkipRing(NodeProgram):
     # ---- the ring
 
     def on_remove(self, m: ms.Remove, src: int, ctx: Context) -> None:
-        """Handles Remove."""
+        """Remove (4.1): deletes all references to the named node."""
         self._own(m.topic).delete(m.node)
 
     def on_set_data(self, m: ms.SetData, src: int, ctx: Context) -> None:
-        """Handles SetData."""
+        """SetData (3.2.1): takes over the configuration; a node that has left sends Unsubscribe."""
         own = self._own(m.topic)
         if not are_valid(m.label, m.predecessor, m.successor):
             return
@@ -229,7 +225,7 @@ class SkipRing(NodeProgram):
             send(ctx, self._responsible(m.topic), ms.Unsubscribe(m.topic))
 
     def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
-        """Handles Introduce."""
+        """Introduce (2.2): inserts the node into the ring, or forwards it; a node that has left sends Remove."""
         own = self._own(m.topic)
         if not are_valid(m.label, m.believed):
             return
@@ -239,7 +235,7 @@ class SkipRing(NodeProgram):
             Member(own, own.label, self._responsible(m.topic), ctx).introduce(m)
 
     def on_introduce_shortcut(self, m: ms.IntroduceShortcut, src: int, ctx: Context) -> None:
-        """Handles IntroduceShortcut."""
+        """IntroduceShortcut (3.2.2): fills a slot; a node that has left sends Remove."""
         own = self._own(m.topic)
         if not are_valid(m.label):
             return
@@ -252,29 +248,29 @@ class SkipRing(NodeProgram):
     # ---- publications
 
     def on_publish_new(self, m: ms.PublishNew, src: int, ctx: Context) -> None:
-        """Handles PublishNew."""
+        """PublishNew (4.3): delivers a new publication, and forwards it to all other neighbours."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).publish_new(m, src)
 
     def on_publish(self, m: ms.Publish, src: int, ctx: Context) -> None:
-        """Handles Publish."""
+        """Publish (4.2): inserts and delivers the publications that the node requested."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).take(m)
 
     def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
-        """Handles CheckTrie."""
+        """CheckTrie (4.2): compares trie nodes, and requests differences."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_trie(m, src)
 
     def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
-        """Handles CheckAndPublish."""
+        """CheckAndPublish (4.2): compares a trie node, and sends the missing publications."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_and_publish(m, src)
 
     # ---- Timeout
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles Timeout, once in each interval."""
+        """Timeout: runs the periodic actions of a supervisor (3.1) and of a subscriber (3.2, 4.2)."""
         ctx.set_timer(name, key, int(ctx.settings["timeout_interval"]))
         self._check_tries(ctx)
         self._correct_verdicts(ctx)
@@ -288,7 +284,7 @@ class SkipRing(NodeProgram):
             self._timeout(self._own(topic), ctx)
 
     def _timeout(self, own: Subscription, ctx: Context) -> None:
-        """Does a subscriber's Timeout for a topic; without a label, action (i) of 3.2.1 is all it does."""
+        """Runs a subscriber's Timeout for a topic; without a label only action (i) of 3.2.1."""
         supervisor = self._responsible(own.topic)
         if own.label is None and own.wants:
             send(ctx, supervisor, ms.Subscribe(own.topic))
@@ -303,7 +299,7 @@ class SkipRing(NodeProgram):
     # ---- the history
 
     def on_round_end(self, ctx: Context) -> None:
-        """Records the changes of explicit state (rule K18)."""
+        """Records the changes of explicit state in this round (rule K18)."""
         self._note_changes(ctx.round)
 
     def _note_changes(self, round_: int) -> None:
@@ -316,10 +312,10 @@ class SkipRing(NodeProgram):
             used.changed = {}
         self._explicit_before, self._used = {}, {}
 
-    # ---- the parts of the node that a topic is about
+    # ---- the node's state of a topic
 
     def _own(self, topic: str) -> Subscription:
-        """Returns the node's state of a topic, without invalid labels (rule K21); an empty one if it has none."""
+        """Returns the node's state of a topic without invalid labels (rule K21); by default an empty one."""
         own = self.subscription.get(topic) or Subscription(topic)
         if topic not in self._explicit_before:
             self._explicit_before[topic] = explicit(own)
@@ -330,7 +326,7 @@ class SkipRing(NodeProgram):
         return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str) -> Subscription | None:
-        """Returns the node's state of a topic that it wants and has a label in."""
+        """Returns the node's state of a topic if it has subscribed and has a label, else None."""
         own = self._own(topic)
         return own if own.wants and own.label is not None else None
 
@@ -338,7 +334,7 @@ class SkipRing(NodeProgram):
         return responsible(topic, self.supervisor.values())
 
     def _supervision(self, topic: str, ctx: Context) -> Supervision | None:
-        """Returns the topic's database to act on; None: another node is the topic's supervisor (rule K21)."""
+        """Returns the topic's database; None: another node is the topic's supervisor (rule K21)."""
         if self._responsible(topic) != ctx.node:
             return None
         database = self.database.setdefault(topic, Database(topic))
@@ -355,12 +351,12 @@ class SkipRing(NodeProgram):
         self.database_change += database_changes(topic, ctx.round, before, {})
 
     def _correct_verdicts(self, ctx: Context) -> None:
-        """Takes back the verdict on each node that the failure detector has not reported (rule K21)."""
+        """Deletes crash verdicts that the failure detector has not reported (rule K21)."""
         for node in [node for node in self.crashed if node in ctx.watched or node in self.supervisor]:
             del self.crashed[node]
 
     def _check_tries(self, ctx: Context) -> None:
-        """Repairs the tries before they are used for the first time (rule K22)."""
+        """Repairs the tries before their first use (rule K22)."""
         if not self.has_checked_tries:
             self.has_checked_tries = True
             key_bits, hash_bits = int(ctx.settings["key_bits"]), int(ctx.settings["hash_bits"])

@@ -1,12 +1,10 @@
 """Replays the history of a run: when its topics became legitimate, and whether they stayed legitimate (rules K9, K18).
 
-A *disturbance* of a topic is its start, or a subscription, an unsubscription or a crash of a subscriber. After each
-disturbance the topic converges again, and closure holds until the next one. A round applies, in this order:
+A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
+each disturbance the topic converges again, and closure holds until the next one. The replay of a round applies:
 
-1. crashes;
-2. subscriptions and unsubscriptions;
-3. other changes of explicit state, and of databases;
-4. messages received and sent. At the end it checks whether the state is legitimate, as long as that may change.
+1. crashes and their reports; 2. subscriptions and unsubscriptions; 3. other changes of explicit state and databases; 4.
+the check whether the state is legitimate, unless nothing that decides this can have changed.
 """
 
 from __future__ import annotations
@@ -27,20 +25,23 @@ Row = Mapping[str, Any]
 
 
 class RunReplay:
-    """A run while its history is played."""
+    """A run whose history is replayed round by round."""
 
     def __init__(
         self, run: Row, messages: pa.StructArray | None, *, is_measured: bool = False, is_weighed: bool = False
     ) -> None:  # fmt: skip
-        """Takes the history.
+        """Schedules the changes of the history by round.
 
         Args:
             run: ``run_id, last_round``, and lists of structs, ascending: ``crashes`` (round, node_id),
-                ``configurations`` and ``databases`` (columns of the tables, the round first), ``reports`` (round,
-                peer), ``supervisors`` (node_id, name).
-            messages: Those of `flights.KINDS`, ascending, without those that links lost; fields of `flights.MESSAGE`.
-            is_measured: Whether topics are measured in each round.
-            is_weighed: Whether the potential of each round is computed.
+                ``configurations`` and
+                ``databases`` (columns of the tables, the round first), ``reports`` (round, peer), ``supervisors``
+                (node_id,
+                name).
+            messages: Delivered messages and those in flight of the kinds `legitimate.KINDS`, ascending; fields of
+                `topic_replay.MESSAGE`.
+            is_measured: Whether to measure topics in each round.
+            is_weighed: Whether to compute the potential of each round.
         """
         self._is_measured, self._is_weighed = is_measured, is_weighed
         self._points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
@@ -52,7 +53,7 @@ class RunReplay:
         self._last = run["last_round"]
 
     def play(self) -> dict[str, TopicReplay]:
-        """Plays all rounds, and returns the topics."""
+        """Replays all rounds; returns the topics by name."""
         planned = sorted(round_ for round_ in {*self._agenda, 0, self._last} if round_ <= self._last)
         for round_, upcoming in zip(planned, [*planned[1:], self._last + 1], strict=True):
             for _, act in sorted(self._agenda.get(round_, ()), key=lambda item: item[0]):
@@ -112,10 +113,10 @@ BROKEN = {
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns how topics converged: one row a disturbance, columns `CONVERGENCE`.
+    """Yields the convergence of topics: one row per disturbance, columns `CONVERGENCE`.
 
     Args:
-        batches: One row a run, columns as in `RunReplay`.
+        batches: One row per run, columns as in `RunReplay`.
     """
 
     def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
@@ -128,31 +129,23 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns how far topics are: one row a round in which explicit state changed, columns `PROGRESS`.
+    """Yields the measures of topics: one row per round in which explicit state changed, columns `PROGRESS`.
 
     Args:
-        batches: One row a run, columns as in `RunReplay`.
+        batches: One row per run, columns as in `RunReplay`.
     """
-
-    def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
-        for one in topic.measured:
-            yield topic.topic, *astuple(one)
-
-    return _each(batches, PROGRESS, rows, is_measured=True)
+    return _each(
+        batches, PROGRESS, lambda topic: ((topic.topic, *astuple(one)) for one in topic.measured), is_measured=True
+    )
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the breaches of topics after they were clean: columns `BROKEN`.
+    """Yields the violations of topics, columns `BROKEN`.
 
     Args:
-        batches: One row a run, columns as in `RunReplay`.
+        batches: One row per run, columns as in `RunReplay`.
     """
-
-    def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
-        for one in topic.broken:
-            yield one.guarantee, one.round, one.node, one.detail
-
-    return _each(batches, BROKEN, rows, stalls=True)
+    return _each(batches, BROKEN, lambda topic: map(astuple, topic.broken), stalls=True)
 
 
 def _each(
@@ -172,10 +165,12 @@ def _each(
 
 
 def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
-    """Adds to each overdue topic that never becomes legitimate why; the run is played again for it.
+    """Adds a violation to each overdue topic that never becomes legitimate.
+
+    If a topic is overdue, the run is replayed a second time for the potential of each round.
 
     Args:
-        run: As in `RunReplay`, with ``interval_rounds``: a Timeout interval and the largest delay of a message.
+        run: As in `RunReplay`, with ``interval_rounds``: a Timeout interval plus the largest delay of a message.
         messages: As in `RunReplay`.
         topics: The topics of the run; their ``broken`` change.
     """

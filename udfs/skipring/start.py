@@ -1,7 +1,7 @@
-"""The states in which runs begin: empty, legitimate, or corrupted by draws from the run's seed (section 1.1).
+"""The initial state of a run: empty, legitimate, or corrupted by draws from the run's seed (section 1.1).
 
-A corrupted start is a legitimate one of which one part is arbitrary (the names in `CORRUPTIONS`), or all parts are
-(``arbitrary``). Every node knows the supervisors, so the graph is weakly connected.
+Setting ``start`` names the corrupted part of a legitimate state (the keys of `CORRUPTIONS`), or ``arbitrary``: all
+parts are corrupted. Every node knows the supervisors, so the graph is weakly connected.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _LONGEST = 2 * MAX_BITS
 
 
 class Draws:
-    """A row of draws of one node before the first round."""
+    """A sequence of draws of one node before the first round."""
 
     def __init__(self, ctx: Context) -> None:
-        """Starts the row."""
+        """Starts a sequence of the node of `ctx`."""
         self._ctx = ctx
         self._count = 0
 
@@ -68,35 +68,35 @@ class Draws:
         return self._ctx.draw("start", self._count)
 
     def below(self, bound: int) -> int:
-        """Returns a whole number below a bound."""
+        """Returns an integer in [0, `bound`)."""
         return int(self.share() * bound)
 
     def is_in(self, probability: float) -> bool:
-        """Returns true with a probability."""
+        """Returns true with the given probability."""
         return self.share() < probability
 
     def one_of(self, given: Sequence[T]) -> T:
-        """Returns one of some values."""
+        """Returns a drawn element."""
         return given[self.below(len(given))]
 
     def shuffled(self, given: Sequence[T]) -> list[T]:
-        """Returns values in a drawn order."""
-        return [one for _, _, one in sorted((self.share(), place, one) for place, one in enumerate(given))]
+        """Returns the elements in a drawn order."""
+        return [one for _, _, one in sorted((self.share(), index, one) for index, one in enumerate(given))]
 
 
 @dataclass
 class Scene:
-    """A topic before the first round.
+    """A topic before the first round, with the draws for its corruption.
 
     Attributes:
         world: The run.
-        topic: The topic.
-        members: Its subscribers, in the order of their labels.
-        supervisor: Its supervisor.
-        draws: Where draws come from.
-        share: The share of nodes whose labels, edges or slots are arbitrary, where they are.
-        is_far: Whether all labels that are drawn are long ones: action (ii) hardly ever comes then.
-        numbers: The numbers of publications from before the start: 0, -1, ..., unique over topics (rule K20).
+        topic: Name of the topic.
+        members: The topic's subscribers, in the order of their labels.
+        supervisor: The topic's supervisor.
+        draws: The source of all draws.
+        share: The share of nodes whose label, edges or slots are corrupted.
+        is_far: Whether all drawn labels are long; subscribers with long labels hardly ever take action (ii).
+        numbers: Numbers 0, -1, ... for publications from before the start, unique over all topics (rule K20).
         published: The publications from before the start, by number.
     """
 
@@ -111,26 +111,29 @@ class Scene:
     published: dict[int, Publication] = field(default_factory=dict)
 
     def is_hit(self) -> bool:
-        """Draws whether a node's state is corrupted, with probability ``share``."""
+        """Draws whether to corrupt a node's state, with probability `share`."""
         return self.draws.is_in(self.share)
 
     @property
     def everybody(self) -> list[int]:
-        """All nodes, supervisors included."""
+        """Ids of all nodes, supervisors included."""
         return list(self.world.nodes)
 
     @property
     def nodes(self) -> list[int]:
-        """All nodes that could subscribe."""
+        """Ids of all nodes that are no supervisors."""
         return [node for node, info in self.world.nodes.items() if info.role != "supervisor"]
 
     def own(self, node: int) -> Subscription:
-        """Returns a node's state of the topic."""
+        """Returns the state of the topic at `node`."""
         kept: dict[str, Subscription] = self.world.program(node).subscription
         return kept.setdefault(self.topic, Subscription(self.topic))
 
     def label(self) -> Label:
-        """Returns a label; where not all are long, a short one is as likely as any. One in 16 is invalid (rule K21)."""
+        """Returns a drawn label; one in 16 is invalid (rule K21).
+
+        Unless all labels are long, half of the labels have at most four digits.
+        """
         if self.draws.is_in(1 / 16):
             return self._invalid_label()
         most = int(self.world.settings["max_label_bits"])
@@ -148,24 +151,24 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a publication from before the start: an old one, or one that no trie has."""
+        """Returns a publication from before the start: a stored one, or one that no trie has."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))
 
     def publish(self, source: int) -> Publication:
-        """Returns a new publication of a node, from before the start."""
+        """Returns a new publication of `source` from before the start."""
         number = next(self.numbers)
         key = publication_key(self.topic, source, number, int(self.world.settings["key_bits"]))
         self.published[number] = Publication(key, source, number, -1)
         return self.published[number]
 
     def label_or_none(self) -> Label | None:
-        """Returns a label; where not all are long, sometimes none."""
+        """Returns a drawn label; unless all labels are long, None with probability 1/4."""
         return None if not self.is_far and self.draws.is_in(1 / 4) else self.label()
 
     def contact(self) -> Contact | None:
-        """Returns any node with any label, or none."""
+        """Returns a drawn node with a drawn label; None with probability 1/4."""
         return None if self.draws.is_in(1 / 4) else Contact(self.draws.one_of(self.everybody), self.label())
 
 
@@ -175,14 +178,14 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Sets the labels of random nodes to a random label or none; nodes without a subscription are included."""
+    """Replaces the labels of drawn nodes, subscribers or not, by drawn labels or None."""
     for node in scene.nodes:
         if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
 
 
 def edges(scene: Scene) -> None:
-    """Replaces edges on the ring by edges to any node, with any label, or by none."""
+    """Replaces drawn edges on the ring by edges to any node with any label, or by None."""
     for node in scene.nodes:
         own = scene.own(node)
         own.left, own.right, own.ring = (
@@ -197,7 +200,7 @@ def _edge(scene: Scene) -> Neighbour | None:
 
 
 def shortcuts(scene: Scene) -> None:
-    """Sets the slots of random nodes to random labels, each with a random node or none."""
+    """Replaces the slots of drawn nodes by drawn labels, each with a drawn node or None."""
     for node in scene.nodes:
         if scene.is_hit():
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
@@ -205,9 +208,9 @@ def shortcuts(scene: Scene) -> None:
 
 
 def database(scene: Scene) -> None:
-    """Corrupts the database in all four ways of section 3.1, or empties it; other nodes hold databases, too.
+    """Corrupts the supervisor's database in all four ways of section 3.1, or empties it.
 
-    Supervisors have verdicts on nodes that are up.
+    Also adds databases of the topic at other nodes, and false crash verdicts at supervisors.
     """
     held = scene.world.program(scene.supervisor).database[scene.topic]
     kept = {} if scene.draws.is_in(1 / 3) else held.entries
@@ -228,7 +231,6 @@ def database(scene: Scene) -> None:
 
 
 def _stray_databases(scene: Scene) -> None:
-    """Adds databases of the topic to random nodes that are not its supervisor."""
     for node in scene.everybody:
         if node != scene.supervisor and scene.draws.is_in(1 / 4):
             entries = {scene.label(): scene.draws.one_of(scene.everybody) for _ in range(1 + scene.draws.below(3))}
@@ -237,7 +239,6 @@ def _stray_databases(scene: Scene) -> None:
 
 
 def _false_verdicts(scene: Scene) -> None:
-    """Marks random nodes as crashed at supervisors, although they are up."""
     for supervisor in scene.world.program(scene.supervisor).supervisor:
         crashed: dict[int, Crashed] = scene.world.program(supervisor).crashed
         for node in scene.everybody:
@@ -246,9 +247,9 @@ def _false_verdicts(scene: Scene) -> None:
 
 
 def messages(scene: Scene) -> None:
-    """Puts stale messages into channels, with any contents; up to three for each node.
+    """Sends up to three stale messages per node with drawn contents.
 
-    Half of the requests go to the topic's supervisor; all other messages may be anywhere.
+    Half of the requests go to the topic's supervisor; all other messages go to drawn nodes.
     """
     nodes = scene.everybody
     for _ in range(scene.draws.below(_MESSAGES_PER_NODE + 1) * len(nodes)):
@@ -260,9 +261,8 @@ def messages(scene: Scene) -> None:
 
 def _set_data(scene: Scene) -> SetData:
     label = scene.label_or_none()
-    if label is None:
-        return SetData(scene.topic, None, None, None, "request")
-    return SetData(scene.topic, scene.contact(), label, scene.contact(), "request")
+    before, after = (None, None) if label is None else (scene.contact(), scene.contact())
+    return SetData(scene.topic, before, label, after, "request")
 
 
 def _introduce(scene: Scene) -> Introduce:
@@ -279,7 +279,7 @@ def _node_hash(scene: Scene) -> NodeHash:
 
 
 def _stale_publication(scene: Scene) -> Publication:
-    """Returns a publication; its key may be that of another one, or have another length (rule K22)."""
+    """Returns a publication; its key may be another one's, or have another length (rule K22)."""
     one = replace(scene.publication(), hops=scene.draws.below(8))
     fate = scene.draws.below(4)
     if fate == 0:
@@ -299,7 +299,7 @@ def _publish(scene: Scene) -> Publish:
 
 
 def tries(scene: Scene) -> None:
-    """Corrupts the tries of nodes: hashes, children, roots, and keys of another length (rule K22)."""
+    """Corrupts the hashes, children and roots of tries, and adds keys of another length (rule K22)."""
     for node in scene.everybody:
         program = scene.world.program(node)
         nodes: dict[tuple[str, str], TrieNode] = program.trie_node
@@ -314,13 +314,10 @@ def tries(scene: Scene) -> None:
                 del nodes[scene.topic, one.label]
         if scene.draws.is_in(1 / 4):
             wrong = _stale_publication(scene)
-            nodes.setdefault((scene.topic, wrong.key), _leaf(scene, wrong))
+            leaf = TrieNode(scene.topic, wrong.key, _node_hash(scene).hash or "", publication=wrong, via="start")
+            nodes.setdefault((scene.topic, wrong.key), leaf)
         if held and scene.draws.is_in(1 / 8):
             program.trie_root[scene.topic] = Root(scene.topic, scene.draws.one_of((*(one.label for one in held), "01")))
-
-
-def _leaf(scene: Scene, publication: Publication) -> TrieNode:
-    return TrieNode(scene.topic, publication.key, _node_hash(scene).hash or "", publication=publication, via="start")
 
 
 _STALE: Mapping[type, Callable[[Scene], Any]] = {
@@ -338,14 +335,9 @@ _STALE: Mapping[type, Callable[[Scene], Any]] = {
     CheckAndPublish: lambda scene: CheckAndPublish(scene.topic, _node_hash(scene), _key(scene)),
 }
 CORRUPTIONS: Mapping[str, Callable[[Scene], None]] = {
-    "labels": labels,
-    "edges": edges,
-    "shortcuts": shortcuts,
-    "database": database,
-    "messages": messages,
-    "tries": tries,
+    one.__name__: one for one in (labels, edges, shortcuts, database, messages, tries)
 }
-"""The parts of a start that may be arbitrary."""
+"""The corruptions by the values of setting ``start``."""
 
 
 TIMEOUT = "Timeout"
@@ -353,14 +345,13 @@ EMPTY, ARBITRARY, TRIES = "empty", "arbitrary", "tries"
 
 
 def begin(world: World) -> None:
-    """Sets the state of all nodes before the first round, and the phase of each node's Timeout.
+    """Sets the state of all nodes before the first round, and draws the round of each node's first Timeout.
 
     Raises:
         ValueError: No node is a supervisor.
     """
-    supervisors = [
-        Supervisor(node, point_of(one.name)) for node, one in world.nodes.items() if one.role == "supervisor"
-    ]
+    nodes = world.nodes.items()
+    supervisors = [Supervisor(node, point_of(one.name)) for node, one in nodes if one.role == "supervisor"]
     if not supervisors:
         raise ValueError("a skip ring needs a node of role supervisor, and the overlay has none")
     interval = int(world.settings["timeout_interval"])
@@ -369,7 +360,7 @@ def begin(world: World) -> None:
         ctx = world.context(node)
         ctx.set_timer(TIMEOUT, 0, 1 + int(ctx.draw("phase") * interval))
     for one in supervisors:
-        for node, info in world.nodes.items():
+        for node, info in nodes:
             if info.role != "supervisor":
                 world.context(one.node).watch(node)
     if world.settings["start"] != EMPTY:
@@ -391,7 +382,7 @@ def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
 
 
 def _subscribers(world: World) -> dict[str, list[int]]:
-    """Returns the subscribers of each topic from the start; their first subscriptions to it have been made."""
+    """Returns the initial subscribers of each topic, and adds the subscriptions to their state."""
     until = world.settings.get("start_until")
     found: dict[str, list[int]] = {}
     for node, calls in sorted(world.calls.items()):
@@ -399,20 +390,16 @@ def _subscribers(world: World) -> dict[str, list[int]]:
         for call in calls:
             if not isinstance(call, SubscribeCall) or (until is not None and call.round > until):
                 continue
-            if call.topic not in _topics(interests):
+            if all(call.topic != one.topic for one in interests.values()):
                 interests[call.subscription_id] = Interest(call.subscription_id, topic_of(call))
         world.program(node).interest = interests
-        for topic in _topics(interests):
-            found.setdefault(topic, []).append(node)
+        for one in interests.values():
+            found.setdefault(one.topic, []).append(node)
     return dict(sorted(found.items()))
 
 
-def _topics(interests: dict[int, Interest]) -> list[str]:
-    return [one.topic for one in interests.values()]
-
-
 def _record(scene: Scene) -> None:
-    """Records the subscribers, and has them form the skip ring."""
+    """Builds the legitimate state: fills the database, and sets labels, edges and slots of the skip ring."""
     entries: dict[Label, int | None] = {label_of(index): node for index, node in enumerate(scene.members)}
     databases: dict[str, Database] = scene.world.program(scene.supervisor).database
     databases[scene.topic] = Database(scene.topic, -1, entries)
@@ -428,7 +415,7 @@ def _record(scene: Scene) -> None:
 
 
 def _publish_stored(scene: Scene, *, is_everywhere: bool) -> None:
-    """Stores publications from before the start, at all subscribers or at a random subset with at least one of them."""
+    """Stores publications from before the start at all subscribers, or at a drawn subset of them."""
     settings = scene.world.settings
     for _ in range(int(settings["start_publications"]) if scene.members else 0):
         publication = scene.publish(scene.draws.one_of(scene.members))

@@ -1,4 +1,4 @@
-"""The tables of nodes: a subscriber per topic, a supervisor per topic, and the known supervisors."""
+"""The state of a node: for each topic that of a subscriber and of a supervisor, and all supervisors."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Annotated
 
 from udfs.nodes.calls import Call
 from udfs.nodes.records import record
 from udfs.skipring.labels import Key, Label, key_of
 
 Entries = dict[Label, int | None]
-"""The subscriber of each label in a database; None: the tuple has no subscriber, which is a corruption."""
+"""The subscriber of each label in a database; None: the tuple is corrupted and has no subscriber."""
 _TWO_53 = float(1 << 53)
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A reference to a subscriber.
+    """A reference to a subscriber."""
 
-    Attributes:
-        node: The subscriber.
-        label: Its label.
-    """
-
-    node: int
-    label: Label
+    node: Annotated[int, "id of the subscriber"]
+    label: Annotated[Label, "label of the subscriber"]
 
     @property
     def key(self) -> Key:
-        """Its place in the order."""
+        """The position in the order of labels and ids."""
         return key_of(self.label, self.node)
 
 
@@ -39,9 +35,9 @@ class Neighbour:
     """A neighbour on the ring.
 
     Attributes:
-        node: Its id.
-        label: The label that it is believed to have.
-        silent: Timeouts since it has last introduced itself.
+        node: Id of the neighbour.
+        label: The neighbour's label as this node knows it.
+        silent: Timeouts since the neighbour last introduced itself.
     """
 
     node: int
@@ -50,52 +46,46 @@ class Neighbour:
 
     @property
     def key(self) -> Key:
-        """Its place in the order."""
+        """The position in the order of labels and ids."""
         return key_of(self.label, self.node)
 
 
 @record(key="topic")
 class Subscription:
-    """A node's state of the ring of a topic (3.2).
+    """A node's state of the ring of a topic (3.2)."""
 
-    Attributes:
-        topic: The topic.
-        wants: Whether the application has subscribed to it.
-        label: The label; None: it has received none.
-        left: The nearest node before it in the order.
-        right: The nearest node after it in the order.
-        ring: At the minimum the maximum, and vice versa.
-        short: Its shortcuts: the node in the slot of each shortcut label; None: the slot is empty.
-    """
-
-    topic: str
-    wants: bool = False
-    label: Label | None = None
-    left: Neighbour | None = None
-    right: Neighbour | None = None
-    ring: Neighbour | None = None
-    short: dict[Label, int | None] = field(default_factory=dict)
+    topic: Annotated[str, "topic of the ring"]
+    wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
+    label: Annotated[Label | None, "label of the node; None: the node has no label"] = None
+    left: Annotated[Neighbour | None, "nearest node before this one in the order of labels"] = None
+    right: Annotated[Neighbour | None, "nearest node after this one in the order of labels"] = None
+    ring: Annotated[
+        Neighbour | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
+    ] = None
+    short: Annotated[dict[Label, int | None], "node in the slot of each shortcut label; None: the slot is empty"] = (
+        field(default_factory=dict)
+    )
 
     def on_ring(self) -> list[Neighbour]:
-        """Returns the neighbours in the list and over the closing edge; one node may be both."""
+        """Returns the neighbours ``left``, ``right`` and ``ring``; two of them may be one node."""
         return [one for one in (self.left, self.right, self.ring) if one is not None]
 
     def ring_nodes(self) -> list[int]:
-        """Returns the distinct neighbours on the ring."""
+        """Returns the ids of the neighbours on the ring, without repetition."""
         return list(dict.fromkeys(one.node for one in self.on_ring()))
 
     def neighbours(self) -> list[int]:
-        """Returns all distinct neighbours: those on the ring, then those in slots, in the order of labels."""
+        """Returns the ids of all neighbours, without repetition: ring first, then slots by label."""
         short = (node for _, node in sorted(self.short.items()) if node is not None)
         return list(dict.fromkeys([*self.ring_nodes(), *short]))
 
     def clear(self) -> None:
-        """Deletes label, edges and slots."""
+        """Deletes the label, the edges and the slots."""
         self.label = self.left = self.right = self.ring = None
         self.short = {}
 
     def drop_invalid_labels(self) -> None:
-        """Deletes an own label, edges and slots whose labels are invalid (rule K21)."""
+        """Deletes an invalid own label, and edges and slots with invalid labels (rule K21)."""
         if self.label is not None and not self.label.is_valid:
             self.label = None
         self.left, self.right, self.ring = (
@@ -105,7 +95,7 @@ class Subscription:
             self.short = {label: node for label, node in self.short.items() if label.is_valid}
 
     def delete(self, node: int) -> None:
-        """Deletes all references to a node; its slots stay, empty."""
+        """Deletes the edges to `node`, and empties its slots."""
         self.left, self.right, self.ring = (
             None if one is not None and one.node == node else one for one in (self.left, self.right, self.ring)
         )
@@ -114,70 +104,50 @@ class Subscription:
 
 @record(key="subscription_id")
 class Interest:
-    """An active subscription of the application: one without a later unsubscribe call.
+    """An active subscription of the application."""
 
-    Attributes:
-        subscription_id: The subscription.
-        topic: Its topic.
-    """
-
-    subscription_id: int
-    topic: str
+    subscription_id: Annotated[int, "id of the subscription"]
+    topic: Annotated[str, "topic of the subscription"]
 
 
 @record(key="topic")
 class Database:
-    """A supervisor's state of a topic (3.1).
+    """A supervisor's database of a topic (3.1)."""
 
-    Attributes:
-        topic: The topic.
-        next: The index of the subscriber that last got its configuration in round-robin order.
-        entries: The subscriber of each label; None: the tuple has no subscriber, which is a corruption.
-    """
-
-    topic: str
-    next: int = -1
-    entries: Entries = field(default_factory=dict)
+    topic: Annotated[str, "topic of the ring"]
+    next: Annotated[int, "index of the last subscriber that got its configuration in round-robin order"] = -1
+    entries: Annotated[Entries, "subscriber of each label; None: the tuple is corrupted"] = field(default_factory=dict)
 
 
 @record(key="node")
 class Crashed:
-    """A subscriber whose crash the failure detector has reported to the supervisor (3.3).
+    """A subscriber whose crash the failure detector has reported to this supervisor (3.3)."""
 
-    Attributes:
-        node: The subscriber.
-    """
-
-    node: int
+    node: Annotated[int, "id of the subscriber"]
 
 
 @record(key="node")
 class Supervisor:
-    """A supervisor, which every node knows (1.1, rule K14).
+    """A supervisor; every node knows all of them (1.1, rule K14)."""
 
-    Attributes:
-        node: Its id.
-        point: Its place on [0, 1).
-    """
-
-    node: int
-    point: float
+    node: Annotated[int, "id of the supervisor"]
+    point: Annotated[float, "position of the supervisor on [0, 1)"]
 
 
 @cache
 def point_of(name: str) -> float:
-    """Returns the place of a topic or a supervisor on [0, 1), by its name."""
+    """Returns the position of a topic or supervisor on [0, 1): a hash of its name."""
     return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 11) / _TWO_53
 
 
 def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:
-    """Returns the supervisor of a topic: the first one clockwise of its place (rule K14)."""
-    place = point_of(topic)
-    return min(supervisors, key=lambda one: (one.point < place, one.point, one.node)).node
+    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14)."""
+    start = point_of(topic)
+    return min(supervisors, key=lambda one: (one.point < start, one.point, one.node)).node
 
 
 def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Contact | None, ...]:
-    """Returns left, right and ring of a node by its configuration: the ring closes where the order goes round."""
+    """Returns a node's ``left``, ``right`` and ``ring`` from the predecessor and successor in its configuration."""
     left = before if before is not None and before.key < own else None
     right = after if after is not None and after.key > own else None
     ring = after if left is not None and right is None else before if left is None else None
@@ -185,16 +155,16 @@ def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Cont
 
 
 def are_valid(*labels: Label | Contact | None) -> bool:
-    """Returns whether all labels, and those of all contacts, are valid; None counts as valid (rules K1 and K21)."""
+    """Returns whether all labels, and the labels of all contacts, are valid or None (rules K1 and K21)."""
     found = (one.label if isinstance(one, Contact) else one for one in labels)
     return all(label is None or label.is_valid for label in found)
 
 
 def topic_of(call: Call) -> str:
-    """Returns the topic that a call names.
+    """Returns the topic of `call`.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The call names no topic.
     """
     if call.topic is None:
         raise ValueError(f"call {call.source_seq} ({call.kind}) names no topic; every call of a skip ring is about one")

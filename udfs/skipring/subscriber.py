@@ -1,4 +1,4 @@
-"""A subscriber's part of BuildSR: the extended BuildRing, its actions, and shortcuts (sections 2.2 and 3.2)."""
+"""A subscriber's actions of BuildSR: BuildRing with corrections, configuration, shortcuts (sections 2.2 and 3.2)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _HALF = 0.5
 
 
 class Member:
-    """A subscriber with a label while it handles an event of a topic."""
+    """A subscriber with a label, while it handles an event of a topic."""
 
     def __init__(self, own: Subscription, label: Label, supervisor: int, ctx: Context) -> None:
-        """Wraps a subscriber.
+        """Stores the state that the actions change.
 
         Args:
-            own: Its state, which the actions change.
-            label: Its label.
-            supervisor: The supervisor of the topic.
+            own: The subscriber's state of the ring.
+            label: The subscriber's label.
+            supervisor: Id of the topic's supervisor.
             ctx: The node in this round.
         """
         self._own = own
@@ -41,7 +41,7 @@ class Member:
     # ---- BuildRing (2.2)
 
     def introduce(self, m: Introduce) -> None:
-        """Handles Introduce: corrects labels, then takes the node into the list or as the other end."""
+        """Introduce: corrects labels, then inserts the node into the list or as the closing neighbour."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
@@ -55,14 +55,14 @@ class Member:
             self._linearize(m.node, m.label)
 
     def _hear(self, node: int, label: Label) -> None:
-        """Notes that a ring neighbour has introduced itself, and its label; then the ring is sorted again."""
+        """Updates the label of a ring neighbour that has introduced itself, and resets its silence."""
         for one in self._own.on_ring():
             if one.node == node:
                 one.label, one.silent = label, 0
         self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
-        """Keeps the nearest node on a side, and passes the other one to it (Linearize)."""
+        """Linearize: keeps the nearer of two nodes on a side, and introduces the other one to it."""
         if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
             return
         key = key_of(label, node)
@@ -79,7 +79,7 @@ class Member:
             self._pass(near.node, near.label, node, LIN)
 
     def _close(self, node: int, label: Label) -> None:
-        """Takes a node as the other end of the ring, or passes it on to the end of the list (CYC)."""
+        """CYC: takes a node as the closing neighbour, or forwards it towards the end of the list."""
         own = self._own
         if own.left is None and own.right is None:
             self._linearize(node, label)
@@ -100,7 +100,7 @@ class Member:
             self._pass(node, label, own.ring.node, LIN)
 
     def _sort(self) -> None:
-        """Takes neighbours that are on the wrong side out, and handles them as new ones."""
+        """Removes neighbours that are on the wrong side, and inserts them again by Linearize."""
         own, wrong = self._own, []
         if own.left is not None and own.left.key > self._key:
             wrong.append(own.left)
@@ -115,7 +115,7 @@ class Member:
             self._linearize(one.node, one.label)
 
     def _is_end(self, ring: Neighbour) -> bool:
-        """Returns whether the node is an end of the list, and another one lies on the way to the other end."""
+        """Returns whether this node is an end of the list, and `ring` lies beyond the other end."""
         if (self._own.left is None) == (self._own.right is None):
             return False
         return (ring.key > self._key) == (self._own.left is None)
@@ -123,7 +123,7 @@ class Member:
     # ---- the configuration (3.2.1)
 
     def configure(self, m: SetData) -> None:
-        """Handles SetData with a label, which is the node's own from now on: action (iii), and rule K3."""
+        """SetData with a label: takes over label and ring neighbours (3.2.1, action (iii), rule K3)."""
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():
             if self._is_nearer(one, m):
@@ -135,7 +135,7 @@ class Member:
         )
 
     def _is_nearer(self, one: Neighbour, m: SetData) -> bool:
-        """Returns whether a neighbour lies between the node and a neighbour of its configuration."""
+        """Returns whether a neighbour lies between this node and a neighbour of the configuration."""
         if m.predecessor is None or m.successor is None:
             return True
         if one.node in (m.predecessor.node, m.successor.node):
@@ -146,7 +146,7 @@ class Member:
     # ---- Timeout
 
     def timeout(self) -> None:
-        """Does everything of Timeout but CheckTrie."""
+        """Timeout (2.2, 3.2): requests the configuration, introduces this node, and refreshes the slots."""
         self._request()
         self._sort()
         self._introduce_to_ring()
@@ -155,7 +155,7 @@ class Member:
             one.silent += 1
 
     def _request(self) -> None:
-        """Asks for the configuration: actions (ii) and (iv), and where a neighbour is silent (rules K6 and K13)."""
+        """Requests the configuration: actions (ii) and (iv), and if a neighbour is silent (rules K6 and K13)."""
         own = self._own
         if self._draw("label") < request_probability(self._label):
             self._get_configuration("label")
@@ -166,14 +166,14 @@ class Member:
             self._get_configuration("silence")
 
     def _draw(self, purpose: str) -> float:
-        """Returns a draw of the topic: those of a node's topics are independent."""
+        """Returns a number in [0, 1), drawn independently for each topic."""
         return self._ctx.draw(f"{purpose} of {self._own.topic}")
 
     def _get_configuration(self, reason: str) -> None:
         send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
 
     def _introduce_to_ring(self) -> None:
-        """Introduces the node to its neighbours in the list, and an end to the other one."""
+        """Introduces this node to its list neighbours; an end of the list also to the other end."""
         left, right, ring = self._own.left, self._own.right, self._own.ring
         for one in (left, right):
             if one is not None:
@@ -188,7 +188,7 @@ class Member:
     # ---- shortcuts (3.2.2)
 
     def introduce_shortcut(self, m: IntroduceShortcut) -> None:
-        """Handles IntroduceShortcut: fills the slot; a node that loses one learns the true label (rule K2)."""
+        """IntroduceShortcut: fills the slot; a replaced or unwanted node learns this node's label (K2)."""
         own = self._own
         if m.node == self._ctx.node:
             return
@@ -200,7 +200,7 @@ class Member:
             self._introduce_self(m.node, m.label, LIN)
 
     def _refresh_slots(self) -> None:
-        """Computes the slots again, and introduces the partners at the node's own level to each other."""
+        """Recomputes the shortcut labels, and introduces the two partners of this node's level (3.2.2)."""
         own = self._own
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
         chains = [chain(self._label, one.label) for one in beside]
@@ -212,18 +212,14 @@ class Member:
             Contact(one.node, one.label) if not labels else self._slot(labels[-1])
             for one, labels in zip(beside, chains, strict=True)
         ]
-        self._introduce_partners(partners)
+        found = [one for one in partners if one is not None]
+        if len({one.node for one in found}) == 2:
+            for partner, other in (found, found[::-1]):
+                send(self._ctx, partner.node, IntroduceShortcut(own.topic, other.node, other.label))
 
     def _slot(self, label: Label) -> Contact | None:
         node = self._own.short[label]
         return None if node is None else Contact(node, label)
-
-    def _introduce_partners(self, partners: list[Contact | None]) -> None:
-        """Introduces two nodes to each other, if there are two."""
-        found = [one for one in partners if one is not None]
-        if len({one.node for one in found}) == 2:
-            for one, other in (found, found[::-1]):
-                send(self._ctx, one.node, IntroduceShortcut(self._own.topic, other.node, other.label))
 
     # ---- sending
 
@@ -235,5 +231,5 @@ class Member:
 
 
 def request_probability(label: Label) -> float:
-    """Returns the probability of action (ii) in a Timeout: 1 / (2^k k^2) with a label of length k."""
+    """Returns the probability of action (ii) in a Timeout: 1 / (2^k k^2) for a label of k digits."""
     return 1 / ((1 << label.bits) * label.bits * label.bits)

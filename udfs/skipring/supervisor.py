@@ -1,8 +1,8 @@
-"""The supervisor's part of BuildSR (sections 3.1, 3.3 and 4.1)."""
+"""The supervisor's actions of BuildSR (sections 3.1, 3.3 and 4.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from udfs.nodes.context import Context
 from udfs.skipring.history import Tuple
@@ -11,25 +11,25 @@ from udfs.skipring.messages import SetData, send
 from udfs.skipring.state import Contact, Database, Entries
 
 _NO_INDEX = 1 << 63
-"""Above all indices."""
+"""Larger than every index."""
 
 
 class Supervision:
-    """The database of a topic at its supervisor, without corruptions (rule K7).
+    """The database of a topic at its supervisor, repaired (rule K7).
 
-    The constructor and each Timeout check the whole database. The actions between two Timeouts keep it repaired, so
-    each of them costs the same with 10 and with 10,000 subscribers.
+    The constructor and each Timeout check the whole database. The actions between keep it repaired at a cost that does
+    not depend on the number of subscribers.
 
     Attributes:
-        changed: The tuples that have changed in this round, by label, as they were before it.
+        changed: The tuples that changed in this round, by label, as they were before it.
     """
 
     def __init__(self, database: Database, crashed: Collection[int]) -> None:
         """Repairs the database.
 
         Args:
-            database: The database; it changes.
-            crashed: The subscribers that have crashed; the caller adds to it and calls `remove_crashed`.
+            database: The database that the actions change.
+            crashed: Ids of crashed subscribers. The caller adds to it, and then calls `remove_crashed`.
         """
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
@@ -39,11 +39,11 @@ class Supervision:
         self._repair()
 
     def is_of(self, database: Database) -> bool:
-        """Returns whether it has repaired this database."""
+        """Returns whether the actions change `database`."""
         return self._database is database and self._entries is database.entries
 
     def timeout(self, ctx: Context) -> None:
-        """Checks the database, and sends the next subscriber in turn its configuration."""
+        """Timeout: checks the database, and sends the next subscriber its configuration (round robin)."""
         if not _is_repaired(self._entries, self._crashed):
             self._repair()
         if self._entries:
@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Records a subscriber, if it is not, and sends it its configuration (Subscribe, GetConfiguration)."""
+        """Subscribe, GetConfiguration: records a subscriber if necessary, and sends its configuration."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -61,7 +61,7 @@ class Supervision:
         self._configure(label, reason, ctx)
 
     def request_for(self, subscriber: int, ctx: Context) -> None:
-        """Sends a subscriber its configuration, or that it has none (RequestFor)."""
+        """RequestFor: sends a subscriber its configuration, or that it is not recorded."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -71,7 +71,7 @@ class Supervision:
             self._configure(label, "request", ctx)
 
     def unsubscribe(self, subscriber: int, ctx: Context) -> None:
-        """Removes a subscriber, moves the last one to its label, and gives permission to leave (Unsubscribe)."""
+        """Unsubscribe: removes a subscriber, gives its label to the last one, and permits it to leave."""
         if subscriber in self._crashed:
             return
         label = self._remove(subscriber)
@@ -80,7 +80,7 @@ class Supervision:
         self._dismiss(subscriber, "leave", ctx)
 
     def remove_crashed(self, subscriber: int) -> None:
-        """Removes a subscriber that has crashed, and moves the last one to its label (3.3)."""
+        """Removes a crashed subscriber, and gives its label to the last one (3.3)."""
         self._remove(subscriber)
 
     def _repair(self) -> None:
@@ -94,7 +94,7 @@ class Supervision:
         self._labels = {node: label for label, node in entries.items()}
 
     def _remove(self, subscriber: int) -> Label | None:
-        """Removes a subscriber; returns its label if the last one has got it."""
+        """Removes a subscriber; returns its label if the last subscriber has received it, else None."""
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None
@@ -130,7 +130,7 @@ class Supervision:
 
 
 def configuration(entries: Entries, label: Label) -> tuple[Contact | None, Contact | None]:
-    """Returns the predecessor and the successor of a label by a database without corruptions (rule K10)."""
+    """Returns the predecessor and the successor of a label in a repaired database (rule K10)."""
     index = index_of(label)
     beside = None if index is None else ring_neighbours(index, len(entries))
     if beside is None:
@@ -145,10 +145,10 @@ def _contact(entries: Entries, label: Label) -> Contact | None:
 
 
 def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
-    """Returns a database without the four corruptions (3.1, rule K7).
+    """Returns the database without the four corruptions (3.1, rule K7).
 
-    Tuples without a subscriber go, then all but the lowest label of each subscriber; the lowest missing label goes to
-    the subscriber with the highest one that is too high, and so on.
+    It removes tuples without a subscriber, and all but the lowest label of each subscriber. Then the lowest missing
+    label replaces the highest label beyond the first n labels, until the labels are the first n.
     """
     lowest: dict[int, Label] = {}
     for label in sorted(entries, key=_rank):
@@ -156,8 +156,8 @@ def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
         if node is not None and node not in crashed:
             lowest.setdefault(node, label)
     kept: Entries = {label: node for node, label in lowest.items()}
-    right = set(_first_labels(len(kept)))
-    missing = [label for label in _first_labels(len(kept)) if label not in kept]
+    right = set(map(label_of, range(len(kept))))
+    missing = [label for label in map(label_of, range(len(kept))) if label not in kept]
     surplus = [label for label in kept if label not in right]
     for label, high in zip(missing, reversed(surplus), strict=True):
         kept[label] = kept.pop(high)
@@ -166,15 +166,11 @@ def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
 
 def _is_repaired(entries: Entries, crashed: Collection[int]) -> bool:
     nodes = set(entries.values())
-    has_right_labels = all(label in entries for label in _first_labels(len(entries)))
+    has_right_labels = all(label in entries for label in map(label_of, range(len(entries))))
     return has_right_labels and len(nodes) == len(entries) and None not in nodes and nodes.isdisjoint(crashed)
 
 
-def _first_labels(n: int) -> Iterable[Label]:
-    return map(label_of, range(n))
-
-
 def _rank(label: Label) -> tuple[int, Label]:
-    """Returns the index of a label; labels that are no l(x) are above all others."""
+    """Returns the index of a label; a label without an index ranks above all others."""
     index = index_of(label)
     return _NO_INDEX if index is None else index, label

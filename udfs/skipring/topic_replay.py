@@ -1,6 +1,7 @@
-"""A topic while its history is played: its disturbances, its convergence after each, and the rules that it breaks.
+"""The replay of one topic: its disturbances, the convergence after each, and the violations of guarantees.
 
-A run has very many messages, and few rounds ask for them: they stay as columns until a round does.
+A run has many messages, and few rounds read them: the replay keeps messages as Arrow columns, and decodes those that a
+round reads.
 """
 
 from __future__ import annotations
@@ -22,22 +23,26 @@ MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
     ("sent_round", pa.int64()), ("due_round", pa.int64()), ("topic", pa.string()), ("body", pa.string()),
 ])  # fmt: skip
-"""The columns of a message in the history; body is JSON."""
+"""The fields of a message in the history; ``body`` is JSON."""
 
 
 class Flights:
-    """The messages of one topic, those without that met a node which was down."""
+    """The messages of one topic that did not arrive at a crashed node."""
 
     def __init__(self, rows: pa.StructArray) -> None:
-        """Takes the messages, ascending; fields of `MESSAGE`."""
+        """Stores the messages, ascending by id; fields of `MESSAGE`."""
         self._rows = rows
         self._sent = rows.field("sent_round")
         self._due = rows.field("due_round")
 
     def at(self, round_: int) -> list[Flight]:
-        """Returns the messages in flight at the end of a round, ascending."""
-        is_there = pc.and_(pc.less_equal(self._sent, round_), pc.greater(self._due, round_))
-        return [_flight(row) for row in self._rows.filter(is_there).to_pylist()]
+        """Returns the messages in flight at the end of a round, ascending by id."""
+        is_in_flight = pc.and_(pc.less_equal(self._sent, round_), pc.greater(self._due, round_))
+        names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
+        found = self._rows.filter(is_in_flight).to_pylist()
+        return [
+            Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"])) for row in found
+        ]
 
 
 def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, Flights]]:
@@ -45,7 +50,7 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
 
     Args:
         rows: The messages of a run, ascending; fields of `MESSAGE`.
-        down: The nodes that crash, and when.
+        down: The round in which each crashed node crashed.
     """
     for node, round_ in down.items():
         is_met = pc.and_(pc.equal(rows.field("dst"), node), pc.greater_equal(rows.field("due_round"), round_))
@@ -55,16 +60,11 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
         yield name, Flights(rows.filter(pc.equal(topic, name)))
 
 
-def _flight(row: Mapping[str, Any]) -> Flight:
-    head = (row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"])
-    return Flight(*head, None, json.loads(row["body"]))
-
-
 START, CRASH = "start", "crash"
 LARGE = 500
-"""Subscribers of a topic from which on a diameter takes too long as long as the ring is a mere list."""
+"""Up to this number of subscribers `Measured.diameter` is computed in every round; it is slow in long lists."""
 PATIENCE = (4, 40)
-"""Times of an interval and a delay after which a topic of n subscribers is legitimate: 4 n + 40.
+"""Slope and offset of the time to converge: 4 n + 40 intervals for n subscribers (see `is_overdue`).
 
 This is more than four times the slowest of 10,010 arbitrary starts of 2 to 40 subscribers.
 """
@@ -76,10 +76,10 @@ class Broken:
     """A violation of a guarantee.
 
     Attributes:
-        guarantee: The audit that reports it.
-        round: The round; None: the last one.
-        node: The node.
-        detail: The violation in words.
+        guarantee: Name of the audit that reports the violation.
+        round: The round; None: the last round of the run.
+        node: Id of the node.
+        detail: A description of the violation.
     """
 
     guarantee: str
@@ -93,13 +93,13 @@ class Disturbance:
     """A disturbance of a topic, and the convergence after it.
 
     Attributes:
-        round: The round.
+        round: Round of the disturbance.
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
         node: The node that joined, left or crashed; None: the start.
-        n_subscribers: Subscribers that are up after it.
+        n_subscribers: Subscribers that are up.
         n_configurations: Changes of explicit state at other nodes until the next disturbance.
         seen: The convergence of the topic.
-        changed_round: The first round after the topic was clean in which an explicit edge changed.
+        changed_round: The first round after `seen.clean_round` in which explicit state changed; None: no such round.
     """
 
     round: int
@@ -113,17 +113,17 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Measured:
-    """How far a topic is in a round.
+    """The distance of a topic from the skip ring in a round.
 
     Attributes:
-        round: A round in which something changed.
+        round: A round in which explicit state changed.
         n_subscribers: Subscribers that are up.
-        n_recorded: Those of them that the database has.
-        n_wrong_labels: Those without a valid label, or with another one than in the database.
-        max_degree: The most neighbours that one of them has.
-        n_edges: Edges between them, without directions.
-        diameter: The most hops between two of them; None: some do not reach each other, or there are more than `LARGE`
-            of them and some labels are wrong.
+        n_recorded: Subscribers that the database contains.
+        n_wrong_labels: Subscribers whose label differs from that in the database, or is missing.
+        max_degree: The largest number of neighbours of a subscriber.
+        n_edges: Undirected edges between subscribers.
+        diameter: Largest number of hops between two subscribers; None: the graph is not connected, or it has more than
+            `LARGE` subscribers and wrong labels.
     """
 
     round: int
@@ -136,19 +136,19 @@ class Measured:
 
 
 class TopicReplay:
-    """A topic while its history is played."""
+    """A topic whose history is replayed round by round."""
 
     def __init__(
         self, topic: str, crashed: set[int], supervisor: int | None, *, is_measured: bool, is_weighed: bool
     ) -> None:  # fmt: skip
-        """Starts without state.
+        """Starts a topic without state.
 
         Args:
-            topic: The topic.
-            crashed: The subscribers whose crash has been reported; the caller adds to it.
-            supervisor: The topic's supervisor.
-            is_measured: Whether each round is measured, which takes long in large topics.
-            is_weighed: Whether the potential of each round is computed, for `stall`.
+            topic: Name of the topic.
+            crashed: Ids of subscribers whose crash has been reported; the caller adds to it.
+            supervisor: Id of the topic's supervisor.
+            is_measured: Whether to measure each round, which is slow for large topics.
+            is_weighed: Whether to compute the potential of each round, for `stall`.
         """
         self.topic = topic
         self.kept: dict[int, ConfigurationChange | None] = {}
@@ -171,26 +171,26 @@ class TopicReplay:
 
     @property
     def members(self) -> set[int]:
-        """The subscribers that are up."""
+        """Ids of the subscribers that are up."""
         return {node for node, own in self.kept.items() if own is not None and own.wants}
 
     def crash(self, round_: int, node: int) -> None:
-        """Takes a node out."""
+        """Removes a node; the crash of a node with state is a disturbance."""
         own = self.kept.pop(node, None)
         self.databases.pop(node, None)
         if own is not None and (own.wants or own.label is not None or own.neighbours or own.slots):
             self._disturb(round_, CRASH, node)
 
     def configure(self, round_: int, node: int, own: ConfigurationChange) -> None:
-        """Changes the ring's state at a node."""
+        """Sets a node's ring state; a change of ``wants`` is a disturbance."""
         before = self.kept.get(node)
         self.kept[node] = own
         if (before is not None and before.wants) != own.wants and round_ >= 0:
             self._disturb(round_, "subscribe" if own.wants else "unsubscribe", node)
-        self._change(round_, node, "what it holds of the ring")
+        self._change(round_, node, "its label, edges or slots")
 
     def record(self, round_: int, node: int, row: Row) -> None:
-        """Changes a tuple of a database."""
+        """Applies a row of `DatabaseChange` to the database of `node`."""
         entries = self.databases.setdefault(node, {})
         if row["is_tuple"]:
             entries[row["label"]] = row["subscriber"]
@@ -199,7 +199,7 @@ class TopicReplay:
         self._change(round_, node, f"its tuple of label {row['label']}")
 
     def observe(self, round_: int, upcoming: int) -> None:
-        """Looks at the end of a round, and of those up to the next in which anything but messages may change."""
+        """Checks the state at the end of `round_`, and of the rounds before `upcoming`, the next change."""
         last = self.disturbances[-1]
         strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
         snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed, strays)
@@ -218,12 +218,12 @@ class TopicReplay:
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
-        """Yields the messages in flight at the end of a round; reads them lazily."""
+        """Yields the messages in flight at the end of a round; a generator, because few rounds read them."""
         if self.flights is not None:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Looks at the last state: it is that of a skip ring, if the topic has been clean."""
+        """Checks labels and edges of the last state against SR(n), if the topic has become clean."""
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -231,18 +231,18 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether the topic has not been legitimate since its last disturbance, for longer than `PATIENCE`.
+        """Returns whether the topic has not become legitimate within `PATIENCE` after its last disturbance.
 
         Args:
             last_round: The last round of the run.
-            interval_rounds: A Timeout interval and the largest delay of a message.
+            interval_rounds: A Timeout interval plus the largest delay of a message.
         """
         last, (slope, least) = self.disturbances[-1], PATIENCE
         is_open = last.seen.clean_round is None and last.seen.problem is not None
         return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
 
     def stall(self, last_round: int) -> Broken | None:
-        """Returns why an overdue topic never becomes legitimate; None: its potential falls, so the horizon is short.
+        """Returns a violation if an overdue topic never becomes legitimate; None: its potential decreases.
 
         Args:
             last_round: The last round of the run.
@@ -264,7 +264,6 @@ class TopicReplay:
         return Broken("convergence", None, self._supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
 
     def _state(self) -> int:
-        """Returns a hash of the explicit state."""
         kept = ((node, own.wants, own.label, own.on_ring, own.slots) for node, own in sorted(self.kept.items()) if own)
         databases = ((node, *sorted(entries.items())) for node, entries in sorted(self.databases.items()) if entries)
         return hash((*kept, *databases))
@@ -294,7 +293,7 @@ class TopicReplay:
         self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
 
     def _change(self, round_: int, node: int, what: str) -> None:
-        """Notes a change of explicit state; once the topic is clean, there is to be none."""
+        """Notes a change of explicit state; after the topic is clean, it violates closure."""
         self._is_changed = True
         last = self.disturbances[-1]
         last.n_configurations += round_ >= 0 and node != last.node and node in self.kept

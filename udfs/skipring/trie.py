@@ -1,8 +1,8 @@
 """Patricia tries of publications with hashes (section 4.2, rule K11).
 
-A node of a trie has a label: a leaf the key of its publication, an inner node the longest common prefix of its two
-children's. The hash of a leaf is that of its label, the hash of an inner node that of its children's hashes, the
-0-child's first. Keys of a trie have the same length.
+The label of a leaf is the key of its publication. The label of an inner node is the longest common prefix of its two
+children's labels. The hash of a leaf covers its label; the hash of an inner node covers its children's hashes, the
+0-child first. All keys of a trie have one length.
 """
 
 from __future__ import annotations
@@ -12,84 +12,59 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
+from typing import Annotated
 
 from udfs.nodes.records import record
 
 ROOT = ""
-"""The label of which an empty trie asks."""
+"""The label in a request of an empty trie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication, as leaves and messages carry it.
+    """A publication in leaves and messages."""
 
-    Attributes:
-        key: Its key, as binary digits.
-        source: The node that published it.
-        source_seq: Its number among the calls there; 0 and below: it was published before the start.
-        issued_round: The round in which it was published.
-        hops: Links that it has travelled over.
-    """
-
-    key: str
-    source: int
-    source_seq: int
-    issued_round: int
-    hops: int = 0
+    key: Annotated[str, "key of the publication, as binary digits"]
+    source: Annotated[int, "id of the publisher"]
+    source_seq: Annotated[int, "number among the publisher's calls; at most 0: published before the start of the run"]
+    issued_round: Annotated[int, "round of the publish call"]
+    hops: Annotated[int, "links from the publisher to this node"] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHash:
-    """A node of the sender's trie, as in a request.
+    """A trie node in a request."""
 
-    Attributes:
-        label: Its label.
-        hash: Its hash; None: the trie is empty.
-    """
-
-    label: str
-    hash: str | None
+    label: Annotated[str, "label of the trie node"]
+    hash: Annotated[str | None, "hash of the trie node; None: the trie is empty"]
 
 
 @record(key="topic, label")
 class TrieNode:
-    """A node of a subscriber's Patricia trie.
+    """A node of a subscriber's Patricia trie."""
 
-    Attributes:
-        topic: The topic.
-        label: The key of a leaf; of an inner node the longest common prefix of the keys below it.
-        hash: The hash of everything below it, as hexadecimal digits.
-        zero: The label of the child that continues with 0; None: a leaf.
-        one: The label of the child that continues with 1; None: a leaf.
-        publication: The publication of a leaf; None: an inner node.
-        via: How the publication came here: ``publish``, ``flooding``, ``trie`` or ``start``; None: an inner node.
-    """
-
-    topic: str
-    label: str
-    hash: str
-    zero: str | None = None
-    one: str | None = None
-    publication: Publication | None = None
-    via: str | None = None
+    topic: Annotated[str, "topic of the trie"]
+    label: Annotated[str, "key of a leaf; of an inner node: the longest common prefix of the keys below it"]
+    hash: Annotated[str, "hash of the subtree, as hexadecimal digits"]
+    zero: Annotated[str | None, "label of the child that continues with 0; None: a leaf"] = None
+    one: Annotated[str | None, "label of the child that continues with 1; None: a leaf"] = None
+    publication: Annotated[Publication | None, "publication of a leaf; None: an inner node"] = None
+    via: Annotated[
+        str | None, "source of a leaf: ``publish``, ``flooding``, ``trie`` or ``start``; None: an inner node"
+    ] = None
 
 
 @record(key="topic")
 class Root:
-    """The root of a subscriber's trie that is not empty.
+    """The root of a subscriber's trie; an empty trie has no row."""
 
-    Attributes:
-        topic: The topic.
-        label: The label of the root.
-    """
-
-    topic: str
-    label: str
+    topic: Annotated[str, "topic of the trie"]
+    label: Annotated[str, "label of the root"]
 
 
 @lru_cache(1 << 16)
 def publication_key(topic: str, source: int, source_seq: int, key_bits: int) -> str:
-    """Returns the key of a publication: the first digits of SHA-256 of its publisher, number and topic."""
+    """Returns the key of a publication: the first bits of SHA-256 of its publisher, number and topic."""
     digest = int.from_bytes(hashlib.sha256(f"{source},{source_seq},{topic}".encode()).digest(), "big")
     return f"{digest >> (256 - key_bits):0{key_bits}b}"
 
@@ -105,12 +80,12 @@ class Trie:
     def __init__(
         self, topic: str, nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], hash_bits: int
     ) -> None:
-        """Looks at the tries of a node.
+        """Stores the tables that `insert` changes.
 
         Args:
-            topic: The topic.
-            nodes: The nodes of the tries of all topics, by topic and label; changed by `insert`.
-            roots: Their roots by topic; changed by `insert`.
+            topic: Topic of the trie.
+            nodes: The nodes of the tries of all topics, by topic and label.
+            roots: The roots of these tries, by topic.
             hash_bits: Bits of a hash, a multiple of 4.
         """
         self._topic = topic
@@ -120,20 +95,20 @@ class Trie:
 
     @property
     def root(self) -> NodeHash:
-        """The root, as a request has it."""
+        """The label and hash of the root for a request."""
         root = self._roots.get(self._topic)
         return NodeHash(ROOT, None) if root is None else self.hash_at(root.label)
 
     def find(self, label: str) -> TrieNode | None:
-        """Returns the node with a label, if there is one."""
+        """Returns the node with `label`; None: no such node exists."""
         return self._nodes.get((self._topic, label))
 
     def hash_at(self, label: str) -> NodeHash:
-        """Returns the label and hash of an existing node, as in requests."""
+        """Returns the label and hash of an existing node for a request."""
         return NodeHash(label, self._nodes[self._topic, label].hash)
 
     def below(self, prefix: str) -> TrieNode | None:
-        """Returns the node with the shortest label that continues a prefix; None if no node does."""
+        """Returns the node with the shortest label that starts with `prefix`; None: no such node exists."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         while node is not None and not node.label.startswith(prefix):
@@ -141,7 +116,7 @@ class Trie:
         return node
 
     def publications(self, prefix: str) -> Iterator[Publication]:
-        """Yields the publications whose keys start with a prefix, in the order of keys."""
+        """Yields the publications whose keys start with `prefix`, in the order of keys."""
         top = self.below(prefix)
         stack = [] if top is None else [top]
         while stack:
@@ -151,7 +126,7 @@ class Trie:
             stack += [self._nodes[self._topic, child] for child in (node.one, node.zero) if child is not None]
 
     def insert(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication; returns whether it is new."""
+        """Inserts a publication that came over `via`; returns whether it is new."""
         key = publication.key
         if self.find(key) is not None:
             return False
@@ -167,10 +142,10 @@ class Trie:
         return True
 
     def is_sound(self, n_nodes: int, key_bits: int) -> bool:
-        """Returns whether the trie is a Patricia trie with right keys and hashes, and no other nodes exist (K22).
+        """Returns whether the trie has the structure, keys and hashes of its publications (rule K22).
 
         Args:
-            n_nodes: The nodes with the trie's topic.
+            n_nodes: Number of table rows with the trie's topic; the trie has to reach all of them.
             key_bits: Bits of a key.
         """
         root = self._roots.get(self._topic)
@@ -204,7 +179,7 @@ class Trie:
         return None if label is None else self.find(label)
 
     def _path(self, key: str) -> list[TrieNode]:
-        """Returns the nodes from the root to the first one whose label is no prefix of a key."""
+        """Returns the nodes from the root to the first node whose label is no prefix of `key`."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         path: list[TrieNode] = []
@@ -214,8 +189,10 @@ class Trie:
         return path
 
     def _fork(self, node: TrieNode, key: str) -> str:
-        """Adds the inner node above a node and a new leaf; returns its label."""
-        same = next(place for place, digits in enumerate(zip(node.label, key, strict=False)) if len({*digits}) > 1)
+        """Adds an inner node above `node` and the leaf `key`; returns the inner node's label."""
+        same = next(
+            position for position, digits in enumerate(zip(node.label, key, strict=False)) if len({*digits}) > 1
+        )
         prefix = key[:same]
         inner = self._nodes[self._topic, prefix] = TrieNode(self._topic, prefix, "")
         self._link(inner, node.label)
@@ -223,7 +200,7 @@ class Trie:
         return prefix
 
     def _link(self, parent: TrieNode, child: str) -> None:
-        """Puts a child below an inner node, and the hash that follows."""
+        """Sets a child of an inner node, and recomputes the hash."""
         if child[len(parent.label)] == "1":
             parent.one = child
         else:
@@ -236,11 +213,11 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Builds each trie that is not sound again, of the publications in its leaves whose keys are right (rule K22).
+    """Rebuilds each trie that is not sound from the leaves whose keys are right (rule K22).
 
     Args:
         nodes: The nodes of the tries of all topics, by topic and label; it changes.
-        roots: Their roots by topic; it changes.
+        roots: The roots of these tries, by topic; it changes.
         key_bits: Bits of a key.
         hash_bits: Bits of a hash.
     """

@@ -1,4 +1,4 @@
-"""Plain reverse-path subscription forwarding: the baseline without reliability (report, sections 2 and 3)."""
+"""Protocol ``forwarding``, the baseline: reverse-path forwarding without repairs (report, sections 2 and 3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from udfs.forwarding import Forwarding
 
 BOUND = """select run_id, min(round) as round, 'a node crashed' as reason
 from fault_event where kind = 'crash' group by run_id"""
-"""Nothing is sent again, and routing tables are lost with their node."""
+"""Any crash exceeds the bound: routing tables are lost with their broker, and no message is repeated."""
 PROTOCOL = Protocol(
     name="forwarding",
     summary="plain reverse-path subscription forwarding without confirmations, the baseline",

@@ -1,26 +1,20 @@
-"""Reliable delivery through repositories (Pallickara, Bulut, Fox: NaradaBrokering)."""
+"""Protocol ``repository``: reliable delivery through repositories (Pallickara, Bulut, Fox: NaradaBrokering)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pipelines.contract.audit import Reader, arrow_rows
+from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, NodeName, Strict
 from pipelines.errors import Problem, nearest
-from pipelines.protocols.repository.audits import AUDITS, RELATIONS, UNDECIDED
-from pipelines.protocols.repository.waits import WAITED, WAITS
-from udfs.batches import BEYOND
 from udfs.repository.bound import beyond_runs
 from udfs.repository.program import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
@@ -35,7 +29,7 @@ class BundleSettings(Strict):
 
 
 class TopicSettings(Strict):
-    """Who may publish on a topic and subscribe to it."""
+    """The clients that may publish on a topic and subscribe to it."""
 
     owner: NodeName = Field(description="the client that registers others")
     publishers: list[NodeName] = Field([], description="the publishers that are registered at the start")
@@ -46,25 +40,33 @@ class RepositorySettings(Strict):
     """Settings of protocol ``repository``."""
 
     name: Literal["repository"] = "repository"
-    bundles: list[BundleSettings] = Field([], description="which repositories serve which topics (default: all, all)")
+    bundles: list[BundleSettings] = Field(
+        [], description="repositories with the topics that they serve (default: all repositories serve all topics)"
+    )
     bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
         None,
-        description="without bundles: number of repositories, from the first on, that serve all topics (default: all)",
+        description="without bundles: the first n repositories serve all topics (default: all repositories)",
     )
-    topics: dict[Composed, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
+    topics: dict[Composed, TopicSettings] = Field(
+        {}, description="topics with an owner; everybody may use all other topics"
+    )
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
     publisher_rounds: Rounds = Field(
         20, description="T_p: rounds until a client repeats an unanswered request; three times as many while not stable"
     )
     failure_rounds: Rounds = Field(
-        100, description="T_fail: rounds of silence until a publisher takes the next repository"
+        100, description="T_fail: rounds of silence until a publisher seeks another repository"
     )
     acknowledge_rounds: Rounds = Field(
-        10, description="T_a: rounds until a subscriber acknowledges deliveries that are not synced"
+        10, description="T_a: rounds until a subscriber repeats the acknowledgement of unsynced deliveries"
     )
-    acknowledge_count: Count = Field(1, description="deliveries until a subscriber acknowledges at once; 0: never")
-    wait_rounds: Rounds = Field(10, description="T_w: rounds until a subscriber asks for a missing message")
-    nak_rounds: Rounds = Field(15, description="T_n: rounds until a repository asks publishers for missing messages")
+    acknowledge_count: Count = Field(
+        1, description="deliveries after which a subscriber acknowledges without waiting for T_a; 0: it always waits"
+    )
+    wait_rounds: Rounds = Field(10, description="T_w: rounds until a subscriber requests a missing message")
+    nak_rounds: Rounds = Field(
+        15, description="T_n: rounds until a repository requests missing messages from publishers"
+    )
     rectify_rounds: Rounds = Field(
         40, description="T_d: rounds without an acknowledgement until a repository sends R2S-Rectify"
     )
@@ -72,49 +74,22 @@ class RepositorySettings(Strict):
         60, description="T_idle: rounds of silence until a subscriber polls its steering repository"
     )
     assist_rounds: Rounds = Field(
-        100, description="T_assist: rounds without an operational member until a repository uses its own disk alone"
+        100,
+        description="T_assist: rounds without an operational member until a repository recovers from its own disk",
     )
     gossip_rounds: Rounds = Field(10, description="T_g: rounds from one gossip of a repository to the next")
-    fetch_rounds: Rounds = Field(15, description="T_f: rounds until a repository asks its bundle for missing messages")
-    fetch_batch: Rounds = Field(100, description="messages that a repository requests at once")
-    tries: Rounds = Field(3, description="k: unanswered requests until the next repository is asked")
-    void_rounds: Rounds = Field(
-        200, description="T_void: silence of a publisher after which the numbers of its missing messages are void"
+    fetch_rounds: Rounds = Field(
+        15, description="T_f: rounds until a repository requests missing messages from its bundle"
     )
-    store_rounds: Work = Field(0, description="rounds that a repository needs to store a message")
-    retrieve_rounds: Work = Field(0, description="rounds that a repository needs to read a message")
+    fetch_batch: Rounds = Field(100, description="messages that a repository requests at once")
+    tries: Rounds = Field(3, description="k: unanswered requests until a client seeks another repository")
+    void_rounds: Rounds = Field(
+        200,
+        description="T_void: rounds of silence after which the numbers of a publisher's missing messages become void",
+    )
+    store_rounds: Work = Field(0, description="rounds in which a repository writes a message to its disk")
+    retrieve_rounds: Work = Field(0, description="rounds in which a repository reads a message from its disk")
     reroute_rounds: Rounds = Field(5, description="rounds from a broker's crash or recovery until routes change")
-
-
-GIVEN = """
-with gone as (
-  select run_id, array_sort(collect_list(struct(crash_round as round, node_id))) as gone
-  from node_recovery
-  where recovery_round is null
-  group by run_id
-), ends as (
-  select run_id, array_sort(collect_list(node_id)) as ends from node where role <> 'broker' group by run_id
-), links as (
-  select run_id, array_sort(collect_list(struct(src, dst))) as links from link group by run_id
-)
-select g.run_id, e.ends, l.links, g.gone
-from gone g
-join ends e on e.run_id = g.run_id
-left join links l on l.run_id = g.run_id
-"""
-"""The runs in which a node crashes for good, as their scenarios have them."""
-
-
-def beyond(reader: Reader) -> DataFrame:
-    """Returns the runs whose faults are too much for the protocol: clients or repositories without a way for good.
-
-    Args:
-        reader: The store.
-
-    Returns:
-        ``run_id, round, reason``; one row a run.
-    """
-    return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND)
 
 
 Place = tuple[str | int, ...]
@@ -126,20 +101,19 @@ _AT_CLIENTS = ("steer", "register", "deregister")
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields what the protocol cannot run with, each problem at its place.
+    """Yields the problems that `Protocol.check` reports.
 
-    Args:
-        settings: A `RepositorySettings`.
-        overlay: Brokers with repositories and clients.
-        workload: Its calls.
-        faults: Its faults; the protocol bears all kinds.
+    Subscriptions, publications and calls belong to clients or repositories of the overlay. Each topic has a repository
+    from the start. Nodes do not join the overlay.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
     yield from _subscription_problems(overlay, workload)
     yield from _publication_problems(overlay, workload)
     for index in range(len(workload.join)):
-        message = "nobody joins the overlay with protocol repository; a repository does with workload.calls, kind: join"
+        message = (
+            "protocol repository has no joins of nodes; a repository joins its bundles by workload.calls, kind: join"
+        )
         yield Problem(("workload", "joins", index), message)
     if not found:
         yield from _call_problems(settings, overlay, workload)
@@ -155,7 +129,7 @@ def _clients(overlay: Overlay) -> Sequence[str]:
 
 
 def _named(place: Place, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
-    """Yields a problem where a name is not among those of a role."""
+    """Yields a problem if `name` is not one of the `names` with a role."""
     if name not in names:
         some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         allowed = f"allowed: one of {some}" if names else f"the overlay has no {role}"
@@ -246,7 +220,7 @@ def _early_leaves(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
 
 
 def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: ANN401
-    """Returns the repositories that serve a topic at any time."""
+    """Returns the ids of the repositories that serve `topic` at some time."""
     everybody = set(range(overlay.n_brokers, overlay.first_client))
     if not settings.bundles:
         return everybody if settings.bundle_size is None else {*sorted(everybody)[: settings.bundle_size]}
@@ -276,66 +250,34 @@ def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[P
             yield Problem(("protocol", "bundles"), f"{message}; {allowed}")
 
 
+_SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))
 PROTOCOL = Protocol(
     name="repository",
     summary="publish/subscribe with storage: repositories number, keep and recover what is published",
     settings=RepositorySettings,
     program=Repository,
-    audits=AUDITS,
-    audit_relations=RELATIONS,
-    bound=beyond,
-    undecided=UNDECIDED,
-    waits=WAITS,
-    waited=WAITED,
+    audits=sql_audits("pipelines.protocols.repository.audits"),
+    audit_relations={name: _SQL[name] for name in ("ordered_delivery", "placed_delivery")},
+    bound=arrow_bound(sql_files(__name__)["bound"], beyond_runs),
+    undecided=_SQL["undecided"],
+    waits={name: _WAITS[name] for name in ("queued", "unstable", "slot", "expected", "buffered")},
+    waited=_WAITS["waited"],
     confirms=True,
     confirms_delivery=False,
     variants=({}, {"bundle_size": 1}, {"bundle_size": 2}, {"baseline": True}),
     draws=False,
-    application=(
-        "Message",
-        "P2R-Order",
-        "R2S*-Persistent",
-    ),
-    acknowledgement=(
-        "R2P-ACK",
-        "S2R-ACK",
-        "R2S-Sync",
-        "Gossip-ACK",
-    ),
+    application=("Message", "P2R-Order", "R2S*-Persistent"),
+    acknowledgement=("R2P-ACK", "S2R-ACK", "R2S-Sync", "Gossip-ACK"),
     recovery=(
-        "P2R-Retransmit",
-        "P2R-Recovery",
-        "R2P-NAK",
-        "R2P-Recovery",
-        "R2S-Retransmit",
-        "R2S-Rectify",
-        "S2R-NAK",
-        "S2R-Recovery",
-        "R2R-NAK",
-        "R2R-Retransmit",
-        "R2R-Assist",
-        "R2R-Recovery",
-        "Broker-Up",
+        "P2R-Retransmit", "P2R-Recovery", "R2P-NAK", "R2P-Recovery", "R2S-Retransmit", "R2S-Rectify", "S2R-NAK",
+        "S2R-Recovery", "R2R-NAK", "R2R-Retransmit", "R2R-Assist", "R2R-Recovery", "Broker-Up",
     ),
     views="pipelines.protocols.repository.views",
     check=problems,
     maintenance=(
-        "Gossip-ACK",
-        "Gossip-LEAVE",
-        "C2R-Probe",
-        "R2C-Probe",
-        "P2R-Recovery",
-        "P2R-Order",
-        "R2P-ACK",
-        "R2P-NAK",
-        "S2R-Recovery",
-        "R2S-Rectify",
-        "R2R-NAK",
-        "R2R-Assist",
-        "R2R-Recovery",
-        "R2C-Migrate",
-        "Refuse",
+        "Gossip-ACK", "Gossip-LEAVE", "C2R-Probe", "R2C-Probe", "P2R-Recovery", "P2R-Order", "R2P-ACK", "R2P-NAK",
+        "S2R-Recovery", "R2S-Rectify", "R2R-NAK", "R2R-Assist", "R2R-Recovery", "R2C-Migrate", "Refuse",
     ),
     servers="repository",
     calls=("steer", "register", "deregister", "join", "leave", "remove"),
-)
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The self-stabilizing supervised skip ring (Feldmann, Kolb, Scheideler, Strothmann)."""
+"""Protocol ``skipring``: the self-stabilizing supervised skip ring (Feldmann, Kolb, Scheideler, Strothmann)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from pipelines.contract.audit import sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Count, Round, Strict
 from pipelines.errors import Problem
-from pipelines.protocols.skipring.audits import AUDITS, RELATIONS, UNDECIDED, WAITS
-from pipelines.protocols.skipring.replay import VIEWS
+from pipelines.protocols.skipring.replay import VIEWS, broken_topic
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
 
@@ -29,31 +29,31 @@ class SkipRingSettings(Strict):
         "empty", "legitimate", "arbitrary", "labels", "edges", "shortcuts", "database", "messages", "tries"
     ] = Field(
         "empty",
-        description="the state before the first round: empty (all join by calls), legitimate (the subscribers of the"
-        " workload form the skip ring), arbitrary, or arbitrary in one part only",
+        description="initial state: empty (nodes join by calls), legitimate (the subscribers of the workload form the"
+        " skip ring), arbitrary, or the name of the only corrupted part",
     )
     start_until: Round | None = Field(
         None,
-        description="start other than empty: subscribers whose call is due up to this round are members from the start"
-        " (default: all)",
+        description="start other than empty: nodes that subscribe up to this round start as members (null: all)",
     )
     start_publications: Count = Field(
-        0, description="start other than empty: publications of each topic from before the first round"
+        0, description="start other than empty: publications per topic from before the first round"
     )
     timeout_interval: Rounds = Field(10, description="rounds from one Timeout of a node to the next")
-    min_delay: Rounds = Field(1, description="rounds that a message takes at least")
-    max_delay: Rounds = Field(10, description="rounds that a message takes at most; each draws its own delay")
+    min_delay: Rounds = Field(1, description="smallest delay of a message in rounds")
+    max_delay: Rounds = Field(10, description="largest delay of a message in rounds; each message draws its delay")
     silence_intervals: Rounds = Field(
-        8, description="Timeouts without an introduction by a ring neighbour after which a subscriber asks"
+        8,
+        description="Timeouts of silence of a ring neighbour until a subscriber requests its configuration",
     )
     detection_rounds: Rounds = Field(5, description="rounds from a crash to the report at the supervisors")
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
         64,
-        description="bits of a publication's key: as many of the SHA-256 of its publisher, number and topic; too few"
-        " for the number of publications are refused",
+        description="bits of a publication's key, the first of SHA-256 of its publisher, number and topic; too few for"
+        " the number of publications are refused",
     )
     hash_bits: Annotated[int, Field(ge=32, le=256, multiple_of=4, strict=True)] = Field(
-        128, description="bits of a hash in a trie: as many of a SHA-256"
+        128, description="bits of a hash in a trie, the first of SHA-256"
     )
     max_label_bits: Annotated[int, Field(ge=4, le=61, strict=True)] = Field(
         20, description="bits of the longest label in an arbitrary start"
@@ -76,18 +76,14 @@ class SkipRingSettings(Strict):
 
 _NEVER = 1 << 62
 _KEY_ODDS = 1_000_000
-"""Two publications of a topic have the same key in less than one of n runs (birthday bound)."""
+"""With enough `key_bits` less than one run in n has two publications with one key (birthday bound)."""
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields what the protocol cannot run with, each problem at its place.
+    """Yields the problems that `Protocol.check` reports.
 
-    Args:
-        settings: A `SkipRingSettings`.
-        overlay: Supervisors and subscribers.
-        workload: Its calls.
-        faults: Its faults.
+    Only subscribers make calls and crash. Subscriptions and publications name a topic. Keys have enough bits.
     """
     subscribers = overlay.names[overlay.n_brokers :]
     some = ", ".join(subscribers[:5]) + (", ..." if len(subscribers) > 5 else "")
@@ -103,7 +99,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields subscriptions without a topic; subscriptions of the start state are issued in round 0 (rule K20)."""
+    """Yields subscriptions without a topic, and start subscriptions after round 0 (rule K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
@@ -112,13 +108,13 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
             yield Problem(("workload", "subscriptions", index), message)
         is_early = settings.start != EMPTY and (settings.start_until is None or row["round"] <= settings.start_until)
         if is_early and row["round"]:
-            message = f"it is there from the start (start: {settings.start}) and issued in round {row['round']}"
+            message = f"it is part of the start (start: {settings.start}) and issued in round {row['round']}"
             allowed = "round 0, or a round after protocol.start_until"
             yield Problem(("workload", "subscriptions", index), f"{message}; allowed: {allowed}")
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Publishers are subscribers of the topic: a node without a place on its ring can send to nobody (rule K17)."""
+    """Yields publications of nodes that are not subscribed: they have no neighbours to send to (rule K17)."""
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]
@@ -133,7 +129,7 @@ def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Prob
 
 
 def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Two publications of a topic with the same key are one to all tries: `key_bits` make that unlikely (rule K11)."""
+    """Yields a problem if `key_bits` are too few: tries treat publications with equal keys as one (rule K11)."""
     counts = Counter(workload.publication["topic"].to_pylist())
     if settings.start != EMPTY:
         topics = {row["topic"] for row in _subscriptions(workload)}
@@ -155,32 +151,29 @@ def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
-    """Subscribers crash for good: the supervisor never records again whom its failure detector has reported (K8)."""
+    """Yields crashes of supervisors, and recoveries: supervisors never record a crashed node again (rule K8)."""
     for row in faults.crash.to_pylist():
         name = overlay.names[row["node_id"]]
         if row["node_id"] < overlay.n_brokers:
             yield Problem(("faults",), f"{name!r} is a supervisor; with protocol skipring only subscribers crash")
         elif row["end_round"] is not None:
-            message = f"{name!r} is to recover in round {row['end_round']}; with protocol skipring subscribers crash"
+            message = f"{name!r} recovers in round {row['end_round']}; with protocol skipring subscribers crash"
             yield Problem(("faults",), f"{message} for good: leave until: out")
 
 
+_SQL = sql_files("pipelines.protocols.skipring.audits")
 PROTOCOL = Protocol(
     name="skipring",
     summary="self-stabilizing supervised skip ring: a ring a topic, healing from any state",
     settings=SkipRingSettings,
     program=SkipRing,
-    audits=AUDITS,
-    audit_relations=RELATIONS,
-    undecided=UNDECIDED,
-    waits={"trie_node": WAITS},
+    audits=sql_audits("pipelines.protocols.skipring.audits"),
+    audit_relations={"lacking": _SQL["lacking"], "nowhere": _SQL["nowhere"], "broken_topic": broken_topic},
+    undecided=_SQL["undecided"],
+    waits={"trie_node": _SQL["waits"]},
     made_views=VIEWS,
     application=("PublishNew",),
-    recovery=(
-        "Publish",
-        "CheckTrie",
-        "CheckAndPublish",
-    ),
+    recovery=("Publish", "CheckTrie", "CheckAndPublish"),
     views="pipelines.protocols.skipring.views",
     check=problems,
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),

@@ -1,4 +1,4 @@
-"""The detector of legitimate states over a store: what `udfs.skipring.replay` tells of each run."""
+"""Views and audits of a store that replay the history of each topic (`udfs.skipring.replay`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pipelines.contract.audit import Reader
+from pipelines.contract.audit import Evidence, Reader, sql_files
 from pipelines.contract.protocol import ComputedView
 from udfs.skipring import replay
 from udfs.skipring.legitimate import KINDS
@@ -16,63 +16,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
-HISTORY = f"""
-with configurations as (
-  select run_id, array_sort(collect_list(
-    struct(round, node_id, topic, wants, label, `left`, `right`, ring, slots))) as configurations
-  from state_configuration_change
-  group by run_id
-), databases as (
-  select run_id, array_sort(collect_list(struct(round, node_id, topic, label, subscriber, is_tuple))) as databases
-  from state_database_change
-  group by run_id
-), crashes as (
-  select run_id, array_sort(collect_list(struct(round, node_id))) as crashes
-  from fault_event
-  where kind = 'crash'
-  group by run_id
-), reports as (
-  select run_id, array_sort(collect_list(
-    struct(due_round as round, cast(get_json_object(body, '$.peer') as bigint) as peer))) as reports
-  from message
-  where kind = 'NODE_DOWN' and fate = 'delivered'
-  group by run_id
-), messages as (
-  select run_id, array_sort(collect_list(
-    struct(message_id, kind, src, dst, sent_round, due_round, get_json_object(body, '$.topic') as topic, body)
-  )) as messages
-  from sent_message
-  where kind in ({_KINDS}) and fate <> 'lost_link'
-  group by run_id
-), supervisors as (
-  select run_id, array_sort(collect_list(struct(node_id, name))) as supervisors
-  from node
-  where role = 'supervisor'
-  group by run_id
-), ends as (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
-  from sent_message
-  group by run_id
-)
-select r.run_id, coalesce(e.last_round, 0) as last_round, c.configurations, d.databases, f.crashes, p.reports,
-  m.messages, s.supervisors, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint)
-    + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
-from run r
-join supervisors s on s.run_id = r.run_id
-left join ends e on e.run_id = r.run_id
-left join configurations c on c.run_id = r.run_id
-left join databases d on d.run_id = r.run_id
-left join crashes f on f.run_id = r.run_id
-left join reports p on p.run_id = r.run_id
-left join messages m on m.run_id = r.run_id
-"""  # noqa: S608 - built of constants
-"""The history of each run as the detector reads it."""
+HISTORY = sql_files("pipelines.protocols.skipring")["history"].format(kinds=_KINDS)
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def convergence(reader: Reader) -> DataFrame:
-    """Returns how the topics of each run converged, a row a disturbance: columns `replay.CONVERGENCE` and ``name``."""
+    """Returns the convergence of topics: one row per run, topic and disturbance.
+
+    Returns:
+        Columns `replay.CONVERGENCE`, and ``name``, the name of the node.
+    """
     columns = [*replay.CONVERGENCE]
     columns.insert(columns.index("node_id") + 1, "name")
     named = reader.table("node").select("run_id", "node_id", "name")
@@ -81,13 +35,13 @@ def convergence(reader: Reader) -> DataFrame:
 
 
 def progress(reader: Reader) -> DataFrame:
-    """Returns how far topics are in each round in which explicit state changed, columns `replay.PROGRESS`."""
+    """Returns the measures of topics in each round in which explicit state changed, columns `replay.PROGRESS`."""
     return _played(reader, replay.progress, replay.PROGRESS)
 
 
-def violations(reader: Reader) -> DataFrame:
-    """Returns the breaches of topics after they were clean, columns `replay.BROKEN`."""
-    return _played(reader, replay.violations, replay.BROKEN)
+def broken_topic(evidence: Evidence) -> DataFrame:
+    """Returns the violations of topics (sections 1.1, 2.1, rule K9), columns `replay.BROKEN`; audits read them."""
+    return _played(evidence.reader, replay.violations, replay.BROKEN)
 
 
 def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:

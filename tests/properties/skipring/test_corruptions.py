@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, converge, network
+from support.skipring import INTERVAL, TOPIC, converge, has_same_tries, network
 
 from udfs.nodes.local import LocalNetwork
 from udfs.skipring.labels import Label, label_of
-from udfs.skipring.legitimate import Snapshot, has_same_tries
+from udfs.skipring.legitimate import Snapshot
 from udfs.skipring.messages import REQUESTS, Publish, PublishNew
 from udfs.skipring.state import Contact, Crashed, Database, Neighbour, responsible
 from udfs.skipring.trie import Publication, Root, TrieNode, has_right_key, publication_key, repair_tries

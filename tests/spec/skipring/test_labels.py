@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import networkx as nx
 import pytest
+from support.skipring import edges
 
 from udfs.skipring.labels import (
     MAX_BITS,
     Label,
     chain,
-    edges,
     index_of,
     is_between,
     label_at,

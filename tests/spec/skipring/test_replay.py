@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.skipring import INTERVAL, TOPIC, history, network, rounds
+from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds
 
 from udfs.nodes.local import LocalNetwork
 from udfs.skipring.definition import broken, max_degree, n_edges
-from udfs.skipring.labels import edges, label_of, levels
+from udfs.skipring.labels import label_of, levels
 from udfs.skipring.legitimate import Convergence, Snapshot
 from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, RunReplay, convergence, progress, violations
 from udfs.skipring.topic_replay import TopicReplay

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from support.skipring import INTERVAL, SETTINGS, TOPIC, converge, network, sent
+from support.skipring import INTERVAL, SETTINGS, TOPIC, converge, has_same_tries, network, sent
 
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo, ProgramError
 from udfs.skipring.labels import label_of
-from udfs.skipring.legitimate import Snapshot, has_same_tries
+from udfs.skipring.legitimate import Snapshot
 from udfs.skipring.program import SkipRing
 
 HORIZON = 200 * INTERVAL

@@ -1,4 +1,4 @@
--- No copy travels over more than max_hops links.
+-- audit, is_unconditional: no copy travels over more than `max_hops` links
 select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,
   concat('goes over link ', get_json_object(m.body, '$.hops'), ' of its way, max_hops is ',
     cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint)) as detail

@@ -1,4 +1,5 @@
--- An IWANT for a publication is answered for history_length heartbeats, and no longer (rules S16 and S17).
+-- audit, is_unconditional: an IWANT is answered for `history_length` heartbeats, and no longer
+-- Rules S16 and S17. Nodes that crash, and runs with pauses, are left out.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), asked as (
   select run_id, src as peer, dst as node_id, due_round,
     explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id

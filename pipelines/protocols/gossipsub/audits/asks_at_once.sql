@@ -1,4 +1,5 @@
--- A subscriber requests publications of an IHAVE that it lacks (rule S15).
+-- audit, is_unconditional: a subscriber requests each missing publication that an IHAVE names
+-- Rule S15. Nodes that crash are left out.
 with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), told as (
   select run_id, dst as node_id, src as sender, due_round, get_json_object(body, '$.topic') as topic,
     explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id

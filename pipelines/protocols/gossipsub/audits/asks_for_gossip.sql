@@ -1,4 +1,5 @@
--- IWANT names publications of an IHAVE that the node has not had (rule S15).
+-- audit, is_unconditional: an IWANT names publications of an IHAVE that the node lacks
+-- Rule S15. Nodes that crash are left out.
 with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), wanted as (
   select run_id, dst as node_id, src as sender, due_round,
     explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id

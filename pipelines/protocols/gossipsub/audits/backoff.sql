@@ -1,4 +1,5 @@
--- After a PRUNE neither end grafts the other for its backoff and a heartbeat more (rule S11).
+-- audit, is_unconditional: after a PRUNE neither node grafts the other within the backoff
+-- Rule S11: the backoff, and one heartbeat more.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
   select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round
   from sent_message

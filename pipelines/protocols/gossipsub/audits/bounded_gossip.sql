@@ -1,5 +1,5 @@
--- A node gossips about a publication in at most history_gossip heartbeats. A node that has crashed may have had the
--- publication, and its cache, twice.
+-- audit, is_unconditional: a node gossips about a publication in at most `history_gossip` heartbeats
+-- Nodes that crash are left out: a recovered node may receive a publication again.
 with told as (
   select distinct run_id, src, dst, sent_round, explode(from_json(get_json_object(body, '$.ids'),
     'array<struct<source:bigint,source_seq:bigint>>')) as id from sent_message where kind = 'IHAVE'

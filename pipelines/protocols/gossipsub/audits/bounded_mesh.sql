@@ -1,5 +1,5 @@
--- After a heartbeat no mesh has more than D_hi neighbours. The rows: a mesh above D_hi that no GRAFT has enlarged since
--- the last heartbeat.
+-- audit: after a heartbeat no mesh has more than `d_hi` neighbours
+-- The rows: a larger mesh without a GRAFT since the last heartbeat.
 with last as (
   select run_id, max(coalesce(due_round, sent_round)) as round from sent_message group by run_id
 ), grown as (

@@ -1,5 +1,6 @@
--- At the end no mesh lacks neighbours that its node may graft (rules S1 and S12); checked in runs without faults. The
--- rows: a node without a GRAFT, PRUNE or ANNOUNCE in the last two heartbeats before the last message.
+-- audit: at the end no mesh lacks neighbours that its node may graft
+-- Rules S1 and S12, in runs without faults. Nodes with a GRAFT, PRUNE or ANNOUNCE in the last two heartbeats are left
+-- out.
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')

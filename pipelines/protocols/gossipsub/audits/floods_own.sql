@@ -1,4 +1,5 @@
--- With flood_publish a publication goes to all neighbours that have announced the topic (rule S6).
+-- audit, is_unconditional: a flooded publication goes to all neighbours that have announced the topic
+-- Rule S6, in runs with `flood_publish`.
 with late as (
   select run_id, src as neighbour, dst as node_id, max(due_round) as due_round
   from sent_message

@@ -1,4 +1,5 @@
--- Gossip goes to D_lazy of the neighbours outside the mesh, or to all of them (rule S14).
+-- audit, is_unconditional: gossip goes to D_lazy of the neighbours outside the mesh
+-- Rule S14; to all of them, if they are fewer.
 with told as (
   select run_id, src as node_id, sent_round, get_json_object(body, '$.topic') as topic, count(distinct dst) as n_told
   from sent_message

@@ -1,4 +1,4 @@
--- The round from which a node has a publication. A row is a node and a publication; a publisher has its own twice.
+-- A row is a node and a publication, with the round in which the node first had it; publishers have two rows.
 select run_id, dst as node_id, source, source_seq, min(due_round) as round
 from sent_message
 where kind in ('PUB', 'REPLY') and fate in ('delivered', 'duplicate')

@@ -1,4 +1,5 @@
--- Heartbeats of a node are in rounds with one remainder (rule S18).
+-- audit, is_unconditional: heartbeats of a node are whole intervals apart
+-- Rule S18: all rounds have one remainder.
 select m.run_id, max(m.sent_round) as round, m.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('gossips in rounds ', min(m.sent_round), ' and ', max(m.sent_round),

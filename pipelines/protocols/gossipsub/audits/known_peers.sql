@@ -1,4 +1,5 @@
--- At the end neighbours know each other's joined topics, unless an announcement was lost (rules S2 to S5).
+-- audit, is_unconditional: at the end a node knows which topics its neighbours have joined
+-- Rules S2 to S5. Neighbours whose announcement was lost or is in flight are left out.
 with announced as (
   select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
   union

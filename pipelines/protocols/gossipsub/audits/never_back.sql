@@ -1,4 +1,5 @@
--- A node pushes a publication neither to its publisher nor to the sender of the first copy (rule S9).
+-- audit, is_unconditional: a publication goes back neither to its sender nor to its publisher
+-- Rule S9.
 with copy as (
   select run_id, src, dst, source, source_seq, due_round
   from sent_message

@@ -1,4 +1,5 @@
--- A GRAFT within a backoff is answered with PRUNE (rule S10).
+-- audit, is_unconditional: a GRAFT within a backoff is answered with PRUNE
+-- Rule S10.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
   select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round
   from sent_message

@@ -1,4 +1,5 @@
--- A REPLY answers an IWANT of the same round that names its publication.
+-- audit, is_unconditional: a REPLY answers an IWANT that names its publication
+-- The IWANT arrives in the round of the REPLY.
 with asked as (
   select run_id, src, dst, due_round, explode(from_json(get_json_object(body, '$.ids'),
     'array<struct<source:bigint,source_seq:bigint>>')) as id from sent_message where kind = 'IWANT'

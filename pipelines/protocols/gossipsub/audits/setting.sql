@@ -1,4 +1,4 @@
--- The settings that rules of messages name. A row is a run.
+-- A row is a run with the settings that audits read.
 select run_id,
   cast(get_json_object(parameters, "$['protocol.d_lo']") as bigint) as d_lo,
   cast(get_json_object(parameters, "$['protocol.d_hi']") as bigint) as d_hi,

@@ -1,5 +1,5 @@
--- Neighbours that have announced a topic, and stay in it and up. A row is a link and a topic, with the round since
--- which its node knows the neighbour.
+-- A row is a link and a topic that its far end has announced, with the round since which the near end knows. The far
+-- end stays in the topic, and neither end has a fault.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
   union

@@ -1,5 +1,6 @@
--- Of two nodes that are up at the end each has the other in its mesh, or none has. The rows: a node in a mesh without
--- the reverse, without a message in flight between the two that may repair it.
+-- audit: of two nodes each has the other in its mesh, or neither has
+-- The rows: a node in a mesh at the end that lacks the reverse entry. Pairs with a GRAFT, PRUNE or ANNOUNCE in flight
+-- are left out.
 with mesh as (
   select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
 ), moving as (

@@ -1,4 +1,4 @@
--- The runs that ended while gossip could still deliver a missing publication.
+-- A row is a run that ended while gossip could still deliver a missing publication.
 select m.run_id, min(m.publication_round) as round,
   concat(count(1), ' deliveries are missing, and gossip about their publications goes on') as reason
 from missing_delivery m

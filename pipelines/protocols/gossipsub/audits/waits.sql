@@ -1,4 +1,4 @@
--- Reasons why a publication may still arrive, for stories of publications.
+-- A row is a publication in a cache, with the reason why it may still reach other nodes.
 select c.run_id, c.node_id, c.source, c.source_seq, concat('it is in the cache of ', n.name, ', which gossips about it'
   , ' in ', cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint) - c.age,
     ' more heartbeats') as reason

@@ -1,10 +1,10 @@
--- How many copies of each publication does the mesh push, does gossip bring, and are duplicates?
+-- How many copies of each publication come from the mesh and from gossip, and how many are duplicates?
 -- One row per run and publication (protocol gossipsub).
 -- :n_pushed PUB sent
--- :n_gossiped IHAVE that name it
+-- :n_gossiped IHAVE with its id
 -- :n_replies REPLY sent
--- :n_first nodes that have got it, but for the publisher
--- :n_duplicates copies that their receivers had already
+-- :n_first nodes that received it
+-- :n_duplicates copies whose receiver had an earlier copy
 -- :duplicates_per_node n_duplicates / n_first
 with told as (
   select run_id, explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id

@@ -1,5 +1,6 @@
--- Deliveries are announced by the steering repository, and go to all subscribers or none (section 3.8): publications on
--- topics with registrations that some registered subscribers have, and others lack.
+-- audit, is_dated: deliveries are stored and announced before, and go to all or none
+-- Section 3.8. The steering repository has announced each delivery. On topics with an owner all registered
+-- subscribers get a publication, or none.
 select run_id, round, subscriber as node_id, source, source_seq, case
     when repository is null then 'delivered without a steering repository'
     when seq is null then concat('delivered, and not stored at its steering repository ', name)

@@ -1,6 +1,6 @@
--- A repository is active for a client once the client asks it, by the number of that designation (4.1, rule P13). The
--- rows: events that only a steering repository sends, before the arrival of the client's own request. Gossip and orders
--- that name the repository do not count.
+-- audit: a repository steers only clients that have requested it
+-- Section 4.1, rule P13. The rows: events that only a steering repository sends, before the client's own request with
+-- that designation arrives. Requests by gossip and orders do not count.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as to,

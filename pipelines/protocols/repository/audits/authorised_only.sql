@@ -1,6 +1,7 @@
--- On a topic with an owner only registered clients publish and get deliveries (3.3, rule P25). The rows: deliveries to
--- and of clients without a registration, or whose last one was withdrawn so long ago that all know it; and stored
--- messages of publishers that were never registered.
+-- audit, is_of_deliveries: only authorised clients publish and receive
+-- Section 3.3, rule P25, on topics with an owner. The rows: deliveries to and from clients that are not registered,
+-- or were deregistered so early that all repositories knew; and stored messages of publishers that were never
+-- registered.
 select * from (
 with used as (
   select d.run_id, p.topic, d.subscriber as client, 'subscriber' as role, d.round, p.issued_round,

@@ -1,6 +1,6 @@
--- Every member of the bundle has the publications of a publisher's present incarnation of which the publisher keeps no
--- copy (rule P3). Members that have joined, are asked to leave, or are removed, may lack publications dropped before or
--- after.
+-- audit: a publisher keeps its copy until every member of the bundle has the message
+-- Rule P3. The rows: messages of a publisher's last incarnation without a copy there that a member lacks. Members
+-- that join, leave or are removed are left out.
 with life as (
   select run_id, node_id, max(coalesce(recovery_round, 9223372036854775807)) as first_round
   from node_recovery

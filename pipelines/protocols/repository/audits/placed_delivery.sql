@@ -1,4 +1,4 @@
--- Deliveries with the steering repository of that round, and their number there, or null.
+-- A row is a delivery with the steering repository of its round, and the message's number there; null: no number.
 select d.run_id, d.round, d.subscriber, d.source, d.source_seq, p.topic, p.designation, p.repository, s.seq,
   s.is_filled, n.name
 from delivery d

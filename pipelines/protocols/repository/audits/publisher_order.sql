@@ -1,5 +1,5 @@
--- A subscriber delivers the messages of a publisher on a topic, published between two crashes, in their order (3.5,
--- rule P1).
+-- audit, is_of_deliveries: a publisher's messages are delivered in their order
+-- Section 3.5, rule P1: messages on one topic, published between two crashes of the publisher.
 with life as (
   select p.run_id, p.source, p.source_seq, coalesce(p.topic, '') as topic, count(n.node_id) as incarnation
   from publication p

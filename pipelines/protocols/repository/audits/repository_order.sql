@@ -1,4 +1,5 @@
--- As long as a subscriber designates a repository, it delivers in the order of the numbers there (rule P6).
+-- audit, is_of_deliveries: a subscriber delivers in the order of its repository
+-- Rule P6: in the order of numbers, within one designation.
 with followed as (
   select p.*, max(p.seq) over (
     partition by p.run_id, p.subscriber, p.topic, p.designation order by p.round, coalesce(e.position, 0), p.seq

@@ -1,5 +1,5 @@
--- A subscription gets no message that was stored before it (rule P10). The rows: deliveries that lie in the cuts of all
--- matching subscriptions; a withdrawn subscription has no cut.
+-- audit, is_of_deliveries: a subscription gets nothing that was stored before it
+-- Rule P10. The rows: deliveries in the cuts of all matching subscriptions; an ended subscription has no cut.
 with taken as (
   select d.run_id, d.round, d.subscriber, d.source, d.source_seq, u.subscription_id, u.unsubscribed_round
   from delivery d

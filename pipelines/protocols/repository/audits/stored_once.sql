@@ -1,5 +1,5 @@
--- A repository stores a message once, each publisher's in order, and its numbers have no gaps (3.5, 3.6; rules P1 to
--- P5).
+-- audit: a repository stores messages once, in order and without gaps
+-- Sections 3.5 and 3.6, rules P1 to P5.
 select run_id, cast(null as bigint) as round, node_id, source, source_seq,
   concat('stored ', count(1), ' times on topic ', topic) as detail
 from stored_message

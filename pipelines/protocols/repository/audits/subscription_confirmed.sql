@@ -1,4 +1,5 @@
--- A subscription of a client that is up and registered at the end is confirmed (sections 3.3, 3.11).
+-- audit: an authorised client's subscription is confirmed
+-- Sections 3.3 and 3.11, for clients that are up and registered at the end.
 with about as (
   select run_id, subscription_id, max(case when attribute = 'topic' and op = '=' then text end) as topic
   from predicate

@@ -1,5 +1,6 @@
--- A subscriber has delivered all matching messages up to the number that a repository names as sync (3.9, 3.10; rule
--- P16). A sync may pass messages stored while their publisher or subscriber is deregistered (rule P25).
+-- audit, is_dated: a sync passes no message that its subscriber has not delivered
+-- Sections 3.9 and 3.10, rule P16. A sync may pass messages of deregistered publishers, and of the time in which its
+-- subscriber was deregistered (rule P25).
 with told as (
   select run_id, src as repository, cast(get_json_object(body, '$.to[0]') as bigint) as subscriber,
     get_json_object(body, '$.topic') as topic, cast(get_json_object(body, '$.sync') as bigint) as seq, sent_round

@@ -1,4 +1,4 @@
--- The runs that ended before all stored messages could be delivered.
+-- A row is a run that ended before all stored messages could be delivered.
 select o.run_id, min(o.issued_round) as round,
   concat(count(1), ' deliveries are missing, and the run went on for ', min(s.last_round - s.disturbed_round),
     ' of ', min(s.needed_rounds), ' rounds since the last thing from outside') as reason

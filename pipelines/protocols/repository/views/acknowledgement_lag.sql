@@ -2,10 +2,10 @@
 -- One row per run, subscriber, topic and designation (protocol repository).
 -- :* designation_period
 -- :n_delivered deliveries under the designation
--- :n_unsynced those that no Sync or Rectify of the repository covers
--- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: nothing was
---   delivered or synced
--- :max_rounds their maximum
+-- :n_unsynced deliveries that no Sync or Rectify of the repository covers
+-- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: no
+--   delivery was synced
+-- :max_rounds maximum of these rounds
 -- :mean_ms mean_rounds in ms; null where run.round_ms is
 -- :max_ms max_rounds in ms; null where run.round_ms is
 with placed as (

@@ -1,11 +1,11 @@
--- When may each client publish on a topic with an owner, or subscribe to it, by what the scenario says?
--- One row per run, topic, client, role and registration (protocol repository). Repositories know later: the owner's
--- event has to arrive, and the others hear of it by gossip.
+-- When may each client publish or subscribe on a topic with an owner, according to the scenario?
+-- One row per run, topic, client, role and registration (protocol repository). Repositories know
+-- later: from the owner's event, or from gossip.
 -- :topic the topic
 -- :node_id the client
--- :role what it may be: publisher or subscriber
--- :from_round first round in which it may; -1: before the start
--- :end_round round of the call that takes it back; null: none does
+-- :role role of the client: publisher or subscriber
+-- :from_round first round of the authorisation; -1: the client is registered at the start
+-- :end_round round of the deregister call; null: the authorisation does not end
 with listed as (
   select run_id, topic, 'publisher' as role, explode(publishers) as name from topic_owner
   union all

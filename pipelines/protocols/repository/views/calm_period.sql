@@ -1,8 +1,8 @@
--- When did nothing from outside disturb each run for as long as anything may wait?
+-- In which periods did no external event disturb a run for longer than its longest wait?
 -- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, a change
 -- of the bundle or an open fault of a link (protocol repository). Each broker and repository was up or gone for good.
--- :from_round its first round: that of the last disturbance, or the start
--- :to_round round of the next disturbance; the last round of the run where none followed
+-- :from_round first round: the round of the last disturbance, or 0
+-- :to_round round of the next disturbance, or the last round of the run
 with outage as (
   select r.run_id, r.crash_round, r.recovery_round
   from node_recovery r

@@ -1,11 +1,10 @@
 -- Which repository did each subscriber designate, and for how long?
 -- One row per run, subscriber, topic and designation (protocol repository).
 -- :topic the topic
--- :designation number of the designation: the round at whose end it was chosen (rule P12), so it counts in later
---   rounds
--- :repository the repository that is designated
+-- :designation number of the designation: the round at whose end the client chose it (rule P12)
+-- :repository designated repository
 -- :repository_name name of the repository
--- :end_round last round in which it counts; null: to the end
+-- :end_round last round of the designation; null: to the end
 with asked as (
   select distinct run_id, src as subscriber, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.designation') as bigint) as designation,

@@ -1,11 +1,11 @@
--- What does the gossip within bundles cost beside everything else?
+-- How much of the traffic is gossip within bundles?
 -- One row per run and repository (protocol repository).
--- :n_gossips Gossip-ACKs that it began
--- :n_entries entries of its storage that they told of
+-- :n_gossips Gossip-ACKs that the repository sent
+-- :n_entries storage entries in these Gossip-ACKs
 -- :n_bytes length of their bodies
--- :n_links rows on links that brought them to the others
--- :n_fetched messages that it sent to other members
--- :gossip_share the gossip's share of all rows on links in the run
+-- :n_links messages on links that carried them
+-- :n_fetched publications that the repository sent to other members
+-- :gossip_share share of gossip in all messages on links of the run
 with row_on_link as (
   select run_id, kind, src, cast(get_json_object(body, '$.origin') as bigint) as origin, body
   from sent_message

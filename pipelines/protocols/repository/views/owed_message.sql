@@ -1,10 +1,10 @@
--- Which publications do repositories owe each subscriber, did it get them, and what excuses a missing one?
+-- Which publications do repositories owe each subscriber, and what excuses a missing delivery?
 -- One row per run, subscriber and publication that satisfies a subscription (protocol repository); the subscription was
--- confirmed and not yet taken back when the publication was issued. A publication is known to be stored in the round of
--- its confirmation, or of its first delivery to anybody. An excuse concerns its publication only. The end of
+-- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of
+-- its confirmation, or of its first delivery. An excuse concerns its publication only. The end of
 -- a subscriber's time (subscription_ended, subscriber_gone, repositories_gone; column end_round) excuses publications
 -- that were not known to be stored reach_rounds before it. Excuses (rule P23):
--- * subscription_ended: the last matching subscription was taken back too early;
+-- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed for good too early;
 -- * repositories_gone: the last repository that serves the topic crashed for good or was asked to leave too early, see
 --   view topic_service;
@@ -14,16 +14,16 @@
 -- * publisher_crashed: no node that is alive has it, its publisher crashed after it was issued, and it was not known to
 --   be stored, or to a dead repository only: one died before needed_rounds passed without a fault.
 -- :* publication
--- :topic its topic
--- :subscription_id the lowest of the subscriptions that it satisfies
--- :n_holders repositories that have it before their first reserved number and are not gone for good
--- :known_round round of its confirmation or first delivery, the earlier one; null: neither happened
--- :end_round first round in which the subscriber could not receive it any more; null: it could until the end
+-- :topic topic of the publication
+-- :subscription_id lowest id of a matching subscription
+-- :n_holders repositories that have it before their first reserved number, without those that crashed for good
+-- :known_round round of its confirmation or first delivery, whichever is earlier; null: neither happened
+-- :end_round first round in which the subscriber could no longer receive it; null: it could until the end
 -- :due_round deadline of the delivery: needed_rounds without a fault had passed since it was known to be stored (twice
 --   as many since it was issued, where it was not), with the subscriber up; null: that never happened
 -- :reach_rounds rounds from storing to delivery: three ways without a fault before, else needed_rounds of view
 --   settled_run
--- :excuse reason that excuses the missing delivery; null: none
+-- :excuse reason that excuses the missing delivery; null: no excuse
 with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, coalesce(p.topic, '') as topic, p.issued_round, p.confirmed_round,
     min(m.subscription_id) as subscription_id,

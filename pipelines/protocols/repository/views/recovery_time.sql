@@ -2,10 +2,10 @@
 -- One row per run, node and recovery (protocol repository); a client has one for each role. A repository has recovered
 -- when all its topics are complete, a client when a repository has answered it.
 -- :role repository; publisher: a client answered by R2P-Recovery; subscriber: one answered by R2S-Rectify
--- :end_round round in which it has recovered; null: not before the next crash, or the end
--- :recovering_rounds rounds from recovery_round to end_round; null where that is
+-- :end_round round in which the recovery ended; null: it did not end before the next crash or the end of the run
+-- :recovering_rounds rounds from recovery_round to end_round; null if end_round is null
 -- :recovering_ms recovering_rounds in ms; null where run.round_ms is
--- :n_fetched messages that a repository fetched for it; 0 for clients
+-- :n_fetched messages that the repository fetched; 0 for clients
 with answer as (
   select run_id, dst as node_id, due_round, case kind when 'R2P-Recovery' then 'publisher' else 'subscriber' end as role
   from message

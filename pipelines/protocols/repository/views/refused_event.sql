@@ -2,12 +2,12 @@
 -- One row per run and Refuse that a repository sent (protocol repository, rule P25): the client is not authorised for
 -- the topic in that role, or does not own it.
 -- :round round in which the Refuse was sent
--- :repository the repository that refused
+-- :repository repository that sent the Refuse
 -- :repository_name name of the repository
 -- :client the client
 -- :client_name name of the client
 -- :topic the topic
--- :role the role that was refused
+-- :role refused role
 select m.run_id, m.sent_round as round, m.src as repository, r.name as repository_name,
   cast(get_json_object(m.body, '$.to[0]') as bigint) as client, c.name as client_name,
   get_json_object(m.body, '$.topic') as topic, get_json_object(m.body, '$.role') as role

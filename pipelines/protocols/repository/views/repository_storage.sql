@@ -1,14 +1,14 @@
--- What does each repository have in its storage at the end, and does it wait for anything?
+-- What does each repository store at the end, and for how many messages does it wait?
 -- One row per run, repository and topic (protocol repository).
 -- :* state_log
 -- :node_id the repository
 -- :topic the topic
 -- :n_stored numbers with a message
 -- :n_reserved numbers that wait for their messages
--- :n_void numbers that never get one (rule P2)
+-- :n_void numbers that will never have a message (rule P2)
 -- :n_actions numbers of registrations and changes of subscriptions
--- :n_orphans messages that wait for others of their incarnation
--- :n_lacking what other members are known to have
+-- :n_orphans stored messages that wait for an earlier one of their incarnation
+-- :n_lacking messages that other members have, as far as the repository knows
 with slot as (
   select run_id, node_id, topic, count_if(status = 'stored') as n_stored, count_if(status = 'reserved') as n_reserved,
     count_if(status = 'void') as n_void, count_if(status = 'action') as n_actions

@@ -3,9 +3,9 @@
 -- :node_id the repository
 -- :topic the topic
 -- :incarnation round of the publisher's start
--- :n its catenation number
--- :seq number in the topic; null: of a closed incarnation that waits for another one (rule P2)
--- :is_filled whether it lies before the first reserved number (rule P5), so that subscribers hear of it
+-- :n catenation number of the message
+-- :seq sequence number; null: an orphan, of a closed incarnation (rule P2)
+-- :is_filled whether seq is before the first reserved number (rule P5), so subscribers are notified
 with stored as (
   select s.run_id, s.node_id, s.topic, s.publisher as source, s.source_seq, s.incarnation, s.n, s.seq,
     s.seq <= l.frontier as is_filled

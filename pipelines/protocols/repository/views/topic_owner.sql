@@ -1,7 +1,7 @@
--- Who owns each topic that not everybody may use?
--- One row per run and topic (protocol repository); topics without a row are open.
+-- Which client owns each topic that needs an authorisation?
+-- One row per run and topic (protocol repository); everybody may use topics without a row.
 -- :topic the topic
--- :owner client that owns it
+-- :owner id of the owner
 -- :owner_name name of the owner
 -- :publishers names of the publishers that are registered at the start
 -- :subscribers names of the subscribers that are registered at the start

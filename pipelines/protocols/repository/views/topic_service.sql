@@ -1,12 +1,12 @@
--- Which repositories serve each topic to the end, and how many of its repositories and publishers are gone?
+-- How many repositories serve each topic to the end, and how many repositories and publishers crashed for good?
 -- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves. A
 -- joining repository counts if it had needed_rounds of view settled_run before the first death of a member: it fetches
 -- all.
 -- :topic the topic
--- :n_serving repositories that serve it, are not asked to leave, not removed, and are up or recover
+-- :n_serving repositories that serve the topic, do not leave, are not removed, and are up or recover
 -- :n_gone repositories of the topic that crashed for good
--- :n_gone_publishers clients that publish on it and crashed for good
--- :served_round round in which the last one was asked to leave or crashed for good; null: one serves to the end
+-- :n_gone_publishers publishers of the topic that crashed for good
+-- :served_round round in which the last serving one left or crashed for good; null: one serves to the end
 with gone as (
   select run_id, node_id, min(crash_round) as round
   from node_recovery where recovery_round is null

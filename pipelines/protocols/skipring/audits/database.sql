@@ -1,7 +1,7 @@
--- At the end the n subscribers of a topic that has been legitimate are in its database with l(0) to l(n-1) (2.1 and
--- 3.1). The rows: tuples of these topics that differ from the definition. l(x) is bin(x) with its first digit
--- moved to the end, and a topic's supervisor the first one clockwise of its SHA-256. A node that has crashed has no
--- database: a stray one of an arbitrary start (rule K21) is lost with it.
+-- audit: the database of a legitimate topic has its subscribers with the first labels
+-- Sections 2.1 and 3.1. The rows: tuples that differ from the definition. Label l(x) is bin(x) with the first digit
+-- moved to the end. A topic's supervisor is the first one clockwise from the topic's SHA-256. Crashed nodes have no
+-- database (rule K21).
 with member as (
   select run_id, topic, node_id from state_subscription where wants
 ), size as (

@@ -1,5 +1,6 @@
--- A node that accepts a flooded publication forwards it to all its neighbours except the sender, and only then (4.3).
--- The rows: missing and extra copies, where the node's edges did not change in the round.
+-- audit: a node forwards a flooded publication over all its edges
+-- Section 4.3: when the node accepts it, to all neighbours but the sender. The rows: missing and extra copies of
+-- nodes whose edges did not change in that round.
 with copy as (
   select run_id, src, dst, source, source_seq, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic
   from sent_message

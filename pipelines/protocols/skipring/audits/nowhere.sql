@@ -1,4 +1,4 @@
--- The publications that no live subscriber has; a live publisher that subscribes must have its own.
+-- A row is a publication that no live subscriber has; is_member: whether its publisher is a live subscriber.
 with member as (
   select run_id, node_id, topic from state_subscription where wants
 ), held as (

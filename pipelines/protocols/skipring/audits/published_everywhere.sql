@@ -1,4 +1,5 @@
--- Publications converge: once a topic is legitimate for long enough, every subscriber has all of them (4.2, rule K19).
+-- audit: once a topic is legitimate for long enough, every subscriber has every publication
+-- Section 4.2, rule K19.
 select run_id, cast(null as bigint) as round, node_id, source, source_seq,
   concat('lacks it, and tries of topic ', topic, ' are compared since round ', since_round) as detail
 from lacking

@@ -1,5 +1,5 @@
--- Every trie is a Patricia trie whose keys and hashes are those of its publications (4.2). The rows: nodes of tries
--- that violate the definition two Timeouts after the start.
+-- audit: every trie has the structure, keys and hashes of its publications
+-- Section 4.2. The rows: trie nodes that violate the definition two Timeouts after the start.
 with setting as (
   select run_id, cast(get_json_object(parameters, "$['protocol.key_bits']") as int) as key_bits,
     cast(get_json_object(parameters, "$['protocol.hash_bits']") as int) div 4 as n_digits,

@@ -1,5 +1,5 @@
--- The runs that ended before their topics were legitimate, or before all publications had enough time to spread. A
--- publication in a PublishNew that was in flight at the end may still arrive.
+-- A row is a run that ended before its topics were legitimate, or before all publications had enough time to spread.
+-- A PublishNew in flight at the end may still deliver its publication.
 with flying as (
   select run_id, get_json_object(body, '$.topic') as topic, source, source_seq, min(dst) as node_id
   from sent_message

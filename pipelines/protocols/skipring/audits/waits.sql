@@ -1,4 +1,4 @@
--- Reasons why a publication has not reached all subscribers, for stories of publications.
+-- A row is a publication in a trie, with the reason why it has not reached all subscribers.
 with kept as (
   select t.run_id, t.node_id, t.topic, t.publication.source as source, t.publication.source_seq as source_seq,
     coalesce(s.wants, false) as wants, s.label

@@ -2,7 +2,7 @@
 -- One row per run, crash and topic in which some node that stayed up referred to it (protocol skipring).
 -- :node_id node that crashed
 -- :topic the topic
--- :forgotten_round first round in which no node refers to it any more; null: n_left nodes still do
+-- :forgotten_round first round without a reference to the crashed node; null: n_left references remain
 -- :forget_rounds rounds from the crash to forgotten_round
 -- :forget_ms forget_rounds in ms; null where run.round_ms is
 -- :n_left references that remain at the end

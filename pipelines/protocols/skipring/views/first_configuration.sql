@@ -1,4 +1,4 @@
--- How long does a subscriber wait for its first configuration, and for the publications from before it came?
+-- How long does a subscriber wait for its first configuration, and for publications older than its subscription?
 -- One row per run, subscriber and topic with a subscription to it (protocol skipring).
 -- :node_id the subscriber
 -- :topic the topic
@@ -6,8 +6,8 @@
 -- :configured_round first round in which it has a label; -1: from the start, null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
 -- :waited_ms waited_rounds in ms; null where run.round_ms is
--- :n_earlier publications in tries at the end that were issued before issued_round and are not its own
--- :full_round round in which it has got the last of them; null: it lacks some, or there are none
+-- :n_earlier publications of other nodes in tries at the end, issued before issued_round
+-- :full_round round of the last delivery of these publications; null: some are missing, or n_earlier is 0
 -- :full_rounds rounds from issued_round to full_round, at least 0
 -- :full_ms full_rounds in ms; null where run.round_ms is
 with asked as (

@@ -1,14 +1,14 @@
 -- Which edges did nodes hold, from when to when?
 -- One row per run, node, topic, side, held node, believed label and time (protocol skipring). Reports draw them.
--- :node_id node that held the edge
+-- :node_id node at which the edge starts
 -- :topic the topic
 -- :side left, right, ring or shortcut
--- :is_shortcut whether the side is shortcut: the other edges make the ring
--- :held_node_id node that it held
+-- :is_shortcut whether the side is shortcut; all other edges form the ring
+-- :held_node_id node at which the edge ends
 -- :held_name name of that node
--- :believed_label label that it was believed to have
--- :round first round in which it held the edge; -1: from the start
--- :until_round first round in which it did not any more; null: to the end
+-- :believed_label label of that node, as node_id knows it
+-- :round first round of the edge; -1: the start state
+-- :until_round first round without the edge; null: to the end
 with state as (
   select run_id, node_id, topic, round,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,

@@ -1,9 +1,9 @@
--- How many messages does each node send to keep the ring up, by Timeout interval?
+-- How many messages does each node send to maintain the ring, by Timeout interval?
 -- One row per run, node, kind and interval (protocol skipring).
 -- :* sent_message
--- :kind kind; those that the protocol sends for ever (protocol.maintenance)
--- :number number of the interval; i has the rounds from i * timeout_interval on
--- :n_messages messages that it sent
+-- :kind kind of maintenance messages, which nodes send for ever
+-- :number number of the interval: interval i starts in round i * timeout_interval
+-- :n_messages messages of the node in the interval
 with interval as (
   select r.run_id, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint) as rounds,
     p.maintenance

@@ -1,12 +1,12 @@
 -- How many neighbours does each node have on the ring of a topic, and over shortcuts?
--- One row per run, node, topic and round in which what the node holds changed (protocol skipring).
+-- One row per run, node, topic and round with a change of its edges (protocol skipring).
 -- :topic the topic
--- :round first round in which it is so; -1: from the start
--- :until_round first round in which it is not any more; null: to the end
--- :label its label; null: none
+-- :round first round with these values; -1: the start state
+-- :until_round first round with other values; null: to the end
+-- :label label of the node; null: no label
 -- :n_on_ring neighbours on the ring
 -- :n_shortcuts neighbours over shortcuts only
--- :degree neighbours, each counted once
+-- :degree distinct neighbours
 with held as (
   select run_id, node_id, topic, round, label,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,

@@ -1,12 +1,12 @@
--- How many messages does each supervisor get and send, of which kinds, and for which reasons?
+-- How many messages does each supervisor receive and send, by kind and reason?
 -- One row per run, supervisor, topic, kind and reason (protocol skipring).
 -- :* sent_message
 -- :node_id the supervisor
 -- :topic the topic
 -- :reason of GetConfiguration: label (action (ii)), minimum (action (iv)) or silence; of SetData: round_robin,
 --   subscribe, request, moved or leave; else ''
--- :is_sent whether the supervisor sent them; else it got them, and handled them or will
--- :n_messages messages
+-- :is_sent true: messages that the supervisor sent; false: messages to it, handled or in flight
+-- :n_messages number of messages
 with supervisor as (
   select distinct run_id, node as node_id from state_supervisor
 ), load as (

@@ -1,0 +1,30 @@
+-- A row is a run with its nodes, links, crashes and settings: the input of `gossipsub_beyond`.
+with nodes as (
+  select run_id, array_sort(collect_list(node_id)) as nodes from node group by run_id
+), links as (
+  select run_id, array_sort(collect_list(struct(src, dst))) as links, max(latency_rounds) as latency_rounds
+  from link
+  group by run_id
+), crashes as (
+  select run_id,
+    array_sort(collect_list(struct(crash_round as round, node_id, recovery_round is null as is_final))) as crashes
+  from node_recovery
+  group by run_id
+), slow as (
+  select run_id, min(round) as slow_round from fault_event where kind in ('pause', 'delay') group by run_id
+), ended as (
+  select run_id, min(unsubscribed_round) as left_round from subscription group by run_id
+)
+select r.run_id, n.nodes, l.links, coalesce(l.latency_rounds, 0) as latency_rounds, c.crashes, s.slow_round,
+  e.left_round, get_json_object(r.parameters, "$['protocol.relay']") = 'true' as relay,
+  cast(get_json_object(r.parameters, "$['protocol.d_lo']") as bigint) as d_lo,
+  cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint) as d_hi,
+  cast(get_json_object(r.parameters, "$['protocol.d_lazy']") as bigint) as d_lazy,
+  cast(get_json_object(r.parameters, "$['protocol.history_length']") as bigint) as history_length,
+  cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) as heartbeat_rounds
+from run r
+join nodes n on n.run_id = r.run_id
+left join links l on l.run_id = r.run_id
+left join crashes c on c.run_id = r.run_id
+left join slow s on s.run_id = r.run_id
+left join ended e on e.run_id = r.run_id

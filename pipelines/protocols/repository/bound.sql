@@ -1,0 +1,15 @@
+-- A row is a run in which a node crashes for good, with its links: the input of `beyond_runs`.
+with gone as (
+  select run_id, array_sort(collect_list(struct(crash_round as round, node_id))) as gone
+  from node_recovery
+  where recovery_round is null
+  group by run_id
+), ends as (
+  select run_id, array_sort(collect_list(node_id)) as ends from node where role <> 'broker' group by run_id
+), links as (
+  select run_id, array_sort(collect_list(struct(src, dst))) as links from link group by run_id
+)
+select g.run_id, e.ends, l.links, g.gone
+from gone g
+join ends e on e.run_id = g.run_id
+left join links l on l.run_id = g.run_id

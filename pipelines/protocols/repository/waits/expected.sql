@@ -1,0 +1,8 @@
+-- Messages that a subscriber knows to be stored.
+select e.run_id, e.node_id, e.source, e.source_seq, case
+    when b.source is null then concat('number ', e.seq, ' is stored, and S2R-NAK asks for its message')
+    else concat('its message is there, and number ', e.prev, ' has to be delivered before') end as reason
+from state_expected e
+left join state_buffered b on b.run_id = e.run_id and b.node_id = e.node_id and b.topic = e.topic
+  and b.source = e.source and b.source_seq = e.source_seq
+where e.source >= 0

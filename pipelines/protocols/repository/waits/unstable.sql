@@ -1,0 +1,26 @@
+-- Messages in the buffer of their publisher that the steering repository has not acknowledged.
+with dropped as (
+  select run_id, source, source_seq, min(struct(sent_round, dst)) as first
+  from sent_message
+  where kind = 'Message' and fate in ('lost_link', 'lost_crash')
+  group by run_id, source, source_seq
+), dismissed as (
+  select run_id, topic, node_id, max(end_round) as last_round
+  from authorisation
+  where role = 'publisher'
+  group by run_id, topic, node_id
+  having count(end_round) = count(1)
+)
+select u.run_id, u.node_id, u.publication.source as source, u.publication.source_seq as source_seq, concat(
+    case when d.node_id is not null
+      then concat('its publisher was deregistered in round ', d.last_round, ', and no repository has stored it')
+      else concat('its publisher has announced it in round ', u.sent_round, ', and no repository has acknowledged it')
+    end,
+    case when l.first is null then ''
+      else concat('; its message of round ', l.first.sent_round, ' to ', n.name, ' was lost') end) as reason
+from state_unstable u
+left join dismissed d on d.run_id = u.run_id and d.topic = u.topic and d.node_id = u.node_id
+left join dropped l on l.run_id = u.run_id and l.source = u.publication.source
+  and l.source_seq = u.publication.source_seq
+left join node n on n.run_id = l.run_id and n.node_id = l.first.dst
+where not u.is_acknowledged

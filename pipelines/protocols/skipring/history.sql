@@ -1,0 +1,49 @@
+-- The history of each run, as `udfs.skipring.replay` reads it; {kinds} are the kinds of messages that it reads.
+with configurations as (
+  select run_id, array_sort(collect_list(
+    struct(round, node_id, topic, wants, label, `left`, `right`, ring, slots))) as configurations
+  from state_configuration_change
+  group by run_id
+), databases as (
+  select run_id, array_sort(collect_list(struct(round, node_id, topic, label, subscriber, is_tuple))) as databases
+  from state_database_change
+  group by run_id
+), crashes as (
+  select run_id, array_sort(collect_list(struct(round, node_id))) as crashes
+  from fault_event
+  where kind = 'crash'
+  group by run_id
+), reports as (
+  select run_id, array_sort(collect_list(
+    struct(due_round as round, cast(get_json_object(body, '$.peer') as bigint) as peer))) as reports
+  from message
+  where kind = 'NODE_DOWN' and fate = 'delivered'
+  group by run_id
+), messages as (
+  select run_id, array_sort(collect_list(
+    struct(message_id, kind, src, dst, sent_round, due_round, get_json_object(body, '$.topic') as topic, body)
+  )) as messages
+  from sent_message
+  where kind in ({kinds}) and fate <> 'lost_link'
+  group by run_id
+), supervisors as (
+  select run_id, array_sort(collect_list(struct(node_id, name))) as supervisors
+  from node
+  where role = 'supervisor'
+  group by run_id
+), ends as (
+  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
+  from sent_message
+  group by run_id
+)
+select r.run_id, coalesce(e.last_round, 0) as last_round, c.configurations, d.databases, f.crashes, p.reports,
+  m.messages, s.supervisors, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint)
+    + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
+from run r
+join supervisors s on s.run_id = r.run_id
+left join ends e on e.run_id = r.run_id
+left join configurations c on c.run_id = r.run_id
+left join databases d on d.run_id = r.run_id
+left join crashes f on f.run_id = r.run_id
+left join reports p on p.run_id = r.run_id
+left join messages m on m.run_id = r.run_id
