@@ -1,4 +1,4 @@
-"""Runs that tested nothing: no delivery was due, so every guarantee of deliveries holds trivially."""
+"""Finds runs that test nothing: no delivery is due, so each guarantee about deliveries holds trivially."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The runs without a delivery; few stores have any, and only they need the views below."""
+"""The runs without a delivery. Few stores have one; the queries below run only for these."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run without due and actual deliveries.
+    """A run without due and without actual deliveries.
 
     Attributes:
         run_id: The run.
-        reason: The reason in words.
+        reason: Why no delivery was due.
     """
 
     run_id: int
@@ -41,16 +41,17 @@ class Untested(NamedTuple):
 
 
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
-    """Returns the runs that tested nothing, by id.
+    """Returns the runs that test nothing, ordered by id.
 
-    A run with messages but no publication tests the guarantees of its protocol, but not the general ones. In a run
-    beyond the bound, faults may have prevented every subscription: that run is untested only if no publication
-    satisfies a subscription.
+    A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
+    audits.
+    In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no publication
+    matches a subscription.
 
     Args:
         reader: The store.
         protocol: The protocol of the runs.
-        beyond: The runs beyond the bound.
+        beyond: The ids of the runs beyond the bound.
     """
     silent = reader.sql(_SILENT).collect()
     if not silent:
