@@ -1,4 +1,4 @@
-"""Reads what the history of runs says that bears on publications, once for all questions of a store."""
+"""Reads the history rows that concern a set of publications and subscribers into `facts.RunFacts`."""
 
 from __future__ import annotations
 
@@ -57,14 +57,17 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads what bears on the publications of some sources for some subscribers, by run.
+    """Reads the facts of several runs in one pass over the tables.
 
     Args:
         reader: The store.
         runs: Ids of the runs.
         subscribers: Ids of the subscribers.
         sources: Ids of the publishers.
-        seqs: Numbers of the publications.
+        seqs: Call numbers of the publications.
+
+    Returns:
+        The facts, keyed by run.
     """
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
@@ -79,7 +82,7 @@ def read_facts(
         for row in rows[name]:
             take(facts[row["run_id"]], row)
     for run in facts.values():
-        # An engine gives rows in any order.
+        # Engines return rows in arbitrary order.
         for found in (run.others, *run.messages.values()):
             found.sort(key=lambda message: message.message_id)
         for subscriptions in run.subscriptions.values():
@@ -95,7 +98,7 @@ def read_facts(
 
 
 def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFacts]:
-    """Reads the nodes and the links of some runs, and when links come and go; nothing else is in the facts."""
+    """Reads only nodes, links and link changes of some runs; the other facts are empty."""
     facts = {run_id: RunFacts(run_id, confirms=False, is_finished=True) for run_id in runs}
     listed = ", ".join(map(str, sorted(runs)))
     rows = {
@@ -114,7 +117,7 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
 
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """What the protocol says of publications that still wait; tables in its order, then by text."""
+    """Returns the publications that nodes hold back at the end, by the queries `Protocol.waits`."""
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
@@ -124,7 +127,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of publications, as the protocols report them."""
+    """Returns the ended waits of the publications, by the query `Protocol.waited`."""
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
@@ -209,7 +212,10 @@ _TAKE = {
 
 
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
-    """Finds the messages that spread a subscription: those of the first call that names it; a later one ends it."""
+    """Maps each subscription to the messages that propagate it: those of the first call with its id.
+
+    A later call with this id ends the subscription.
+    """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
         named = [message for message in served if message.body.get("subscription_id") is not None]
@@ -219,7 +225,7 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Finds the beginning of each fault of links, and the first end of its kind there after that."""
+    """Pairs the begin of each link fault with the next end of the same kind on the same link."""
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -233,7 +239,7 @@ def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
 
 
 def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Sorts the additions and removals of links; a link removed and added in one round exists."""
+    """Groups link additions and removals by link; within a round, removals precede additions."""
     found = defaultdict(list)
     for row in sorted(events, key=lambda row: (row["round"], row["kind"] == LINKED)):
         if row["kind"] in (LINKED, UNLINKED):
@@ -252,7 +258,7 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Makes a down time of a row of view ``node_recovery``; where the protocol says nothing, nothing is restored."""
+    """Converts a row of view ``node_recovery``. Without reported statuses `Downtime.restored` is None."""
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
