@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import AuditReport, Verdict, audit_all, record
+from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
 from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
@@ -86,11 +86,8 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """``invalid`` if any run is invalid, ``valid`` if all runs are valid, else ``unknown``."""
-        found = {run.verdict for run in self.runs}
-        if "invalid" in found:
-            return "invalid"
-        return "valid" if found == {"valid"} else "unknown"
+        """The verdict of the store; see `store_verdict`."""
+        return store_verdict([run.verdict for run in self.runs])
 
     @property
     def is_audited(self) -> bool:
@@ -177,8 +174,7 @@ class Result:
 
         Returns:
             One row for each crash and state table, with columns `compare_node.COMPARED`: the number of the node's rows
-            at
-            the nearest commits. View ``node_recovery`` has the rounds and durations of crashes.
+            at the nearest commits. View ``node_recovery`` has the rounds and durations of crashes.
 
         Raises:
             QueryError: The store has no such run, or the run no such node.
@@ -288,8 +284,7 @@ class Result:
             colour: A column; each of its values has a colour.
             where: A SQL condition on the rows.
             relation: A table or view. By default it is the first of ``result``, ``latency_quantile`` and
-                ``round_summary``
-                that has the columns.
+                ``round_summary`` that has the columns.
 
         Raises:
             QueryError: The store has no such run, chart or column, or the chart has no rows.

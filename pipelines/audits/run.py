@@ -149,11 +149,8 @@ class AuditReport:
 
     @property
     def verdict(self) -> Verdict:
-        """``invalid`` if any run is invalid, else ``unknown`` if any is unknown, else ``valid``."""
-        found = {run.verdict for run in self.runs}
-        if "invalid" in found:
-            return "invalid"
-        return "unknown" if "unknown" in found else "valid"
+        """The verdict of the store; see `store_verdict`."""
+        return store_verdict([run.verdict for run in self.runs])
 
     def __repr__(self) -> str:
         """Returns the verdict, and a line for each guarantee with violations or a failed audit."""
@@ -167,6 +164,13 @@ class AuditReport:
                 for one in open_ones
             ),
         ])  # fmt: skip
+
+
+def store_verdict(verdicts: Collection[str | None]) -> Verdict:
+    """Returns ``invalid`` if any run is invalid, ``valid`` if all runs are valid, else ``unknown``."""
+    if "invalid" in verdicts:
+        return "invalid"
+    return "valid" if set(verdicts) == {"valid"} else "unknown"
 
 
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
@@ -288,8 +292,7 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
     """Returns, for each audit, its violating rows (columns `FOUND`) or the error that it raised.
 
     One statement runs all SQL audits, because planning a statement takes longer than reading a small store. If it
-    fails,
-    each audit runs in a statement of its own, so that a failing audit does not affect other audits.
+    fails, each audit runs in a statement of its own, so that a failing audit does not affect other audits.
     """
     statement = "\nunion all\n".join(
         f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits

@@ -44,9 +44,8 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
     """Returns the runs that test nothing, ordered by id.
 
     A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
-    audits.
-    In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no publication
-    matches a subscription.
+    audits. In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no
+    publication matches a subscription.
 
     Args:
         reader: The store.

@@ -39,8 +39,7 @@ def with_candidates(prepared: Prepared) -> Compared:
     """Returns a scenario whose grid lists the candidates.
 
     If the grid already lists protocols (``runs.grid.protocol``), the scenario is unchanged. Otherwise the candidates
-    are
-    the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant is omitted if it
+    are the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant is omitted if it
     refuses the overlay, workload or faults of the scenario.
 
     Raises:

@@ -1,7 +1,7 @@
 """Parses and evaluates the criteria of a comparison, such as ``exactly_once, per_source_order, p95 < 500 ms``.
 
-A criterion is the name of a guarantee, or a measure with a limit; it is evaluated on each run. A measure is a
-numeric column of view `comparison`, or one of the short names below. Short names of durations require a unit.
+A criterion is the name of a guarantee, or a measure with a limit; it is evaluated on each run. A measure is a numeric
+column of view `comparison`, or one of the short names below. Short names of durations require a unit.
 """
 
 from __future__ import annotations

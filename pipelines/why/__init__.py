@@ -10,9 +10,8 @@
 The modules depend on no protocol. Besides the columns of the history tables they read these fields of message bodies:
 ``subscription_id`` is the subscription that a message propagates; ``guide`` marks a copy with a recipient list for a
 node that lacks the subscriptions; ``publications`` lists the publications in a message; ``peer``, in a message of a
-node
-to itself, is the node that its failure detector reports. The copies of a publication have the kind of the first message
-that serves its call. `contract.protocol.Protocol.waits` is a query for the publications that nodes hold back.
+node to itself, is the node that its failure detector reports. The copies of a publication have the kind of the first
+message that serves its call. `contract.protocol.Protocol.waits` is a query for the publications that nodes hold back.
 """
 
 from pipelines.why.ask import Question, stories, story

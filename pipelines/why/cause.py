@@ -36,8 +36,7 @@ class Cause:
     Attributes:
         kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
             arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
-            a
-            node held it back for some rounds; ``unexplained``; or a kind of `telling.not_asked`.
+            a node held it back for some rounds; ``unexplained``; or a kind of `telling.not_asked`.
         node: The crashed node, or the node at which the publication ended or waited.
         round: The round of the crash, or of the event at ``node``.
         text: The cause as a phrase.
@@ -187,8 +186,7 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
     """Returns the longest wait of a publication that ended until ``round_``, as a cause.
 
     Among equally long waits, one that a crash extended is preferred. Waits at subscribers off the path are ignored,
-    because
-    they delay no other node.
+    because they delay no other node.
     """
     facts = trail.facts
     ended = [
@@ -209,10 +207,8 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
     """Returns the cause of a late delivery in round ``round_``, or None.
 
     The first of these that exists is returned: the longest wait that the protocol reports; a lost copy that a later
-    copy
-    on the path replaced; the crash that made a sender wait or choose a detour; another lost copy; a link fault that
-    delayed
-    a copy.
+    copy on the path replaced; the crash that made a sender wait or choose a detour; another lost copy; a link fault
+    that delayed a copy.
     """
     facts = trail.facts
     if cause := waited(trail, publication, round_):

@@ -70,8 +70,7 @@ class Downtime:
         until: The round of the recovery; None if the history has no recovery.
         restored: The round from which the protocol reports the node as restored; None without a report.
         statuses: The statuses that the protocol reports from the recovery to ``restored``, or to the next crash, as
-            pairs
-            of round and status.
+            pairs of round and status.
     """
 
     node: int
@@ -170,8 +169,7 @@ class RunFacts:
         subscriptions: For each subscriber, its subscriptions.
         matching: For each publication, the ids of the subscriptions whose predicate it satisfies.
         receivers: For each subscriber, source and call number in view ``receiver``, the excuse for a missing delivery,
-            or
-            None.
+            or None.
         links: Links with their latencies, including replaced and replacing links.
         changes: For each link, the rounds of its begins and ends, with the kind of event.
         link_faults: The link faults.

@@ -247,8 +247,7 @@ class Story:
         seq: The number of the publication among those that the publisher issued; None if it was not issued.
         call: Its number among all calls of the publisher: column ``source_seq``.
         ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription; ``not_issued``:
-            the
-            publisher could not issue it; ``unknown``: it was in flight at the end of the history.
+            the publisher could not issue it; ``unknown``: it was in flight at the end of the history.
         node: The name of the last node on the path that received it; None if no node did.
         round: The round of the delivery, or the round in which ``node`` received it; None if no node did.
         late_rounds: For a delivery, the rounds beyond the latency of the fastest path; None in runs without links.
