@@ -1,4 +1,4 @@
-"""Fault schedules: aimed at single messages of a run that was played, drawn at random, or enumerated."""
+"""Fault schedules: aimed at single messages of an earlier run, random, or enumerated."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import numpy as np
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
-"""A long outage, in detection times."""
+"""The duration of a long outage, in detection times."""
 
 
 class Target(NamedTuple):
-    """A message that a schedule aims at.
+    """A message at which a schedule aims.
 
     Attributes:
-        kind: Its kind.
-        status: The status of its receiver in the round in which it is due.
-        position: Its position among the messages of this kind and status: first, middle or last.
-        src: The name of its sender.
-        dst: The name of its receiver.
-        sent_round: The round in which it is sent.
-        due_round: The round in which it is due.
-        nth: Its number among the messages of its kind and round from its sender to its receiver.
+        kind: The message kind.
+        status: The status of the receiver in the due round.
+        position: The position among the messages with this kind and status: first, middle or last.
+        src: The name of the sender.
+        dst: The name of the receiver.
+        sent_round: The round of sending.
+        due_round: The due round.
+        nth: The index, from 1, among the messages of this kind from sender to receiver in the round of sending.
     """
 
     kind: str
@@ -44,13 +44,13 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Faults that are added to those of the scenario.
+    """Faults that a hunt adds to those of the scenario.
 
     Attributes:
-        faults: Entries of the scenario's list ``faults``.
-        aims: What each stage of the search aimed at, in words.
-        form: The form of the newest stage, for statistics.
-        seed: The seed of the run; None: that of the scenario.
+        faults: Entries for the list ``faults`` of the scenario.
+        aims: The aim of each stage of the search, as a phrase.
+        form: The form of the last stage: a key of `FORMS`, or the name of the strategy.
+        seed: The seed of the run; None for the seed of the scenario.
     """
 
     faults: tuple[Fault, ...]
@@ -60,22 +60,22 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """A string that equal schedules share."""
+        """A string that is equal for equal schedules."""
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults of both and the own seed."""
+        """Returns a schedule with the faults of both schedules and the seed of this one."""
         return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The properties of a scenario, beside its messages, that aimed schedules depend on.
+    """The properties of a scenario, besides its messages, on which aimed schedules depend.
 
     Attributes:
-        neighbours: The names of each node's neighbours in the overlay.
-        detection_rounds: Rounds until a crash is noticed.
-        has_nth: Whether a fault can strike one message alone; form dataflow counts no messages.
+        neighbours: The neighbours of each node in the overlay, by name.
+        detection_rounds: Rounds until a crash is detected.
+        has_nth: Whether a fault can affect a single message, which form dataflow does not support.
     """
 
     neighbours: Mapping[str, Sequence[str]]
@@ -84,7 +84,11 @@ class Surroundings:
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
-        """The durations of outages in rounds: around the detection, for good (None), one round, a long one."""
+        """The durations of outages in rounds; None is permanent.
+
+        They are: one more than the detection time, permanent, one round, one less than the detection time, and a long
+        one.
+        """
         detection = self.detection_rounds
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
 
@@ -99,7 +103,7 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the receiver or the sender of a message, and the round in which it handles or sends it."""
+    """Returns the receiver and due round of a message, or its sender and round of sending."""
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
@@ -123,7 +127,10 @@ def _pausing(who: str, shift: int) -> Form:
 
 
 def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
-    """Returns a fault that strikes the target alone, or all of its kind, round and link where nobody counts."""
+    """Returns a fault that affects the target alone.
+
+    Without `Surroundings.has_nth` it affects all messages of the target's kind and round on its link.
+    """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
     if not around.has_nth:
         linked = target.dst in around.neighbours.get(target.src, ())
@@ -165,7 +172,7 @@ def _behind(target: Target, around: Surroundings) -> list[str]:
 
 
 def _chain(stagger: int) -> Form:
-    """The receiver crashes, and some rounds later a neighbour of it that is not the sender."""
+    """The receiver crashes, and ``stagger`` rounds later one of its neighbours, not the sender."""
 
     def form(target: Target, around: Surroundings) -> list[Fault] | None:
         down, others = around.detection_rounds + 1, _behind(target, around)
@@ -176,7 +183,7 @@ def _chain(stagger: int) -> Form:
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """All neighbours of the receiver but the sender crash."""
+    """All neighbours of the receiver crash, except the sender."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
@@ -208,18 +215,18 @@ def _forms() -> dict[str, Form]:
 
 
 FORMS: Mapping[str, Form] = _forms()
-"""The ways to strike a message, the most fruitful first."""
+"""The forms, which are ways to affect a message by faults; those with the most findings come first."""
 
 
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
-    """Yields a schedule for each form and target: every kind of message is struck in one form before the next form.
+    """Yields a schedule for each form and target; each form is applied to all targets before the next form.
 
-    Each form takes the next seed, so that with few schedules all forms and all seeds are played.
+    Consecutive forms use consecutive seeds, so that few schedules suffice to play all forms and all seeds.
 
     Args:
-        targets: The messages of the runs with each seed; None is the seed of the scenario.
-        around: What the scenario is like.
-        first: The number of the form that comes first; the others follow it in turn.
+        targets: The targets of each seed; None is the seed of the scenario.
+        around: The properties of the scenario.
+        first: The index of the first form; the others follow cyclically.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)
@@ -239,12 +246,12 @@ def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, 
 def drawn(
     by_seed: Mapping[int | None, Sequence[Target]], around: Surroundings, draws: np.random.Generator
 ) -> Iterator[Schedule]:
-    """Yields schedules of one to three faults at random nodes and rounds, for ever: the control of aimed ones.
+    """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
 
     Args:
-        by_seed: The messages of the runs with each seed; they say which kinds and rounds there are.
-        around: What the scenario is like.
-        draws: Decides.
+        by_seed: The targets of each seed, which determine the message kinds and rounds.
+        around: The properties of the scenario.
+        draws: The random generator.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
@@ -276,16 +283,16 @@ def _drawn(
 def crash_sets(
     overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
 ) -> tuple[int, Iterator[Schedule]]:
-    """Returns all schedules of one to ``most`` crashes in a window of rounds, and how many there are.
+    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and the schedules.
 
-    Of schedules that a symmetry of the overlay maps on each other, one is left.
+    Of schedules that are equal up to a symmetry of the overlay, one is returned.
 
     Args:
-        overlay: The nodes that may crash, with an attribute ``label`` that symmetries keep, and their links with
+        overlay: The nodes that may crash, with an attribute ``label`` that symmetries preserve, and their links with
             ``latency_rounds``.
-        most: Crashes of a schedule at most, each of another node.
+        most: The maximum number of crashes, each of another node.
         window: The first and last round of crashes.
-        down: Rounds of an outage; None: for good.
+        down: The duration of an outage in rounds; None for permanent crashes.
 
     Raises:
         ValueError: The overlay has more than 10,000 symmetries.
