@@ -57,7 +57,7 @@ def run(
 # MAGIC %md
 # MAGIC ## The measures
 # MAGIC Durations are in milliseconds. A repair begins with the report of a failure, and ends when the node is connected
-# MAGIC again: with delta to the nodes behind the failed node, with ginger to a new parent that sent the missed messages.
+# MAGIC again: with delta to the nodes behind the failed node, with ginger to a parent that sent the missed messages.
 
 # COMMAND ----------
 
