@@ -199,8 +199,7 @@ class Result:
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
         """Returns the publications that moving applications missed (``workload.moves``), by run and round.
 
-        Args:
-            run_id: The run; None returns those of all runs.
+        ``run_id`` None means all runs.
         """
         if not (self.store.absolute() / MANIFEST).is_file():
             return []

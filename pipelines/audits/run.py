@@ -187,12 +187,7 @@ def describe() -> list[tuple[str, str]]:
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
     """Checks the guarantees of each protocol in its runs. Reads only the store and writes nothing.
 
-    Args:
-        reader: The store.
-        session: The engine.
-
-    Returns:
-        The report, with protocols ordered by their first run.
+    Returns the report, with protocols ordered by their first run.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
@@ -209,13 +204,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
 
 
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks the guarantees of `protocol` in all runs of a store. Reads only the store and writes nothing.
-
-    Args:
-        reader: A store whose runs have one protocol.
-        session: The engine.
-        protocol: The protocol of the runs.
-    """
+    """Checks the guarantees of ``protocol`` in all runs of a store with one protocol. Writes nothing."""
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
@@ -235,14 +224,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
-    """Returns the violations of one guarantee, with and without an excuse: rows with columns `FOUND`.
-
-    Args:
-        name: The guarantee.
-        reader: The store.
-        session: The engine.
-        protocol: The protocol of the runs.
-    """
+    """Returns the violations of guarantee ``name``, with and without an excuse: rows with columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
         return audit.rows(evidence).collect()

@@ -41,16 +41,11 @@ class Untested(NamedTuple):
 
 
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
-    """Returns the runs that test nothing, ordered by id.
+    """Returns the runs that test nothing, ordered by id; ``beyond`` has the ids of runs beyond the bound.
 
     A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
     audits. In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no
     publication matches a subscription.
-
-    Args:
-        reader: The store.
-        protocol: The protocol of the runs.
-        beyond: The ids of the runs beyond the bound.
     """
     silent = reader.sql(_SILENT).collect()
     if not silent:

@@ -72,15 +72,8 @@ def compare_prepared(
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on a scenario that was read in advance; see `compare`.
 
-    Args:
-        prepared: The scenario; its grid may list protocols (`candidates.with_candidates`).
-        want: The criteria.
-        minimise: The measure to minimise.
-        spark: The caller's session, which stays open.
-        store: An empty location, or a schema without tables.
-        engine: The engine.
-        observe: Receives the progress after each round.
-        say: Receives a line for each step before the first round.
+    ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each round, and
+    ``say`` a line for each step before the first round.
     """
     columns = list(view_head(_VIEW).columns)
     has_ms = prepared.scenario.time.round_ms is not None

@@ -42,13 +42,9 @@ class Ranked:
 def ranked(
     rows: Iterable[Mapping[str, Any]], settings: Mapping[int, Mapping[str, Any]], wants: Sequence[Want], measure: str
 ) -> list[Ranked]:
-    """Ranks candidates by the mean number of violated criteria per run, then by the smallest measure.
+    """Ranks candidates by the mean number of violated criteria per run, then by the smallest ``measure``.
 
-    Args:
-        rows: View `comparison`, one row for each run.
-        settings: For each run id, the explicit settings and the ``name`` of the protocol.
-        wants: The criteria.
-        measure: The column to minimise.
+    ``rows`` is view `comparison`. ``settings`` has the result of `candidates.settings_of` for each run id.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

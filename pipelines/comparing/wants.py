@@ -91,12 +91,9 @@ class Want:
 
 
 def parse_wants(text: str, columns: Sequence[str], *, has_ms: bool) -> list[Want]:
-    """Parses criteria.
+    """Parses criteria, separated by commas.
 
-    Args:
-        text: The criteria, separated by commas.
-        columns: The numeric columns of view `comparison`.
-        has_ms: Whether the scenario defines the duration of a round in ms.
+    ``columns`` are the numeric columns of view `comparison`; ``has_ms`` is whether rounds have a duration in ms.
 
     Raises:
         QueryError: A criterion is invalid, or its unit or measure is unavailable.
@@ -130,11 +127,7 @@ def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Con
 
 
 def measure_of(name: str, columns: Sequence[str]) -> str:
-    """Returns the column of a measure.
-
-    Args:
-        name: A column of view `comparison`, or a short name without a unit.
-        columns: The numeric columns of view `comparison`.
+    """Returns the column of a measure: ``name`` is a column of view `comparison`, or a short name without a unit.
 
     Raises:
         QueryError: The measure is unknown.

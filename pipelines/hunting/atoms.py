@@ -48,12 +48,7 @@ def atoms_of(parts: Parts, kind: str) -> list[Atom]:
 
 
 def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
-    """Returns a scenario without some atoms, or None if no valid overlay remains.
-
-    Args:
-        parts: The original scenario, to which the keys of the atoms refer.
-        removed: The atoms to remove.
-    """
+    """Returns scenario ``parts`` without the ``removed`` atoms, or None if no valid overlay remains."""
     nodes = [str(atom.key) for atom in removed if atom.kind == "node"]
     overlay = _without_nodes(parts["overlay"], nodes)
     if overlay is None:

@@ -111,9 +111,7 @@ def reached(
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
     """Returns the statuses in features, sorted, and the fates in features by message kind and receiver status.
 
-    Args:
-        found: Features.
-        kinds: The message kinds of the protocol; the result has an entry for each.
+    The second result has an entry for each of ``kinds``, the message kinds of the protocol.
     """
     table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
     for feature in found:

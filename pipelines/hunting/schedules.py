@@ -221,12 +221,8 @@ FORMS: Mapping[str, Form] = _forms()
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each form and target; each form is applied to all targets before the next form.
 
-    Consecutive forms use consecutive seeds, so that few schedules suffice to play all forms and all seeds.
-
-    Args:
-        targets: The targets of each seed; None is the seed of the scenario.
-        around: The properties of the scenario.
-        first: The index of the first form; the others follow cyclically.
+    Consecutive forms use consecutive seeds, so that few schedules suffice to play all forms and all seeds. ``targets``
+    has the targets of each seed; None is the seed of the scenario. ``first`` is the index of the first form.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)
@@ -248,10 +244,7 @@ def drawn(
 ) -> Iterator[Schedule]:
     """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
 
-    Args:
-        by_seed: The targets of each seed, which determine the message kinds and rounds.
-        around: The properties of the scenario.
-        draws: The random generator.
+    The targets ``by_seed`` determine the nodes, message kinds and rounds.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})

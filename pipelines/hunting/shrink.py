@@ -43,10 +43,7 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
     """Returns a set of removable items: the test fails without them, and passes if any further item is removed.
 
-    Args:
-        items: All items; the test fails with them.
-        fails: Tests several sets of removed items.
-        at_once: The maximum number of sets in one call of ``fails``.
+    One call of ``fails`` tests up to ``at_once`` sets of removed items. The test fails with all items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -139,14 +136,9 @@ def shrink(
 def minimal(
     given: Parts, name: str, session: Session, *, is_excused: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Shrunk | None:  # fmt: skip
-    """Returns the smallest scenario found that breaks a guarantee, or None if ``given`` does not break it.
+    """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    Args:
-        given: A scenario of one run, as `listed_scenario` returns it.
-        name: The guarantee.
-        session: The engine that plays the candidates.
-        is_excused: Whether excused violations count.
-        say: Receives a line for each job.
+    ``given`` is a scenario of one run, as `listed_scenario` returns it. With ``is_excused`` excused violations count.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
@@ -250,12 +242,7 @@ class Playable(NamedTuple):
 
 @contextmanager
 def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
-    """Plays runs of one protocol as one job; yields a reader of their temporary store.
-
-    Args:
-        playable: The runs; their ids in the store are their indexes.
-        session: The engine.
-    """
+    """Plays runs of one protocol as one job; yields a reader of their temporary store, in which run ids are indexes."""
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
         store = Store(Path(folder), session)
@@ -266,11 +253,9 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreRead
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
-    """Returns the run of a scenario with its inputs, or None if the scenario is refused.
+    """Returns the run of a scenario of one run, with its inputs, or None if the scenario is refused.
 
-    Args:
-        parts: A scenario of one run.
-        before: A run that differs only in its faults, whose overlay and workload are reused; None builds them.
+    ``before`` is a run that differs only in its faults; the result reuses its overlay and workload.
     """
     try:
         scenario = Scenario.model_validate(parts)

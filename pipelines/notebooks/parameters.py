@@ -42,10 +42,8 @@ class NotebookParameters:
     def run_or_open(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
         """Runs a scenario into the store of parameter ``store``, or opens this store if it exists.
 
-        Args:
-            scenario: The name or the file of the scenario.
-            overrides: Changed values, each ``path=value``; `overrides` of the command line take precedence.
-            options: Further arguments of `pipelines.run`.
+        ``overrides`` are ``path=value`` strings; those of the command line take precedence. ``options`` are further
+        arguments of `pipelines.run`.
         """
         import pipelines as rt
 

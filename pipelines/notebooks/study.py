@@ -34,15 +34,7 @@ def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict
 
 
 def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes charts as SVG files.
-
-    Args:
-        charts: Altair charts by name; the extra ``report`` is required.
-        folder: The folder, which is created if missing.
-
-    Returns:
-        The paths of the files, ``NAME.svg``.
-    """
+    """Writes Altair charts as SVG files into a folder, which is created if missing; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{name}.svg" for name in charts]
     for path, chart in zip(written, charts.values(), strict=True):

@@ -49,11 +49,6 @@ class Asked:
 def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
     """Returns the content of a report as a JSON-serialisable dict.
 
-    Args:
-        reader: The store.
-        root: The path of the store.
-        asked: The runs and rounds to replay.
-
     Raises:
         QueryError: The store has no such run, or the run no such round.
     """

@@ -58,11 +58,7 @@ def measures(
 ) -> dict[int, dict[str, Rows]]:  # fmt: skip
     """Returns the rows of the charts in ``assets/measures.json``, by run and chart name.
 
-    Args:
-        reader: The store.
-        ends: The last round of each run.
-        names: The charts.
-        sizes: The result of `states.state_sizes`, if available.
+    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`, if available.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
@@ -95,10 +91,7 @@ def _shaped(name: str, rows: Rows, end: int) -> Rows:
 def histogram(name: str, number: Mapping[int, int]) -> Rows:
     """Returns the number of occurrences of each value, including zeros, in at most 30 intervals of equal width.
 
-    Args:
-        name: The name of the column with the value, or with the interval as ``first to last``; the count is column
-            ``n``.
-        number: The number of occurrences of each value.
+    Column ``name`` has the value, or the interval as ``first to last``. Column ``n`` has the number of occurrences.
     """
     if not number:
         return []

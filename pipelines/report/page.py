@@ -27,12 +27,7 @@ def asset(name: str) -> str:
 
 
 def page(data: Mapping[str, Any], title: str) -> str:
-    """Returns the HTML of a report.
-
-    Args:
-        data: The result of `document.gather`.
-        title: The title of the page.
-    """
+    """Returns the HTML of a report from the result of `document.gather`."""
     scripts = (_libraries(), *(asset(name) for name in PROGRAMS))
     programs = "\n".join(f"<script>\n{text}</script>" for text in scripts)
     return Template(asset("page.html")).substitute(

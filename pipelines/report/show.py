@@ -24,16 +24,9 @@ NAME = "report.html"
 
 
 def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
-    """Writes the report of a store to a temporary file and renames it.
+    """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
 
-    Args:
-        reader: The store.
-        root: The path of the store.
-        asked: The runs and rounds to replay.
-        out: The file; None for ``report.html`` in the folder of the store.
-
-    Returns:
-        The path of the file.
+    The file is complete at any time: it is written under another name and renamed.
 
     Raises:
         QueryError: The store has no such run or round, or the file cannot be written.

@@ -29,10 +29,8 @@ Sizes = Mapping[str, Mapping[int, int]]
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    Args:
-        reader: The store.
-        spans: The rounds of each run.
-        sizes: The result of `state_sizes`, which must include the commits that are read.
+    ``spans`` has the rounds of each run. ``sizes``, the result of `state_sizes`, must include the commits that are
+    read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
@@ -70,12 +68,7 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
 
 
 def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
-    """Returns the number of rows of state tables, by run, table and round.
-
-    Args:
-        reader: The store.
-        kept: For each run, the last rounds of the commits.
-    """
+    """Returns the number of rows of state tables by run, table and round, at the commits with last rounds ``kept``."""
     found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
     parts: dict[StoreReader, list[int]] = defaultdict(list)
     for run_id in kept:

@@ -66,11 +66,7 @@ def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
 
 
 def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the outcome of the runs as a JSON-serialisable dict.
-
-    Args:
-        reader: The store.
-        rows: The result of `run_rows`.
+    """Returns the outcome of the runs, given as `run_rows`, as a JSON-serialisable dict.
 
     Returns:
         ``verdict, sentence``; ``runs``: the first runs, with ``beyond`` if they exceed the bound; ``n_runs``,
@@ -147,9 +143,7 @@ def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
     """Returns the ids of the runs to replay, each with a reason.
 
-    Args:
-        rows: The result of `run_rows`.
-        named: The runs that the user selects; empty selects all of a few runs, or the worst and the median run.
+    These are the runs ``named`` by the user, otherwise all of up to `FEW` runs, or the worst and the median run.
 
     Raises:
         QueryError: The store has no such run.
@@ -180,11 +174,7 @@ def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep over its parameters as a JSON-serialisable dict.
-
-    Args:
-        reader: The store.
-        rows: The result of `run_rows`.
+    """Returns the results of a sweep over its parameters, from `run_rows`, as a JSON-serialisable dict.
 
     Returns:
         ``parameters``: those that differ between runs; ``measures``: the names of the measures; ``points``: for each
@@ -267,12 +257,7 @@ def said(found: Mapping[str, int], command: str) -> list[str]:
 
 
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns lines of several runs for one chart, as a JSON-serialisable dict.
-
-    Args:
-        reader: The store.
-        first: The runs that are always included.
-        rows: The result of `run_rows`.
+    """Returns lines of several runs for one chart as a JSON-serialisable dict; it includes the runs ``first``.
 
     Returns:
         ``run_ids``: up to `MOST_OVERLAID` runs; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds;

@@ -37,13 +37,7 @@ rows; ``gone`` names the removed versions of the table and their rounds.
 def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     """Compares the state of a node before each of its crashes, after the recovery, and at the end.
 
-    Args:
-        reader: The store.
-        run_id: The run.
-        node: The name of the node.
-
-    Returns:
-        A table with columns `COMPARED`; empty if the node never crashed.
+    Returns a table with columns `COMPARED`; it is empty if the node never crashed.
 
     Raises:
         QueryError: The store has no such run, or the run no such node.

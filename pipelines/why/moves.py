@@ -119,13 +119,7 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the losses of each move that has some, ordered by run and round.
-
-    Args:
-        reader: The store.
-        moves: The moves of the scenario.
-        run_id: The run; None for all runs.
-    """
+    """Returns the losses of each move that has some, ordered by run and round; ``run_id`` None means all runs."""
     if not moves:
         return []
     values = ", ".join(

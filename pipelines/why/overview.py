@@ -69,14 +69,10 @@ def gone_wrong(
     reader: StoreReader, what: str, run_ids: Sequence[int] | None = None, most: int = MAX_ASKED, *,
     is_by_run: bool = False,
 ) -> list[Wrong]:  # fmt: skip
-    """Returns the first deliveries of a category, ordered by run, round, subscriber, source and number.
+    """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and number.
 
-    Args:
-        reader: The store.
-        what: One of `KINDS`.
-        run_ids: The runs; None for all runs.
-        most: The maximum number of deliveries.
-        is_by_run: Whether ``most`` and `Wrong.number` apply to each run instead of all runs.
+    ``what`` is one of `KINDS`; ``run_ids`` None means all runs. With ``is_by_run``, ``most`` and `Wrong.number` apply
+    to each run instead of all runs.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:

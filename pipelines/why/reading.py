@@ -57,18 +57,7 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads the facts of several runs in one pass over the tables.
-
-    Args:
-        reader: The store.
-        runs: Ids of the runs.
-        subscribers: Ids of the subscribers.
-        sources: Ids of the publishers.
-        seqs: Call numbers of the publications.
-
-    Returns:
-        The facts, keyed by run.
-    """
+    """Reads the facts of several runs in one pass over the tables; the arguments are ids. Returns them by run."""
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}

@@ -74,11 +74,8 @@ def steps(
 ) -> StoryStep:  # fmt: skip
     """Builds the tree of steps of a publication.
 
-    Args:
-        trail: The copies.
-        publication: The publication.
-        deliveries: Round and hops of each delivery to the subscriber.
-        named: Node and round of the crashes in the cause; the tree includes them even if they precede the publication.
+    ``deliveries`` has round and hops of each delivery to the subscriber. ``named`` has node and round of the crashes in
+    the cause, which the tree includes even if they precede the publication.
     """
     return _Teller(trail, deliveries, named).tell(publication)
 
@@ -88,12 +85,7 @@ def subscribing(
 ) -> StoryStep:
     """Builds the tree of steps of a subscription on its path from the subscriber to a publisher.
 
-    Args:
-        facts: The run.
-        subscription: The subscription.
-        subscriber: The subscribing node.
-        source: The publisher.
-        served: The messages that propagate the subscription; empty if the protocol sends none.
+    ``served`` has the messages that propagate the subscription; it is empty if the protocol sends none.
     """
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
@@ -336,13 +328,7 @@ def json_line(story: Story) -> str:
 
 
 def publication_name(source: str, seq: int | None, call: int) -> str:
-    """Returns the display name of a publication, with both of its numbers.
-
-    Args:
-        source: The name of the publisher.
-        seq: The number of the publication among those that the publisher issued; None if it was not issued.
-        call: Its number among all calls of the publisher: column ``source_seq``.
-    """
+    """Returns the display name of a publication with both of its numbers: `Story.seq` and `Story.call`."""
     return f"call {call} of {source}" if seq is None else f"publication {seq} (call {call}) of {source}"
 
 
