@@ -91,13 +91,7 @@ class Finding:
 
 
 class Beyond(NamedTuple):
-    """A run whose faults exceed the bound of its protocol.
-
-    Attributes:
-        run_id: The run.
-        round: The first round beyond the bound.
-        reason: The excess, as a phrase.
-    """
+    """A run whose faults exceed the bound of its protocol; ``round`` is the first round beyond the bound."""
 
     run_id: int
     round: int
@@ -107,10 +101,7 @@ class Beyond(NamedTuple):
 class Undecided(NamedTuple):
     """A run whose guarantees are undecided at its end, although only maintenance messages are in flight.
 
-    Attributes:
-        run_id: The run.
-        round: The last round, or the first undecided round.
-        reason: The reason, as a phrase.
+    ``round`` is the last round, or the first undecided round.
     """
 
     run_id: int

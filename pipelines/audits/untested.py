@@ -29,12 +29,7 @@ _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run without due and without actual deliveries.
-
-    Attributes:
-        run_id: The run.
-        reason: Why no delivery was due.
-    """
+    """A run without due and without actual deliveries, with the reason why none was due."""
 
     run_id: int
     reason: str

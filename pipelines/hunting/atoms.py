@@ -19,12 +19,7 @@ _DRAWN = ("loss", "delay", "duplicate")
 
 
 class Atom(NamedTuple):
-    """A removable part of a scenario.
-
-    Attributes:
-        kind: One of `KINDS`.
-        key: Its index in the list of the scenario, or the name of a node.
-    """
+    """A removable part of a scenario: ``key`` is its index in the list of the scenario, or the name of a node."""
 
     kind: str
     key: int | str

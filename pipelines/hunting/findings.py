@@ -48,14 +48,7 @@ class HuntFinding:
 
 @dataclass(frozen=True)
 class Standing:
-    """The progress of a hunt.
-
-    Attributes:
-        n_played: Number of schedules played.
-        n_features: Number of features reached.
-        n_findings: Number of findings for each guarantee.
-        seconds: Seconds since the start.
-    """
+    """The progress of a hunt; ``n_findings`` has the number of findings for each guarantee."""
 
     n_played: int
     n_features: int

@@ -229,12 +229,7 @@ class _Player:
 
 
 class Playable(NamedTuple):
-    """A run with its inputs.
-
-    Attributes:
-        run: The run.
-        built: Its overlay, workload and faults.
-    """
+    """A run with its overlay, workload and faults."""
 
     run: RunConfig
     built: Built

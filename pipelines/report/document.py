@@ -35,12 +35,7 @@ MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "t
 
 @dataclass(frozen=True)
 class Asked:
-    """The runs and rounds that a report replays.
-
-    Attributes:
-        runs: The ids of the runs; empty selects the worst and the median run.
-        span: The rounds of the replays.
-    """
+    """The runs and rounds that a report replays; without ``runs``, the worst and the median run."""
 
     runs: tuple[int, ...] = ()
     span: Span = WHOLE

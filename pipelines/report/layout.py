@@ -49,7 +49,9 @@ def layout(
     if not links and mutual:
         ring: nx.Graph[int] = nx.Graph(mutual)
         if _is_cycle(ring):
-            return RING, _fitted(_with_others(graph, _joined(ring, held)))
+            order = _joined(ring, held)
+            within = sorted(set(graph) - set(order))
+            return RING, _fitted(_circle(order, 1.0) | _circle(within, 0.0 if len(within) == 1 else 0.25))
         graph.add_edges_from(mutual)
     if not graph.number_of_edges() or _is_cycle(graph):
         return RING, _fitted(_ring(graph))
@@ -101,13 +103,6 @@ def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[
         if node not in order and peer in order:
             order.insert(order.index(peer) + 1, node)
     return order
-
-
-def _with_others(graph: nx.Graph[int], order: Sequence[int]) -> dict[int, Point]:
-    """Places the nodes of ``order`` on a circle, and the remaining nodes on a smaller circle inside."""
-    within = sorted(set(graph) - set(order))
-    radius = 0.0 if len(within) == 1 else 0.25
-    return _circle(order, 1.0) | _circle(within, radius)
 
 
 def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:

@@ -71,12 +71,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Span:
-    """A range of rounds, including both ends.
-
-    Attributes:
-        first: The first round.
-        last: The last round; None for the end of the run.
-    """
+    """A range of rounds, including both ends; ``last`` None is the end of the run."""
 
     first: int = 0
     last: int | None = None

@@ -43,11 +43,7 @@ def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None
 
 @dataclass(frozen=True)
 class Replay:
-    """A report, opened at the replay of a run, which notebooks display without a network connection.
-
-    Attributes:
-        html: The page.
-    """
+    """A report, opened at the replay of a run, which notebooks display without a network connection."""
 
     html: str
 

@@ -133,12 +133,8 @@ class LinkFault:
 class Wait:
     """The rounds in which a node held a publication back before it sent or delivered it.
 
-    Attributes:
-        node: The node.
-        since: The first round.
-        until: The round of the sending or delivery.
-        reason: The event for which the publication waited, as a phrase.
-        crash: The node whose crash extended the wait, and the round of this crash; None without one.
+    ``reason`` is the event for which the publication waited, as a phrase. ``crash`` has the node whose crash extended
+    the wait, and the round of this crash.
     """
 
     node: int

@@ -49,13 +49,9 @@ order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_s
 
 
 class ApplicationMove(NamedTuple):
-    """A move of an application, from the scenario.
+    """A move of an application from node ``old`` to node ``new``, from the scenario.
 
-    Attributes:
-        old: The name of the old node.
-        new: The name of the new node.
-        left_round: The round of the unsubscribe calls at the old node.
-        back_round: The round of the subscribe calls at the new node.
+    The application unsubscribes in ``left_round`` and subscribes again in ``back_round``.
     """
 
     old: str
@@ -68,11 +64,8 @@ class ApplicationMove(NamedTuple):
 class LostByMove:
     """A publication that a moving application missed.
 
-    Attributes:
-        source: The name of the publisher.
-        source_seq: The number of the publication among all calls of the publisher.
-        issued_round: The round of the publication.
-        old_round: The round in which the old node delivered it after the application left; None if it did not.
+    ``source_seq`` is its number among all calls of ``source``. ``old_round`` is the round in which the old node
+    delivered it after the application left, or None.
     """
 
     source: str

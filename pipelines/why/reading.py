@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pipelines.sql.query import StoreReader
@@ -126,76 +126,51 @@ def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any
     return [row for rows in found for row in rows.toArrow().to_pylist()]
 
 
+def _key(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["source"], row["source_seq"]
+
+
 def _take_waited(run: RunFacts, row: Mapping[str, Any]) -> None:
     crash = None if row["crashed"] is None else (row["crashed"], row["crash_round"])
     wait = Wait(row["node_id"], row["since_round"], row["until_round"], row["reason"], crash)
-    run.waited[row["source"], row["source_seq"]].append(wait)
-
-
-def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.waits[row["source"], row["source_seq"]].append((row["node_id"], row["reason"]))
+    run.waited[_key(row)].append(wait)
 
 
 def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
     found = json.loads(row["body"]) if row["body"] else {}
     body = found if isinstance(found, dict) else {}
-    message = MessageFact(
-        row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
-    )
+    names = "message_id", "kind", "src", "dst", "sent_round", "due_round", "fate"
+    message = MessageFact(*(row[name] for name in names), body)
     if row["source"] is not None:
-        run.messages[row["source"], row["source_seq"]].append(message)
+        run.messages[_key(row)].append(message)
     elif carried := body.get("publications"):
         for one in carried:
-            run.messages[one["source"], one["source_seq"]].append(message)
+            run.messages[_key(one)].append(message)
     else:
         run.others.append(message)
 
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.publications[row["source"], row["source_seq"]] = PublicationFact(
-        row["source"], row["source_seq"], row["issued_round"], row["topic"], row["content"], row["confirmed_round"]
-    )
+    key, issued = _key(row), row["issued_round"]
+    run.publications[key] = PublicationFact(*key, issued, row["topic"], row["content"], row["confirmed_round"])
 
 
 def _take_subscription(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.subscriptions[row["subscriber"]].append(
-        SubscriptionFact(
-            row["subscription_id"], row["predicate"], row["issued_round"], row["confirmed_round"],
-            row["unsubscribed_round"],
-        )
-    )  # fmt: skip
+    rounds = row["issued_round"], row["confirmed_round"], row["unsubscribed_round"]
+    subscription = SubscriptionFact(row["subscription_id"], row["predicate"], *rounds)
+    run.subscriptions[row["subscriber"]].append(subscription)
 
 
-def _take_node(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.names[row["node_id"]] = row["name"]
-
-
-def _take_link(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.links.append((row["src"], row["dst"], row["latency_rounds"]))
-
-
-def _take_delivery(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.deliveries[row["subscriber"], row["source"], row["source_seq"]].append((row["round"], row["hops"]))
-
-
-def _take_matching(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.matching[row["source"], row["source_seq"]].add(row["subscription_id"])
-
-
-def _take_receiver(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.receivers[row["subscriber"], row["source"], row["source_seq"]] = row["excuse"]
-
-
-_TAKE = {
+_TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
     "message": _take_message,
-    "node": _take_node,
-    "link": _take_link,
+    "node": lambda run, row: run.names.update({row["node_id"]: row["name"]}),
+    "link": lambda run, row: run.links.append((row["src"], row["dst"], row["latency_rounds"])),
     "publication": _take_publication,
-    "delivery": _take_delivery,
+    "delivery": lambda run, row: run.deliveries[row["subscriber"], *_key(row)].append((row["round"], row["hops"])),
     "subscription": _take_subscription,
-    "matching": _take_matching,
-    "receiver": _take_receiver,
-    "waits": _take_wait,
+    "matching": lambda run, row: run.matching[_key(row)].add(row["subscription_id"]),
+    "receiver": lambda run, row: run.receivers.update({(row["subscriber"], *_key(row)): row["excuse"]}),
+    "waits": lambda run, row: run.waits[_key(row)].append((row["node_id"], row["reason"])),
     "waited": _take_waited,
 }
 

@@ -295,8 +295,10 @@ class Story:
         }
 
     def __str__(self) -> str:
-        """Returns the plain text that ``roundtable why`` prints."""
-        return as_text(self)
+        """Returns the plain text that ``roundtable why`` prints, without a final line break."""
+        out = io.StringIO()
+        print_story(self, out)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     def _repr_html_(self) -> str:
         heading = f"{story_name(self)}; way: {' - '.join(self.path)}"
@@ -313,13 +315,6 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))
-
-
-def as_text(story: Story) -> str:
-    """Returns a story as plain text without a final line break."""
-    out = io.StringIO()
-    print_story(story, out)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def json_line(story: Story) -> str:
