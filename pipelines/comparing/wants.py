@@ -17,21 +17,13 @@ from pipelines.errors import QueryError, nearest
 _RELATIONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
 _CONDITION = re.compile(r"(\w+)\s*(<=|>=|<|>|=)\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)?")
 _TIMES = {
-    "median": "latency_{}_median",
-    "p50": "latency_{}_median",
-    "p95": "latency_{}_p95",
-    "p99": "latency_{}_p99",
-    "max": "latency_{}_max",
-    "settling": "settling_{}",
-}
+    "median": "latency_{}_median", "p50": "latency_{}_median", "p95": "latency_{}_p95", "p99": "latency_{}_p99",
+    "max": "latency_{}_max", "settling": "settling_{}",
+}  # fmt: skip
 _MEASURES = {
-    "delivered": "wanted_ratio",
-    "duplicates": "n_duplicates",
-    "messages": "messages_per_delivery",
-    "bytes": "bytes_per_delivery",
-    "state": "held_rows_per_node",
-    "storage": "durable_bytes_per_node",
-}
+    "delivered": "wanted_ratio", "duplicates": "n_duplicates", "messages": "messages_per_delivery",
+    "bytes": "bytes_per_delivery", "state": "held_rows_per_node", "storage": "durable_bytes_per_node",
+}  # fmt: skip
 _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -107,26 +107,18 @@ def _end(who: str, target: Target) -> tuple[str, int]:
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
-def _crashing(who: str, shift: int, place: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        if place >= len(around.downs):
-            return None
-        node, round_ = _end(who, target)
-        return [_crash(node, round_ + shift, around.downs[place])]
-
-    return form
+def _crashing(who: str, shift: int, outage: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    node, round_ = _end(who, target)
+    return [_crash(node, round_ + shift, around.downs[outage])] if outage < len(around.downs) else None
 
 
-def _pausing(who: str, shift: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault]:
-        node, round_ = _end(who, target)
-        first = max(round_ + shift, 0)
-        return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
-
-    return form
+def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault]:
+    node, round_ = _end(who, target)
+    first = max(round_ + shift, 0)
+    return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
 
 
-def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
+def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
     """Returns a fault that affects the target alone.
 
     Without `Surroundings.has_nth` it affects all messages of the target's kind and round on its link.
@@ -139,26 +131,19 @@ def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) 
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
-def _lost(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "loss")
-
-
 def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "duplicate", after=[0, around.detection_rounds])
+    return _struck("duplicate", target, around, after=[0, around.detection_rounds])
 
 
 def _delayed(target: Target, around: Surroundings) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
-    return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
+    return _struck("delay", target, around, rounds=[rounds, rounds], reorder=True)
 
 
-def _recovering(who: str, shift: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        node, round_ = _end(who, target)
-        first = round_ + shift - around.detection_rounds - 1
-        return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
-
-    return form
+def _recovering(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    node, round_ = _end(who, target)
+    first = round_ + shift - around.detection_rounds - 1
+    return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
 
 
 def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
@@ -171,15 +156,11 @@ def _behind(target: Target, around: Surroundings) -> list[str]:
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
-def _chain(stagger: int) -> Form:
+def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
     """The receiver crashes, and ``stagger`` rounds later one of its neighbours, not the sender."""
-
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        down, others = around.detection_rounds + 1, _behind(target, around)
-        crashes = enumerate((target.dst, *others[:1]))
-        return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
-
-    return form
+    down, others = around.detection_rounds + 1, _behind(target, around)
+    crashes = enumerate((target.dst, *others[:1]))
+    return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
@@ -191,26 +172,26 @@ def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
 def _forms() -> dict[str, Form]:
     shifts = {0: "then", -1: "a round before", 1: "a round after"}
     named: dict[str, Form] = {
-        "receiver crashes then": _crashing("receiver", 0, 0),
-        "lost": _lost,
-        "sender crashes a round after": _crashing("sender", 1, 0),
-        "receiver recovers then": _recovering("receiver", 0),
-        "receiver crashes then, for good": _crashing("receiver", 0, 1),
+        "receiver crashes then": partial(_crashing, "receiver", 0, 0),
+        "lost": partial(_struck, "loss"),
+        "sender crashes a round after": partial(_crashing, "sender", 1, 0),
+        "receiver recovers then": partial(_recovering, "receiver", 0),
+        "receiver crashes then, for good": partial(_crashing, "receiver", 0, 1),
         "duplicated": _duplicated,
         "delayed": _delayed,
-        "receiver pauses then": _pausing("receiver", 0),
+        "receiver pauses then": partial(_pausing, "receiver", 0),
         "both ends crash": _both_ends,
-        "receiver and a neighbour crash": _chain(0),
-        "sender recovers then": _recovering("sender", 0),
+        "receiver and a neighbour crash": partial(_chain, 0),
+        "sender recovers then": partial(_recovering, "sender", 0),
         "neighbours of the receiver crash": _neighbours,
-        "receiver crashes, a round later a neighbour": _chain(1),
+        "receiver crashes, a round later a neighbour": partial(_chain, 1),
     }
     outages = ("", ", for good", ", for a round", ", until before the detection", ", for long")
-    for place, who, (shift, when) in product(range(len(outages)), ("receiver", "sender"), shifts.items()):
-        named.setdefault(f"{who} crashes {when}{outages[place]}", _crashing(who, shift, place))
+    for (index, outage), who, (shift, when) in product(enumerate(outages), ("receiver", "sender"), shifts.items()):
+        named.setdefault(f"{who} crashes {when}{outage}", partial(_crashing, who, shift, index))
     for who, (shift, when) in product(("receiver", "sender"), shifts.items()):
-        named.setdefault(f"{who} pauses {when}", _pausing(who, shift))
-        named.setdefault(f"{who} recovers {when}", _recovering(who, shift))
+        named.setdefault(f"{who} pauses {when}", partial(_pausing, who, shift))
+        named.setdefault(f"{who} recovers {when}", partial(_recovering, who, shift))
     return named
 
 

@@ -94,7 +94,11 @@ def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreRead
     """Returns the crash that prevented a call of the publisher between two issued calls."""
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
-    other_calls = _other_calls(reader, question)
+    rows = reader.sql(
+        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
+    ).collect()
+    other_calls = {row.source_seq: row.round for row in rows}
     before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.seq), default=-1)
     after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.seq), default=None)
     if question.seq > 0 and question.seq not in other_calls and after is not None:
@@ -105,15 +109,6 @@ def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreRead
     is_other = f" ({facts.names[question.source]} made call {question.seq} for something else)"
     what = f"publication of call {question.seq}{is_other if question.seq in other_calls else ''}"
     raise QueryError(_no_publication(facts, question, what, len(known)))
-
-
-def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
-    """Returns, for each call of the publisher that sent messages, its first round."""
-    rows = reader.sql(
-        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
-        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
-    ).collect()
-    return {row.source_seq: row.round for row in rows}
 
 
 def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: int) -> str:

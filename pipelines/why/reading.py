@@ -139,8 +139,9 @@ def _take_waited(run: RunFacts, row: Mapping[str, Any]) -> None:
 def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
     found = json.loads(row["body"]) if row["body"] else {}
     body = found if isinstance(found, dict) else {}
-    names = "message_id", "kind", "src", "dst", "sent_round", "due_round", "fate"
-    message = MessageFact(*(row[name] for name in names), body)
+    message = MessageFact(
+        row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
+    )
     if row["source"] is not None:
         run.messages[_key(row)].append(message)
     elif carried := body.get("publications"):

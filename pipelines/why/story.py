@@ -285,14 +285,11 @@ class Story:
             "run_id", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
             "excused",
         )  # fmt: skip
-        return {name: getattr(self, name) for name in kept} | {
-            "cause": self.cause.as_dict(self.names) if self.cause else None,
-            "also": list(self.also),
-            "path": list(self.path),
-            "verdict": self.verdict,
-            "steps": self.steps.as_dict() if self.steps else None,
-            "subscription": self.subscription.as_dict() if self.subscription else None,
-        }
+        cause = self.cause.as_dict(self.names) if self.cause else None
+        found = {name: getattr(self, name) for name in kept}
+        found |= {"cause": cause, "also": list(self.also), "path": list(self.path), "verdict": self.verdict}
+        trees = {"steps": self.steps, "subscription": self.subscription}
+        return found | {name: tree.as_dict() if tree else None for name, tree in trees.items()}
 
     def __str__(self) -> str:
         """Returns the plain text that ``roundtable why`` prints, without a final line break."""
