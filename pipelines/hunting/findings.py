@@ -67,7 +67,7 @@ class Hunt:
         findings: The findings.
         broken_again: Files of the corpus that still break guarantees, with these guarantees.
         n_replayed: Number of replayed scenarios of the corpus.
-        n_played: Number of schedules played.
+        n_played: Number of schedules executed.
         n_beyond: Number of schedules beyond the bound of the protocol.
         n_undecided: Number of schedules within the bound with verdict ``unknown``.
         n_refused: Number of schedules that the protocol refuses.

@@ -1,4 +1,4 @@
-"""The search: it plays schedules as runs of a job, audits them, and varies schedules that reach new features."""
+"""The search: it executes schedules as runs of a job, audits them, and varies schedules that reach new features."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class _Search:
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self, most: int) -> None:
-        """Plays the scenario without a schedule, and collects the messages at which schedules can aim.
+        """Executes the scenario without a schedule, and collects the messages at which schedules can aim.
 
         If the protocol draws, runs with further seeds send other messages; these are collected as well.
 
@@ -222,7 +222,7 @@ class _Search:
     def guided(self) -> Iterator[Schedule | None]:
         """Yields aimed schedules, alternating with further aims on schedules that reached new features.
 
-        Yields None when a job must be played before further schedules exist.
+        Yields None when a job must be executed before further schedules exist.
         """
         aims = self.aimed()
         while True:
@@ -268,7 +268,7 @@ class _Search:
     def run(
         self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
     ) -> None:  # fmt: skip
-        """Plays schedules, one job after the other, up to a number of schedules, a duration or a finding."""
+        """Executes schedules, one job after the other, up to a number of schedules, a duration or a finding."""
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
             size = _AT_FIRST if self._counts["played"] < _SEEDS else _AT_ONCE
@@ -310,7 +310,7 @@ class _Search:
         return {**self._parts, **seed, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Plays schedules as jobs. A schedule with a failing handler is a finding; the others are played again."""
+        """Executes schedules as jobs. A schedule with a failing handler is a finding; the others are executed again."""
         left = list(batch)
         while left:
             try:
@@ -325,7 +325,7 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Plays schedules as one job, and records features and violations."""
+        """Executes schedules as one job, and records features and violations."""
         with played([run for _, run in batch], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
             beyond = {one.run_id for one in report.beyond}
@@ -346,7 +346,7 @@ class _Search:
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
         """Adds further aims on a schedule to the pool, first at message kinds and statuses that are not targets.
 
-        Each schedule starts with another form, so that a large pool plays all forms.
+        Each schedule starts with another form, so that a large pool executes all forms.
         """
         known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
         new_first = sorted(found, key=lambda target: target[:2] in known)

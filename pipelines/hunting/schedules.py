@@ -202,8 +202,9 @@ FORMS: Mapping[str, Form] = _forms()
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each form and target; each form is applied to all targets before the next form.
 
-    Consecutive forms use consecutive seeds, so that few schedules suffice to play all forms and all seeds. ``targets``
-    has the targets of each seed; None is the seed of the scenario. ``first`` is the index of the first form.
+    Consecutive forms use consecutive seeds, so that few schedules suffice to execute all forms and all seeds.
+    ``targets`` has the targets of each seed; None is the seed of the scenario. ``first`` is the index of the first
+    form.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)

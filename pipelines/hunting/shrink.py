@@ -1,6 +1,6 @@
 """Shrinks a run that breaks a guarantee to a small scenario that still breaks it.
 
-A job plays and audits many candidate scenarios together. Delta debugging removes atoms until each remaining atom is
+A job executes and audits many candidate scenarios together. Delta debugging removes atoms until each remaining atom is
 necessary (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software
 Engineering 28 (2), 2002). One step tests chunks of all sizes, and then removes the union of as many removable chunks as
 possible.
@@ -94,7 +94,7 @@ class Shrunk:
         is_excused: Whether the violation is excused, as in the original run.
         before: The numbers of faults, calls and nodes in the original run.
         after: The numbers of faults, calls and nodes in the scenario.
-        n_played: The number of candidates played.
+        n_played: The number of candidates executed.
     """
 
     parts: Parts
@@ -118,7 +118,7 @@ def shrink(
     Args:
         root: The path of an audited store.
         run_id: The run.
-        session: The engine that plays the candidates.
+        session: The engine that executes the candidates.
         guarantee: The guarantee; None for the first one that the run broke.
         say: Receives a line for each job.
 
@@ -237,7 +237,10 @@ class Playable(NamedTuple):
 
 @contextmanager
 def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
-    """Plays runs of one protocol as one job; yields a reader of their temporary store, in which run ids are indexes."""
+    """Executes runs of one protocol as one job, and yields a reader of their temporary store.
+
+    The ids of the runs in the store are their indexes in ``playable``.
+    """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
         store = Store(Path(folder), session)
