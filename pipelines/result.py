@@ -1,4 +1,4 @@
-"""A store that is open: how its runs ended, its tables, its audits, its stories."""
+"""The open store of an experiment: verdicts of its runs, tables, queries, audits, stories and reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import AuditReport, Verdict, audit_all, record
+from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
 from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
@@ -47,15 +47,15 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class RunRow:
-    """How one run ended: a row of table ``run``.
+    """The outcome of one run: a row of table ``run``.
 
     Attributes:
-        run_id: Its id in all tables.
-        seed: What its random draws started from.
-        parameters: Settings of the protocol and values of the grid, path to value.
+        run_id: The id of the run in all tables.
+        seed: The seed of the random draws.
+        parameters: Protocol settings and grid values, keyed by their path in the scenario.
         verdict: ``valid``, ``invalid`` or ``unknown``.
-        within_bound: Whether the faults stayed within the protocol's fault model; None: not audited.
-        rounds: The last round in which anything happened; None: not audited.
+        within_bound: Whether the protocol tolerates the faults of the run; None before the audit.
+        rounds: The last round with an event; None before the audit.
     """
 
     run_id: int
@@ -67,22 +67,18 @@ class RunRow:
 
 
 class Result:
-    """A store that is open. A context manager: leaving it stops the engine, unless it is the caller's.
+    """An open store, as a context manager.
+
+    On exit, the context manager stops the engine, unless the caller passed its own session.
 
     Attributes:
-        store: Folder of the store, or its place in a bucket or in HDFS.
-        session: The engine that answers.
-        reader: The store's tables and views.
-        runs: How the runs ended, by id.
+        store: The path of the store: a folder, or an address in a bucket or in HDFS.
+        session: The engine that executes queries.
+        reader: The tables and views of the store.
+        runs: The outcomes of the runs, ordered by id.
     """
 
     def __init__(self, store: Root, session: Session) -> None:
-        """Reads how the runs ended.
-
-        Args:
-            store: Where it is.
-            session: The engine that answers; closed with the result.
-        """
         self.store = store
         self.session = session
         self.reader = reader_of(session, store.absolute())
@@ -90,127 +86,120 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """``invalid`` if a guarantee is broken in any run, else ``unknown`` if any is not decided, else ``valid``."""
-        found = {run.verdict for run in self.runs}
-        if "invalid" in found:
-            return "invalid"
-        return "valid" if found == {"valid"} else "unknown"
+        """The verdict of the store; see `store_verdict`."""
+        return store_verdict([run.verdict for run in self.runs])
 
     @property
     def is_audited(self) -> bool:
-        """Whether the guarantees of all runs were checked."""
+        """Whether the audits have checked all runs."""
         return all(run.rounds is not None for run in self.runs)
 
     @property
     def violations(self) -> DataFrame:
-        """Table ``violation``: one row a broken guarantee."""
+        """Table ``violation``: one row for each violation of a guarantee."""
         return self.table("violation")
 
     @property
     def tables(self) -> list[str]:
-        """The names of the store's tables and views; ``sql("DESCRIBE name")`` says what one of them holds."""
+        """The names of the store's tables and views; ``sql("DESCRIBE name")`` describes the columns of one."""
         return self.reader.tables()
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Returns a table of the store, or a view.
+        """Returns a table or view of the store.
 
         Args:
-            name: Its bare name.
-            as_of_round: Only what was so at the end of this round; None for all.
+            name: The name of the table or view, without a schema.
+            as_of_round: Read the rows as of the end of this round; None reads all rounds.
 
         Raises:
-            QueryError: There is no such table.
+            QueryError: The store has no table or view of this name.
         """
         return self.reader.table(name, as_of_round)
 
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
-        """Answers a SQL query over the tables and the views, by their bare names.
+        """Runs a SQL query over the tables and views of the store.
 
         Args:
-            text: One SELECT.
-            as_of_round: Only what was so at the end of this round; None for all.
+            text: One SELECT, which names tables and views without a schema.
+            as_of_round: Read the rows as of the end of this round; None reads all rounds.
 
         Raises:
-            QueryError: The query cannot be answered.
+            QueryError: The query is invalid, or names an unknown table or column.
         """
         return self.reader.sql(text, as_of_round)
 
     def to_pandas(self, query: str, as_of_round: int | None = None) -> pd.DataFrame:
-        """Returns a table, a view, or the answer to a query as a pandas table.
+        """Returns a table, a view or the result of a query as a pandas DataFrame.
 
         Args:
-            query: A bare name, or one SELECT.
-            as_of_round: Only what was so at the end of this round; None for all.
+            query: The name of a table or view, or one SELECT.
+            as_of_round: Read the rows as of the end of this round; None reads all rounds.
 
         Raises:
-            QueryError: There is no such table, or the query cannot be answered.
+            QueryError: The query is invalid, or names an unknown table or column.
         """
         rows: pd.DataFrame = self.to_arrow(query, as_of_round).to_pandas()
         return rows
 
     def to_arrow(self, query: str, as_of_round: int | None = None) -> pa.Table:
-        """Returns a table, a view, or the answer to a query as an Arrow table; arguments as in `to_pandas`.
+        """Returns a table, a view or the result of a query as an Arrow table; parameters as in `to_pandas`.
 
         Raises:
-            QueryError: There is no such table, or the query cannot be answered.
+            QueryError: The query is invalid, or names an unknown table or column.
         """
         with readable_errors():
             frame = self.table(query, as_of_round) if query.isidentifier() else self.sql(query, as_of_round)
             return frame.toArrow()
 
     def summary(self) -> pd.DataFrame:
-        """Returns a row a run: its parameters, its seed, how it ended and its measures, as view ``result`` has them."""
+        """Returns view ``result``: one row for each run, with its parameters, seed, verdict and measures."""
         return self.to_pandas("select * from result order by run_id")
 
     def __repr__(self) -> str:
-        """Returns the number of runs, the verdict and the place of the store."""
+        """Returns the number of runs, the verdict and the path of the store."""
         return f"{plural(len(self.runs), 'run')}: {self.verdict}; history in {self.store}"
 
     def _repr_html_(self) -> str:
-        """Shows how the runs ended, in a notebook."""
         shown = self.summary().head(_SHOWN).to_html(index=False, float_format="{:.4g}".format)
-        more = (
-            f"<p>{len(self.runs) - _SHOWN:,} more runs: <code>summary()</code></p>" if len(self.runs) > _SHOWN else ""
-        )
+        n_more = len(self.runs) - _SHOWN
+        more = f"<p>{n_more:,} more runs: <code>summary()</code></p>" if n_more > 0 else ""
         return f"<p><b>{escape(repr(self))}</b></p>{shown}{more}"
 
     def compare_node(self, run_id: int, node: str) -> DataFrame:
-        """Compares the state tables of a node before each of its crashes, after the recovery, and at the end.
+        """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
         Args:
             run_id: The run.
-            node: The node's name.
+            node: The name of the node.
 
         Returns:
-            One row per crash and state table: how many rows of the node it held, at the commits nearest to these
-            moments; columns `comparison.COMPARED`. Rounds and durations of crashes are in view ``node_recovery``.
+            One row for each crash and state table, with columns `compare_node.COMPARED`: the number of the node's rows
+            at the nearest commits. View ``node_recovery`` has the rounds and durations of crashes.
 
         Raises:
-            QueryError: There is no such run, or no such node in it.
+            QueryError: The store has no such run, or the run no such node.
         """
-        rows = compare_node(self.reader, run_id, nfc(node))
-        return frame_of(self.session.spark, rows)
+        return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
-        """Returns the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
+        """Returns the story of one publication for one subscriber: its hops, and the cause if it was lost or late.
 
         Args:
             run_id: The run.
-            subscriber: Name of the node that got it, or should have.
-            source: Name of the publisher.
-            seq: Its number among the publications that the publisher issued; or
-            call: its number among all calls of the publisher, ``source_seq`` in the tables.
+            subscriber: The name of the subscribing node.
+            source: The name of the publishing node.
+            seq: The number of the publication among the publications of ``source``; alternatively pass ``call``.
+            call: The number of the publication among all calls of ``source``: column ``source_seq``.
 
         Raises:
-            QueryError: There is no such run, node or publication.
+            QueryError: The store has no such run, node or publication.
         """
         return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
-        """Returns the publications that moving applications lost (``workload.moves``), by run and round.
+        """Returns the publications that moving applications missed (``workload.moves``), by run and round.
 
-        Args:
-            run_id: The run; None: all.
+        ``run_id`` None means all runs.
         """
         if not (self.store.absolute() / MANIFEST).is_file():
             return []
@@ -228,33 +217,34 @@ class Result:
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,
         out: str | Path | None = None,
     ) -> Root:  # fmt: skip
-        """Writes one HTML file of the store, which opens without a network.
+        """Writes the report of the store, an HTML file that needs no network connection.
 
         Args:
-            runs: The runs to replay; none: all of up to three, else the worst and the median.
+            runs: The runs with a replay. By default these are all of up to three runs, else the worst and the median
+                run.
             first_round: The first round of the replays.
-            last_round: The last one; None for the end of each run.
-            out: The file; None for ``report.html`` in the store's folder.
+            last_round: The last round of the replays; None for the end of each run.
+            out: The file; None for ``report.html`` in the folder of the store.
 
         Returns:
-            The file.
+            The path of the file.
 
         Raises:
-            QueryError: There is no such run, or the file cannot be written.
+            QueryError: The store has no such run, or the file cannot be written.
         """
         asked = Asked(tuple(runs), Span(first_round, last_round))
         return write_report(self.reader, self.store, asked, None if out is None else Path(out))
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
-        """Returns the report of a run, which shows itself in a notebook and opens with the replay.
+        """Returns the report of one run, opened at its replay; notebooks display it.
 
         Args:
             run_id: The run.
             first_round: The first round of the replay.
-            last_round: The last one; None for the end of the run.
+            last_round: The last round of the replay; None for the end of the run.
 
         Raises:
-            QueryError: There is no such run.
+            QueryError: The store has no such run.
         """
         return replay_of(self.reader, self.store, run_id, Span(first_round, last_round))
 
@@ -262,17 +252,17 @@ class Result:
         self, run_id: int = 0, source: str | None = None, call: int | None = None, node: str | None = None,
         rounds: tuple[int, int] | None = None,
     ) -> Picture:  # fmt: skip
-        """Returns a space-time diagram, which shows itself in a notebook; ``save`` writes it as SVG.
+        """Returns a space-time diagram of one publication or of one node, which notebooks display.
 
         Args:
             run_id: The run.
-            source: Name of a publisher; with ``call`` the publication whose messages are shown.
-            call: Its number among all calls of the publisher, ``source_seq`` in the tables.
-            node: Name of a node, whose messages are shown.
-            rounds: The first and the last round.
+            source: The name of a publisher; with ``call``, the diagram shows the messages of this publication.
+            call: The number of the publication among all calls of ``source``: column ``source_seq``.
+            node: The name of a node; the diagram shows its messages.
+            rounds: The first and the last round of the diagram.
 
         Raises:
-            QueryError: There is no such run or node, or nothing, or too much, to show.
+            QueryError: The store has no such run or node, or the number of messages is 0 or too large for a diagram.
         """
         return diagram_of(self.reader, run_id, source, call, node, rounds)
 
@@ -280,42 +270,42 @@ class Result:
         self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
         colour: str | None = None, where: str | None = None, relation: str | None = None,
     ) -> Picture:  # fmt: skip
-        """Returns a picture of a run by its name, or of columns over runs.
+        """Returns a chart of one run by its name, or a chart of columns over runs; notebooks display it.
 
-        It shows itself in a notebook; ``save`` writes it as SVG, PNG or PDF, and its data as CSV. Of columns, a point
-        is the mean of ``y`` over the rows of one ``x`` and one ``colour``, with its 95 % confidence interval.
+        ``save`` writes the chart as SVG, PNG or PDF, and its data as CSV. In a chart of columns, a point is the mean of
+        ``y`` over the rows with equal ``x`` and ``colour``, with its 95 % confidence interval.
 
         Args:
             name: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
-            run_id: The run, for a picture by name.
+            run_id: The run of a chart by name.
             x: A column of ``relation``, or a parameter, the seed, the protocol or the verdict of runs.
-            y: A column of numbers; with ``x`` in place of ``name``.
-            colour: A column whose values have a colour each.
-            where: A condition of SQL on the rows.
-            relation: A table or view; None for the first of ``result``, ``latency_quantile`` and ``round_summary`` that
-                has the columns.
+            y: A numeric column; ``x`` and ``y`` replace ``name``.
+            colour: A column; each of its values has a colour.
+            where: A SQL condition on the rows.
+            relation: A table or view. By default it is the first of ``result``, ``latency_quantile`` and
+                ``round_summary`` that has the columns.
 
         Raises:
-            QueryError: There is no such run, picture or column, or there is nothing to show.
+            QueryError: The store has no such run, chart or column, or the chart has no rows.
         """
         columns = None if x is None or y is None else Plot(x, y, colour, where, relation)
         return plot_of(self.reader, name, run_id, columns)
 
     def audit(self) -> AuditReport:
-        """Checks every guarantee again, from the history alone, and writes the verdicts into the store.
+        """Checks the guarantees of all runs against the stored history, and writes the verdicts into the store.
 
-        A store that cannot be written is checked, too, and the verdicts are in the answer alone.
+        If the store is read-only, only the returned report has the verdicts.
 
         Returns:
-            What each audit found; `runs` and `verdict` follow it.
+            The findings of all audits. `runs` and `verdict` of this object change accordingly.
 
         Raises:
-            StoreError: The runs are not finished, or another program writes the store.
+            StoreError: The runs are not finished, or another program writes to the store.
         """
         if not self.reader.is_finished():
             raise StoreError(
-                f"the runs in {str(self.store)!r} are not finished: the last round is {self.reader.last_round()}, and "
-                f"more were to come; {resume_hint(self.store)}"
+                f"the runs in {str(self.store)!r} are not finished: {self.reader.last_round()} is the last complete "
+                f"round before the horizon; {resume_hint(self.store)}"
             )
         with named_damage(self.store):
             if not is_writable(self.store):
@@ -335,14 +325,14 @@ class Result:
 
     @contextmanager
     def _asked(self) -> Iterator[tuple[StoreReader, Session, bool]]:
-        """Opens the store on the engine that is fastest for many queries, as audits ask them.
+        """Opens the store on the engine that is fastest for many queries.
 
         Yields:
             The reader, the session of the engine, and whether the store is small.
         """
         root, session = self.store.absolute(), self.session
         if session.engine == "spark" and session.owns and isinstance(root, Path) and self._n_bytes <= _FEW_BYTES:
-            # Spark takes ten times as long to plan the questions to a small store, and its first ones longer yet.
+            # Spark takes ten times as long as Sail to plan the queries of a small store; its first plans take longer.
             with beside(session) as other:
                 yield reader_of(other, root), other, True
             return
@@ -355,10 +345,10 @@ class Result:
 
     @contextmanager
     def suited(self) -> Iterator[bool]:
-        """Suits the engine to the size of the store, for several queries in one block.
+        """Configures the engine for the size of the store while several queries run.
 
         Yields:
-            Whether the store is small (`VERY_FEW_BYTES`).
+            Whether the store is small: at most `VERY_FEW_BYTES`.
         """
         n_bytes = self._n_bytes
         is_small = n_bytes <= VERY_FEW_BYTES
@@ -366,16 +356,16 @@ class Result:
             yield is_small
 
     def publish(self, schema: str) -> list[str]:
-        """Writes the history and the results as Delta tables of a schema, and replaces tables of their names.
+        """Writes the history and the results as Delta tables of a schema; replaces tables of equal names.
 
         Args:
-            schema: ``catalog.schema``, or a schema of the session's catalog; it has to exist.
+            schema: An existing schema: ``catalog.schema``, or a schema of the session's catalog.
 
         Returns:
-            The names of the tables.
+            The qualified names of the tables.
 
         Raises:
-            StoreError: The schema has the tables of a store.
+            StoreError: The schema contains a store.
         """
         check_no_store(schema, self.session)
         names = [table.name for table in HISTORY if table.name != ROUND_COMMIT.name]
@@ -386,17 +376,17 @@ class Result:
         return written
 
     def close(self) -> None:
-        """Stops the engine, unless it is the caller's."""
+        """Stops the engine, unless the caller passed its own session."""
         self.session.close()
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns this object."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it."""
+        """Calls `close`."""
         self.close()
 
 

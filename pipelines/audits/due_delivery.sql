@@ -1,4 +1,4 @@
--- The expected deliveries, with the round of the first actual delivery; null: none.
+-- The expected deliveries, each with the round of its first actual delivery, or null if it is missing.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery

@@ -1,6 +1,6 @@
--- Every expected delivery happens exactly once, and no other does (report CSRG-570, section 4.2 and Theorem 1).
--- A delivery is missing when it cannot happen any more: no message is in flight and the run is decided, or the source
--- has its Conf. If a Conf does not mean that all have a publication, an audit of the protocol checks its receivers.
+-- Each expected delivery happens exactly once, and no other delivery happens (report CSRG-570, section 4.2, Theorem 1).
+-- An expected delivery is missing if it cannot follow: the run is decided and has no message in flight, or the source
+-- has received its Conf. For protocols whose Conf does not imply delivery, an audit of the protocol checks deliveries.
 select run_id, publication_round as round, node_id, source, source_seq,
   concat('published in round ', publication_round, ', never delivered') as detail
 from due_delivery

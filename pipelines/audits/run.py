@@ -1,4 +1,4 @@
-"""Runs the audits over a store, and records their findings."""
+"""Runs the audits on a store, and records their findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipelines.tables import RUN, VIOLATION
 
 Verdict = Literal["valid", "invalid", "unknown"]
 SHOWN = 5
-"""Violating rows of an audit that a report shows."""
+"""The maximum number of violating rows of an audit in a report."""
 _UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
@@ -34,31 +34,23 @@ _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "s
 """The columns that identify a violating row as a delivery, with their names in table ``delivery``."""
 
 _SQL = sql_files("pipelines.audits")
-GENERAL = (
-    Audit(
-        "exactly_once",
-        "every matching subscriber gets a publication exactly once, and nobody else",
-        _SQL["exactly_once"],
-        is_of_deliveries=True,
-    ),
-    Audit(
-        "source_order",
-        "a subscriber gets the publications of a source in their order",
-        _SQL["source_order"],
-        is_of_deliveries=True,
-    ),
-    Audit(
-        "conf_implies_delivered",
-        "a publication is confirmed only after every matching subscriber has it",
-        _SQL["conf_implies_delivered"],
-    ),
+GENERAL = tuple(
+    Audit(name, summary, _SQL[name], is_of_deliveries=name != "conf_implies_delivered")
+    for name, summary in {
+        "exactly_once": "every matching subscriber gets a publication exactly once, and nobody else",
+        "source_order": "a subscriber gets the publications of a source in their order",
+        "conf_implies_delivered": "a publication is confirmed only after every matching subscriber has it",
+    }.items()
 )
-"""The guarantees that every protocol is checked for; one without confirmations promises nothing, and may break them."""
+"""The audits that run on all protocols.
+
+A protocol without confirmations does not provide these guarantees, so its runs may violate them.
+"""
 
 
 @dataclass(frozen=True)
 class ViolationRow:
-    """A violating row with names, for printing; as in table ``violation``."""
+    """A row of table ``violation``, with node names instead of ids."""
 
     run_id: int
     round: int | None
@@ -70,17 +62,17 @@ class ViolationRow:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an audit.
+    """The result of one audit.
 
     Attributes:
-        name: The guarantee.
+        name: The name of the guarantee.
         summary: The statement of the guarantee.
-        n_violations: Number of violations that are not excused; None if the audit failed.
-        n_excused: Number of violations in runs whose faults exceed the bound; None if the audit failed.
-        shown: The first violations that are not excused, at most `SHOWN`.
+        n_violations: Number of violations without an excuse; None if the audit failed.
+        n_excused: Number of excused violations; None if the audit failed.
+        shown: The first violations without an excuse, at most `SHOWN`.
         shown_excused: The first excused violations, at most `SHOWN`.
-        error: Why the audit failed; empty if it did not.
-        protocol: The protocol of the checked runs in a store of several protocols; else empty.
+        error: The error of a failed audit, else None.
+        protocol: In a store with several protocols, the protocol of the audited runs; else empty.
     """
 
     name: str
@@ -94,18 +86,12 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """The guarantee, and whose runs it is about where that has to be said."""
+        """The name of the guarantee; in a store with several protocols, preceded by the protocol."""
         return f"{self.protocol}: {self.name}" if self.protocol else self.name
 
 
 class Beyond(NamedTuple):
-    """A run whose faults exceed the bound of its protocol.
-
-    Attributes:
-        run_id: The run.
-        round: The first round beyond the bound.
-        reason: The excess in words.
-    """
+    """A run whose faults exceed the bound of its protocol; ``round`` is the first round beyond the bound."""
 
     run_id: int
     round: int
@@ -113,12 +99,9 @@ class Beyond(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """A run that ended before its guarantees could be decided, with only maintenance in flight.
+    """A run whose guarantees are undecided at its end, although only maintenance messages are in flight.
 
-    Attributes:
-        run_id: The run.
-        round: The round in which it ended, or from which it is undecided.
-        reason: Why, in words.
+    ``round`` is the last round, or the first undecided round.
     """
 
     run_id: int
@@ -127,7 +110,7 @@ class Undecided(NamedTuple):
 
 
 class RunVerdict(NamedTuple):
-    """How a run ended; as in table ``run``."""
+    """The audited columns of table ``run``: verdict, relation to the bound, and the last round with an event."""
 
     run_id: int
     verdict: Verdict
@@ -137,15 +120,15 @@ class RunVerdict(NamedTuple):
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The results of the audits of a store.
+    """The results of all audits of a store.
 
     Attributes:
-        findings: One per audit and protocol.
-        runs: One per run, by id.
-        beyond: The runs whose faults went beyond the bound, by id.
-        undecided: The runs that the protocol could not judge (`Protocol.undecided`), by id.
-        untested: The runs that tested nothing, by id.
-        violation: Rows of table ``violation``.
+        findings: One finding for each audit and protocol.
+        runs: One verdict for each run, ordered by id.
+        beyond: The runs beyond the bound, ordered by id.
+        undecided: The runs that the protocol declares undecided (`Protocol.undecided`), ordered by id.
+        untested: The runs that test nothing, ordered by id.
+        violation: The rows of table ``violation``.
     """
 
     findings: tuple[Finding, ...]
@@ -157,14 +140,11 @@ class AuditReport:
 
     @property
     def verdict(self) -> Verdict:
-        """``invalid`` if any run is, else ``unknown`` if any is, else ``valid``."""
-        found = {run.verdict for run in self.runs}
-        if "invalid" in found:
-            return "invalid"
-        return "unknown" if "unknown" in found else "valid"
+        """The verdict of the store; see `store_verdict`."""
+        return store_verdict([run.verdict for run in self.runs])
 
     def __repr__(self) -> str:
-        """Returns the verdict, and a line for each guarantee that does not hold or could not be checked."""
+        """Returns the verdict, and a line for each guarantee with violations or a failed audit."""
         open_ones = [one for one in self.findings if one.n_violations != 0 or one.n_excused]
         held = f"{len(self.findings) - len(open_ones)} of {plural(len(self.findings), 'guarantee')} hold"
         return "\n".join([
@@ -177,26 +157,28 @@ class AuditReport:
         ])  # fmt: skip
 
 
+def store_verdict(verdicts: Collection[str | None]) -> Verdict:
+    """Returns ``invalid`` if any run is invalid, ``valid`` if all runs are valid, else ``unknown``."""
+    if "invalid" in verdicts:
+        return "invalid"
+    return "valid" if set(verdicts) == {"valid"} else "unknown"
+
+
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
-    """Returns the audits of a protocol's runs: the general audits and the protocol's own."""
+    """Returns the general audits and those of `protocol`."""
     return (*GENERAL, *protocol.audits)
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns name and summary of every audit; the summary of a protocol's own audit names the protocol."""
+    """Returns the name and summary of each audit. The summary of an audit of one protocol names the protocol."""
     own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks the guarantees of each protocol in the runs of that protocol, from the store alone.
+    """Checks the guarantees of each protocol in its runs. Reads only the store and writes nothing.
 
-    Args:
-        reader: The store.
-        session: The engine.
-
-    Returns:
-        The report, with protocols in the order of their runs; nothing is written to the store.
+    Returns the report, with protocols ordered by their first run.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
@@ -213,16 +195,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
 
 
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks every guarantee in every run of a store with one protocol, from the store alone.
-
-    Args:
-        reader: The store.
-        session: The engine.
-        protocol: The protocol of its runs.
-
-    Returns:
-        The report; nothing is written to the store.
-    """
+    """Checks the guarantees of ``protocol`` in all runs of a store with one protocol. Writes nothing."""
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
@@ -234,32 +207,21 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
         can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
         untested = untested_runs(reader, protocol, since.keys())
         runs = _run_verdicts(evidence, violation, since, can_tell, {run.run_id for run in untested})
-        order = ("run_id", "round", "reason")
-        told = (
-            ()
-            if protocol.undecided == NO_RUN
-            else evidence.table(_UNDECIDED).select(*Undecided._fields).orderBy(*order).collect()
-        )
+        undecided: list[Row] = []
+        if protocol.undecided != NO_RUN:
+            undecided = evidence.table(_UNDECIDED).select(*Undecided._fields).orderBy(*Undecided._fields).collect()
     rows = frame_of(session.spark, violation)
-    return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), untested, rows)
+    return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in undecided), untested, rows)
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
-    """Returns the violations of one guarantee, excused or not: rows with columns `FOUND`.
-
-    Args:
-        name: The guarantee.
-        reader: The store.
-        session: The engine.
-        protocol: The protocol of the runs.
-    """
+    """Returns the violations of guarantee ``name``, with and without an excuse: rows with columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
         return audit.rows(evidence).collect()
 
 
 def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
-    """Returns the evidence of a store: the relations of the general audits and of the protocol's audits."""
     undecided = protocol.undecided
     relations: dict[str, Relation] = {
         "in_flight_run": _SQL["in_flight_run"],
@@ -271,7 +233,7 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
 
 
 def record(report: AuditReport, store: Store) -> None:
-    """Writes table ``violation`` and the verdicts in table ``run``, in place of those of an earlier audit."""
+    """Replaces the rows of table ``violation`` and the audited columns of table ``run`` by those of `report`."""
     store.overwrite(VIOLATION.name, report.violation)
     found = pa.table({name: [getattr(run, name) for run in report.runs] for name in RunVerdict._fields})
     kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
@@ -280,7 +242,7 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
-    """Returns the runs beyond the bound, each once: by the protocol's bound, or by its assumptions on the network."""
+    """Returns each run that exceeds the protocol's bound or breaks one of its network assumptions, once."""
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
     rows, parts = list[Row](), list[str]()
@@ -300,14 +262,19 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
 
 
 def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table | Exception]:
-    """Returns the violating rows of each audit, columns `FOUND`, or the reason for which it cannot run.
+    """Returns, for each audit, its violating rows (columns `FOUND`) or the error that it raised.
 
-    One statement answers all audits that are SQL: an engine plans and schedules a statement for longer than it reads
-    the rows of a small store. If it fails, each audit has a statement of its own, so that one cannot stop another.
+    One statement runs all SQL audits, because planning a statement takes longer than reading a small store. If it
+    fails, each audit runs in a statement of its own, so that a failing audit does not affect other audits.
     """
+    statement = "\nunion all\n".join(
+        f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits
+        for index, audit in enumerate(audits)
+        if isinstance(audit.find, str)
+    )
     try:
-        found = evidence.sql(_union([audit for audit in audits if isinstance(audit.find, str)])).toArrow()
-    except Exception:  # an audit failed for any reason; the next statements tell which
+        found = evidence.sql(statement).toArrow()
+    except Exception:  # the statements of single audits show which one failed
         return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
     return {
         audit.name: found.filter(pc.equal(found["guarantee"], audit.name)).select(FOUND)
@@ -317,28 +284,19 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
     }
 
 
-def _union(audits: Sequence[Audit]) -> str:
-    """Returns SQL for the violating rows of some audits, with the name of the guarantee."""
-    return "\nunion all\n".join(
-        f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits
-        for index, audit in enumerate(audits)
-    )
-
-
 def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
-    """Returns the violating rows of an audit, or the reason for which it cannot run."""
     try:
         return audit.rows(evidence).toArrow()
-    except Exception as error:  # any failure of an audit leaves its guarantee undecided
+    except Exception as error:  # a failed audit leaves its guarantee undecided
         return error
 
 
 def _check(
     audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
 ) -> tuple[Finding, pa.Table | None]:  # fmt: skip
-    """Returns the finding of an audit, without rows to show, and its rows of table ``violation``.
+    """Returns the finding of an audit, without sample rows, and its rows of table ``violation``.
 
-    ``since`` has the runs beyond the bound, each with the round since which it is.
+    ``since`` maps each run beyond the bound to its first round beyond the bound.
     """
     if isinstance(found, Exception):
         return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
@@ -350,7 +308,10 @@ def _check(
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
-    """Returns a mask of the excused rows; a fault excuses no delivery and no dated row of an earlier round."""
+    """Returns a boolean mask of the excused rows.
+
+    A run beyond the bound excuses its rows, except dated rows and deliveries before its first round beyond the bound.
+    """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
     excused = pa.chunked_array([pc.is_valid(beyond_round)])
@@ -373,7 +334,7 @@ def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Re
 
 
 def _order(rows: pa.Table) -> pa.Array:
-    """Returns the indexes of violating rows in the order of `_ORDER`, nulls first as in SQL."""
+    """Returns the indexes that sort violating rows by `_ORDER`, nulls first as in SQL."""
     keys = dict[str, pa.ChunkedArray]()
     for name in _ORDER:
         keys |= {f"{name}_known": pc.is_valid(rows[name]), name: rows[name]}
@@ -381,7 +342,7 @@ def _order(rows: pa.Table) -> pa.Array:
 
 
 def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
-    """Returns findings with the first of their rows."""
+    """Returns the findings with sample rows from ``violation``."""
     runs, firsts = set[int](), {}
     if not len(violation):
         return [*findings]
@@ -410,10 +371,10 @@ def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) 
 def _run_verdicts(
     evidence: Evidence, violation: pa.Table, beyond: Collection[int], can_tell: bool, untested: Collection[int]
 ) -> tuple[RunVerdict, ...]:
-    """Returns a verdict for each run: invalid if a guarantee is broken, unknown if that is undecided, else valid.
+    """Returns the verdict of each run.
 
-    Beyond the bound the protocol promises nothing, so a run beyond it is valid or unknown. A run that tested nothing is
-    unknown.
+    A run with an unexcused violation is invalid. It is unknown if the store cannot decide it, or if it tests nothing.
+    Otherwise it is valid.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

@@ -1,5 +1,5 @@
--- A publication that is delivered in a later round than one issued after it, if the protocol promises the order of a
--- source; the order within a round is not recorded.
+-- The publications that a subscriber delivers in a later round than a later publication of the same source. Applies to
+-- protocols that guarantee the order of a source. The order within a round is not recorded.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

@@ -1,6 +1,6 @@
--- Repeated deliveries, and deliveries without a matching subscription. In the round in which a subscription ends, a
--- delivery may precede the end. Publications from before the first round have numbers below 1; their subscriptions are
--- unknown, because no call issued them.
+-- Repeated deliveries, and deliveries without a matching subscription. A delivery in the last round of a subscription
+-- matches it. Publications in the initial state have numbers below 1; no call issued them, so their subscribers are
+-- unknown.
 select run_id, max(round) as round, subscriber as node_id, source, source_seq,
   concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
 from delivery

@@ -1,4 +1,4 @@
-"""Runs that tested nothing: no delivery was due, so every guarantee of deliveries holds trivially."""
+"""Finds runs that test nothing: no delivery is due, so each guarantee about deliveries holds trivially."""
 
 from __future__ import annotations
 
@@ -22,35 +22,25 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The runs without a delivery; few stores have any, and only they need the views below."""
+"""The runs without a delivery. Few stores have one; the queries below run only for these."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run without due and actual deliveries.
-
-    Attributes:
-        run_id: The run.
-        reason: The reason in words.
-    """
+    """A run without due and without actual deliveries, with the reason why none was due."""
 
     run_id: int
     reason: str
 
 
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
-    """Returns the runs that tested nothing, by id.
+    """Returns the runs that test nothing, ordered by id; ``beyond`` has the ids of runs beyond the bound.
 
-    A run with messages but no publication tests the guarantees of its protocol, but not the general ones. In a run
-    beyond the bound, faults may have prevented every subscription: that run is untested only if no publication
-    satisfies a subscription.
-
-    Args:
-        reader: The store.
-        protocol: The protocol of the runs.
-        beyond: The runs beyond the bound.
+    A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
+    audits. In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no
+    publication matches a subscription.
     """
     silent = reader.sql(_SILENT).collect()
     if not silent:

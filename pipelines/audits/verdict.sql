@@ -1,5 +1,5 @@
--- For each run whether it is busy, and its last round with an event. A message in flight was sent, but never handled.
--- The begin and the end of a link fault are no events.
+-- For each run: whether it is in busy_run, and its last round with an event. The event of a message in flight is its
+-- sending. The begin and the end of a link fault are not events.
 with happened as (
   select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
   from message group by run_id

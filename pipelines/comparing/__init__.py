@@ -1,1 +1,1 @@
-"""Protocols and settings ranked for one overlay, one workload and one schedule of faults."""
+"""Ranks protocols and their settings on one scenario by the user's criteria."""

@@ -1,4 +1,4 @@
-"""Which protocols and settings are compared on a scenario: its own, and what the other protocols say is worth a try."""
+"""Selects the candidates of a comparison: the scenario's own protocol settings, and variants of all protocols."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PROTOCOL = "protocol"
 
 @dataclass(frozen=True)
 class Compared:
-    """The scenario of a comparison.
+    """A scenario whose grid lists the candidates of a comparison.
 
     Attributes:
-        prepared: The scenario, whose grid has all candidates.
-        refused: By protocol: the reason why none of its variants can run the scenario.
+        prepared: The scenario with the candidates.
+        refused: Protocols without a candidate, each with the reason why it cannot run the scenario.
     """
 
     prepared: Prepared
@@ -31,19 +31,19 @@ class Compared:
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:
-    """Returns the protocol of a run and its settings, without those that nobody has set."""
+    """Returns the explicit protocol settings of a run, including the protocol's ``name``; omits defaults."""
     return dict(run.scenario.protocol.model_dump(mode="json", exclude_unset=True))
 
 
 def with_candidates(prepared: Prepared) -> Compared:
-    """Returns a scenario with the protocols and settings that it is compared with.
+    """Returns a scenario whose grid lists the candidates.
 
-    A grid that names whole protocols (``runs.grid.protocol``) is taken as it is. Otherwise the candidates are those of
-    the scenario itself, and the variants of all protocols (`Protocol.variants`); a variant is left out that
-    refuses overlay, workload or faults beside the scenario's own.
+    If the grid already lists protocols (``runs.grid.protocol``), the scenario is unchanged. Otherwise the candidates
+    are the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant is omitted if it
+    refuses the overlay, workload or faults of the scenario.
 
     Raises:
-        ScenarioError: The scenario itself is wrong.
+        ScenarioError: The scenario is invalid with its own settings.
     """
     check(prepared)
     if _PROTOCOL in prepared.scenario.runs.grid:
@@ -62,7 +62,7 @@ def with_candidates(prepared: Prepared) -> Compared:
 
 
 def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns why candidates cannot run a scenario, the first reason; None: they can."""
+    """Returns the first reason why the candidates cannot run a scenario, or None."""
     try:
         check(_with_grid(prepared, candidates))
     except ScenarioError as error:
@@ -75,7 +75,7 @@ def _distinct(settings: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
-    """Returns the scenario with candidates in the place of what its grid says of the protocol."""
+    """Replaces the protocol values in the grid of a scenario by the candidates."""
     loaded = prepared.loaded
     grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
     kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}

@@ -1,4 +1,4 @@
-"""Runs a scenario with several protocols and settings, and ranks them by what the user wants."""
+"""Runs one scenario with several protocols and settings, and ranks them by the user's criteria."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _VIEW = "comparison"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Protocols and settings in the order in which they do what is wanted.
+    """The ranking of the candidates.
 
     Attributes:
-        ranked: The candidates, the best one first.
-        measure: The column of view `comparison` that decides where wants do not.
-        refused: Why a protocol could not run the scenario, by its name.
-        store: The store with all runs.
+        ranked: The candidates, best first.
+        measure: The column of view `comparison` that ranks candidates with equally many violated criteria.
+        refused: Unsupported protocols, each with the reason.
+        store: The path of the store with all runs.
     """
 
     ranked: Sequence[Ranked]
@@ -48,22 +48,16 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on the overlays, workloads and faults of a scenario.
 
-    Args:
-        scenario: As in `api.run`, like the others that are not named here.
-        want: What is wanted: guarantees by name and limits of measures, separated by commas (`wants.parse_wants`).
-        minimise: The measure that decides between candidates that do as well: a column, or a short name.
-        spark: As in `api.run`.
-        store: As in `api.run`.
-        engine: As in `api.run`.
-        overrides: As in `api.run`.
-        observe: As in `api.run`.
+    `api.run` documents the parameters ``scenario``, ``spark``, ``store``, ``engine``, ``overrides`` and ``observe``.
+    ``want`` lists the criteria, separated by commas: names of guarantees, and limits of measures (`wants.parse_wants`).
+    ``minimise`` is the measure that ranks candidates with equally many violated criteria: a column or a short name.
 
     Returns:
-        The candidates in their order; the store is closed.
+        The ranking. The store with the runs is closed.
 
     Raises:
-        QueryError: The wants or the measure cannot be read.
-        ScenarioError: The scenario itself is wrong.
+        QueryError: A criterion or the measure is invalid.
+        ScenarioError: The scenario is invalid.
     """
     prepared = prepare_given(scenario, overrides)
     place = None if store is None else place_of(store)
@@ -76,17 +70,10 @@ def compare_prepared(
     store: Root | Schema | None = None, engine: AskedEngine | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:  # fmt: skip
-    """Compares protocols and settings on a scenario that was read already; arguments as in `compare`.
+    """Compares protocols and settings on a scenario that was read in advance; see `compare`.
 
-    Args:
-        prepared: The scenario; its grid may name the protocols (`candidates.with_candidates`).
-        want: What is wanted.
-        minimise: The measure that is to be small.
-        spark: A session to use as it is.
-        store: An empty place, or a schema without tables.
-        engine: The engine.
-        observe: Is told of each round.
-        say: Told, in one line each, what happens before the rounds.
+    ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each round, and
+    ``say`` a line for each step before the first round.
     """
     columns = list(view_head(_VIEW).columns)
     has_ms = prepared.scenario.time.round_ms is not None
@@ -96,9 +83,4 @@ def compare_prepared(
         result.audit()
         rows = result.table(_VIEW).toArrow().to_pylist()
         settings = {run.run_id: settings_of(run) for run in compared.prepared.runs}
-        return Comparison(
-            ranked=ranked(rows, settings, wants, measure),
-            measure=measure,
-            refused=compared.refused,
-            store=result.store,
-        )
+        return Comparison(ranked(rows, settings, wants, measure), measure, compared.refused, result.store)

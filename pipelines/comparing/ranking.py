@@ -1,4 +1,4 @@
-"""Candidates in the order in which they do what is wanted, from view `comparison` of a store with all of them."""
+"""Ranks the candidates of a comparison by the rows of view `comparison`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipelines.comparing.wants import Want
 
 @dataclass(frozen=True)
 class Ranked:
-    """A protocol with settings, and how it did.
+    """A candidate, which is a protocol with settings, and its results.
 
     Attributes:
-        protocol: Its name.
-        settings: The settings that were set, by name.
-        n_runs: Runs that it played.
-        n_as_wanted: Those in which all wants hold.
-        n_beyond: Those in which the faults were more than the protocol promises to bear.
-        broken: Wants that do not hold in all runs, as they were written, and in how many they do not.
-        measure: Mean over its runs of the measure that is to be small; None: no run has a value.
+        protocol: The name of the protocol.
+        settings: Its explicit settings, by name.
+        n_runs: Number of runs.
+        n_as_wanted: Number of runs that satisfy all criteria.
+        n_beyond: Number of runs whose faults exceed the bound of the protocol.
+        broken: For each violated criterion, as written, the number of runs that violate it.
+        measure: Mean over the runs of the measure to minimise; None if no run has a value.
     """
 
     protocol: str
@@ -35,20 +35,16 @@ class Ranked:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all wants hold in all runs."""
+        """Whether all runs satisfy all criteria."""
         return self.n_as_wanted == self.n_runs
 
 
 def ranked(
     rows: Iterable[Mapping[str, Any]], settings: Mapping[int, Mapping[str, Any]], wants: Sequence[Want], measure: str
 ) -> list[Ranked]:
-    """Ranks candidates by the mean number of wants missed in a run, then by the measure, the smallest first.
+    """Ranks candidates by the mean number of violated criteria per run, then by the smallest ``measure``.
 
-    Args:
-        rows: View `comparison`, a row a run.
-        settings: The protocol of a run and its settings, by run_id.
-        wants: What is wanted.
-        measure: The column that is to be small.
+    ``rows`` is view `comparison`. ``settings`` has the result of `candidates.settings_of` for each run id.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -60,15 +56,10 @@ def _ranked(settings: dict[str, Any], rows: Sequence[Mapping[str, Any]], wants: 
     name = settings.pop("name")
     broken = {want.text: sum(not want.holds(row) for row in rows) for want in wants}
     values = [row[measure] for row in rows if row[measure] is not None]
-    return Ranked(
-        protocol=name,
-        settings=settings,
-        n_runs=len(rows),
-        n_as_wanted=sum(all(want.holds(row) for want in wants) for row in rows),
-        n_beyond=sum(row["within_bound"] is False for row in rows),
-        broken={text: number for text, number in broken.items() if number},
-        measure=fmean(values) if values else None,
-    )
+    n_as_wanted = sum(all(want.holds(row) for want in wants) for row in rows)
+    n_beyond = sum(row["within_bound"] is False for row in rows)
+    broken = {text: number for text, number in broken.items() if number}
+    return Ranked(name, settings, len(rows), n_as_wanted, n_beyond, broken, fmean(values) if values else None)
 
 
 def _order(one: Ranked) -> tuple[Any, ...]:

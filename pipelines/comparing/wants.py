@@ -1,7 +1,7 @@
-"""What a user wants of a protocol: ``exactly_once, per_source_order, p95 < 500 ms``, judged run by run.
+"""Parses and evaluates the criteria of a comparison, such as ``exactly_once, per_source_order, p95 < 500 ms``.
 
-A want is a guarantee by name, or a measure with a limit. Measures are those of view `comparison`: its columns, or the
-short names here, of which those that are times take a unit.
+A criterion is the name of a guarantee, or a measure with a limit; it is evaluated on each run. A measure is a numeric
+column of view `comparison`, or one of the short names below. Short names of durations require a unit.
 """
 
 from __future__ import annotations
@@ -17,23 +17,14 @@ from pipelines.errors import QueryError, nearest
 _RELATIONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
 _CONDITION = re.compile(r"(\w+)\s*(<=|>=|<|>|=)\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)?")
 _TIMES = {
-    "median": "latency_{}_median",
-    "p50": "latency_{}_median",
-    "p95": "latency_{}_p95",
-    "p99": "latency_{}_p99",
-    "max": "latency_{}_max",
-    "settling": "settling_{}",
-}
+    "median": "latency_{}_median", "p50": "latency_{}_median", "p95": "latency_{}_p95", "p99": "latency_{}_p99",
+    "max": "latency_{}_max", "settling": "settling_{}",
+}  # fmt: skip
 _MEASURES = {
-    "delivered": "wanted_ratio",
-    "duplicates": "n_duplicates",
-    "messages": "messages_per_delivery",
-    "bytes": "bytes_per_delivery",
-    "state": "held_rows_per_node",
-    "storage": "durable_bytes_per_node",
-}
+    "delivered": "wanted_ratio", "duplicates": "n_duplicates", "messages": "messages_per_delivery",
+    "bytes": "bytes_per_delivery", "state": "held_rows_per_node", "storage": "durable_bytes_per_node",
+}  # fmt: skip
 _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
-_SHARE = "%"
 
 
 @dataclass(frozen=True)
@@ -43,7 +34,7 @@ class Condition:
     Attributes:
         measure: A column of view `comparison`.
         relation: ``<``, ``<=``, ``>``, ``>=`` or ``=``.
-        limit: What it is compared with, in the column's unit.
+        limit: The limit, in the unit of the column.
     """
 
     measure: str
@@ -51,7 +42,10 @@ class Condition:
     limit: float
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Returns whether it holds in a run; a measure without a value holds unless wanted deliveries are missing."""
+        """Returns whether a row of view `comparison` satisfies the limit.
+
+        Without a value of the measure, the result is whether the run has all wanted deliveries.
+        """
         value = row[self.measure]
         if value is None:
             return bool(row["n_wanted_delivered"] == row["n_wanted"])
@@ -73,31 +67,28 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Want:
-    """One thing that a user wants.
+    """A criterion: all of its conditions must hold.
 
     Attributes:
-        text: The string that was written.
-        conditions: What has to hold in a run.
+        text: The criterion as written.
+        conditions: The conditions on a row of view `comparison`.
     """
 
     text: str
     conditions: tuple[Condition, ...]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Returns whether a run, a row of view `comparison`, is as wanted."""
+        """Returns whether a row of view `comparison` satisfies all conditions."""
         return all(condition.holds(row) for condition in self.conditions)
 
 
 def parse_wants(text: str, columns: Sequence[str], *, has_ms: bool) -> list[Want]:
-    """Reads wants, separated by commas.
+    """Parses criteria, separated by commas.
 
-    Args:
-        text: The wants.
-        columns: The columns of view `comparison` that are numbers.
-        has_ms: Whether a round of the scenario has a length in ms.
+    ``columns`` are the numeric columns of view `comparison`; ``has_ms`` is whether rounds have a duration in ms.
 
     Raises:
-        QueryError: A string is not a want, or a want cannot be judged.
+        QueryError: A criterion is invalid, or its unit or measure is unavailable.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
@@ -121,17 +112,17 @@ def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Con
         if of == "ms" and not has_ms:
             raise QueryError(f"the want {part!r} is in {unit}, and the scenario has no time.round_ms; write rounds")
         return (Condition(_TIMES[name].format(of), relation, float(number) * factor),)
-    if unit is not None and (unit != _SHARE or measure_of(name, columns) != "wanted_ratio"):
+    if unit is not None and (unit != "%" or measure_of(name, columns) != "wanted_ratio"):
         raise QueryError(f"the want {part!r} has the unit {unit!r}, which {name} has not; leave it out")
-    limit = float(number) / (100 if unit == _SHARE else 1)
+    limit = float(number) / (100 if unit == "%" else 1)
     return (Condition(measure_of(name, columns), relation, limit),)
 
 
 def measure_of(name: str, columns: Sequence[str]) -> str:
-    """Returns the column of a measure, a column itself or a short name of one.
+    """Returns the column of a measure: ``name`` is a column of view `comparison`, or a short name without a unit.
 
     Raises:
-        QueryError: There is no such measure.
+        QueryError: The measure is unknown.
     """
     if name in columns:
         return name
@@ -145,10 +136,10 @@ def measure_of(name: str, columns: Sequence[str]) -> str:
 
 
 def measure_named(name: str, columns: Sequence[str], *, has_ms: bool) -> str:
-    """Returns the column of a measure that is to be small; times are in ms where a round has a length.
+    """Returns the column of the measure to minimise; durations are in ms if rounds have a duration in ms.
 
     Raises:
-        QueryError: There is no such measure.
+        QueryError: The measure is unknown.
     """
     if name in _TIMES:
         return _TIMES[name].format("ms" if has_ms else "rounds")

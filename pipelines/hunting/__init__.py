@@ -1,4 +1,4 @@
-"""Searches fault schedules that break a guarantee: aimed at the messages of a run, guided by coverage, or drawn."""
+"""Searches for fault schedules that break a guarantee: aimed at messages, guided by coverage, enumerated or random."""
 
 from pipelines.hunting.findings import Hunt, HuntFinding, Standing
 from pipelines.hunting.hunt import STRATEGIES, hunt

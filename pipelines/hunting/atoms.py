@@ -1,7 +1,7 @@
-"""What can be taken out of a scenario: faults, calls and nodes, and what the scenario is without some of them.
+"""The removable parts of a scenario, called atoms (faults, calls, nodes), and the scenario without some of them.
 
-A node that is taken out is contracted into a neighbour: its other neighbours are linked to that one, over the sum of
-the two latencies, so that the overlay stays connected, and a tree stays a tree. Its calls and faults go with it.
+A removed node is contracted into its nearest neighbour. Its other neighbours get links to this neighbour, with the sum
+of the two latencies, so that the overlay stays connected and a tree stays a tree. Its calls and faults are removed.
 """
 
 from __future__ import annotations
@@ -10,28 +10,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Parts = dict[str, Any]
-"""A scenario as `pipelines.experiment.listed` returns it."""
+"""A scenario as a dict, the result of `pipelines.experiment.listed`."""
 _CALLS = {"publication": "publications", "subscription": "subscriptions", "join": "joins", "call": "calls"}
 _ATTACHED = ("servers", "clients")
 KINDS = ("fault", *_CALLS, "node")
-"""The kinds of atoms, in the order in which they are tried."""
+"""The kinds of atoms, in the order in which shrinking removes them."""
 _DRAWN = ("loss", "delay", "duplicate")
 
 
 class Atom(NamedTuple):
-    """A part of a scenario that shrinking can remove.
-
-    Attributes:
-        kind: Of `KINDS`.
-        key: Its index in the list of the scenario, or the node's name.
-    """
+    """A removable part of a scenario: ``key`` is its index in the list of the scenario, or the name of a node."""
 
     kind: str
     key: int | str
 
 
 def with_streams(parts: Parts) -> Parts:
-    """Returns the scenario with faults that draw the same when others before them are gone."""
+    """Assigns a random stream to each drawn fault, so that its draws are independent of removed faults."""
     faults = [
         {**fault, "stream": fault.get("stream", place)} if fault["kind"] in _DRAWN else fault
         for place, fault in enumerate(parts.get("faults", ()))
@@ -40,7 +35,7 @@ def with_streams(parts: Parts) -> Parts:
 
 
 def atoms_of(parts: Parts, kind: str) -> list[Atom]:
-    """Returns the atoms of a kind, in the order of the scenario."""
+    """Returns the atoms of a kind in the order of the scenario."""
     if kind == "node":
         return [Atom(kind, name) for name in _names(parts["overlay"])]
     rows = parts.get("faults", ()) if kind == "fault" else parts.get("workload", {}).get(_CALLS[kind], ())
@@ -48,12 +43,7 @@ def atoms_of(parts: Parts, kind: str) -> list[Atom]:
 
 
 def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
-    """Returns the scenario without some atoms; None where no overlay would be left.
-
-    Args:
-        parts: The whole scenario, to which the places of the atoms refer.
-        removed: The atoms to be taken out.
-    """
+    """Returns scenario ``parts`` without the ``removed`` atoms, or None if no valid overlay remains."""
     nodes = [str(atom.key) for atom in removed if atom.kind == "node"]
     overlay = _without_nodes(parts["overlay"], nodes)
     if overlay is None:
@@ -75,7 +65,7 @@ def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
 
 
 def _names(overlay: Mapping[str, Any]) -> list[str]:
-    """Returns all nodes that may be taken out."""
+    """Returns the removable nodes."""
     if "nodes" in overlay:
         return [f"{overlay['nodes'].get('prefix', 'N')}{number + 1}" for number in range(overlay["nodes"]["count"])]
     named = dict.fromkeys(name for link in overlay.get("links", ()) for name in link[:2])
@@ -115,7 +105,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
-    """Takes a node out; returns the neighbour that takes its place, the nearest one."""
+    """Contracts a node into its nearest neighbour; returns this neighbour."""
     neighbours = around[name]
     heir = min(neighbours, key=lambda other: neighbours[other])
     for other, latency in neighbours.items():
@@ -128,14 +118,14 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 
 
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Returns whether the node of a call, and the link of a join, still exist."""
+    """Returns whether the node of a call, or the link of a join, remains."""
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
     return call["at"] not in removed and call.get("peer") not in removed
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Returns a fault cut to the nodes and links that still exist; None if none of them does."""
+    """Restricts a fault to the remaining nodes and links; returns None if none of them remains."""
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
     if fault["kind"] == "replace":

@@ -1,4 +1,4 @@
-"""What runs reached: features of a run, and messages to aim at, read from the history by SQL."""
+"""Queries the history of runs for features, which measure coverage, and for messages as targets of faults."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pipelines.sql.query import StoreReader
 from udfs.nodes.link_faults import COPY_ID
 
 NO_STATUS = "UP"
-"""Stands for the status of nodes of a protocol that reports none."""
+"""The status of nodes whose protocol reports none."""
 
 FATES = ("delivered", "duplicate", "lost_link", "lost_crash", "in_flight")
-"""The possible fates of a message, see table ``message``."""
+"""The values of column ``fate`` of table ``message``."""
 
 _STATUS = """
 status as (
@@ -81,9 +81,9 @@ order by run_id, position, kind, status
 def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     """Returns the features of each run of a store.
 
-    A feature is a kind of message with the status of its receiver and its fate, the same with the phase of the run
-    (before, during, after its faults), two kinds that one node handles in one round, a change of a node's status, or a
-    kind of fault.
+    A feature is one of: a message kind with the status of its receiver and its fate; these three with the phase of the
+    run (before, during or after its faults); two message kinds that one node handles in one round; a change of a node's
+    status; a kind of fault.
     """
     found: dict[int, set[str]] = defaultdict(set)
     for text in _FEATURES:
@@ -96,12 +96,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
 
 
 def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target]]:
-    """Returns messages to aim at, by run: the first, the middle and the last of each kind and status of the receiver.
-
-    Args:
-        reader: The store.
-        runs: The runs.
-    """
+    """Returns for each run the first, middle and last message of each message kind and receiver status."""
     if not runs:
         return {}
     text = _TARGETS.format(copy=COPY_ID, status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
@@ -114,14 +109,9 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
 def reached(
     found: Collection[str], kinds: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
-    """Returns the fates of messages, by kind and status of the receiver.
+    """Returns the statuses in features, sorted, and the fates in features by message kind and receiver status.
 
-    Args:
-        found: Features.
-        kinds: The kinds of messages of the protocol.
-
-    Returns:
-        The statuses in alphabetical order; the fates by kind and status, with an entry for each kind.
+    The second result has an entry for each of ``kinds``, the message kinds of the protocol.
     """
     table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
     for feature in found:

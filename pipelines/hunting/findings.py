@@ -1,7 +1,7 @@
-"""What a hunt found, its corpus, and its page.
+"""The findings of a hunt, the corpus, and the HTML page.
 
-The corpus is a folder with a scenario for each finding, which the next hunt replays first. The page is one HTML file:
-coverage by kind of message and status, what was never reached, and findings.
+The corpus is a folder with one scenario for each finding; the next hunt replays it first. The page shows findings, the
+coverage by message kind and receiver status, and the message kinds that no run sent.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pipelines.scenario.yaml_text import scenario_text
 
 @dataclass(frozen=True)
 class HuntFinding:
-    """A way in which schedules break a guarantee.
+    """A guarantee that schedules break, with a cause.
 
     Attributes:
-        guarantee: The guarantee.
-        cause: Why a delivery is missing, late or doubled in the smallest scenario, as `why` tells it; else the detail
-            of the violation.
-        aims: What the schedule aimed at that broke it first.
-        n_played: Schedules that were played up to that one.
-        n_schedules: Schedules that broke the guarantee in this way.
-        scenario: The smallest scenario that breaks it.
-        sizes: The numbers of faults, calls and nodes in it and in the schedule that was found, in words.
-        file: Where the scenario is kept; None: nowhere.
+        guarantee: The name of the guarantee.
+        cause: The cause of a missing, late or repeated delivery in the smallest scenario, as a phrase of `why`;
+            otherwise the detail of the violation.
+        aims: The aims of the first schedule that broke the guarantee.
+        n_played: The number of this schedule in the hunt.
+        n_schedules: The number of schedules that broke the guarantee with this cause.
+        scenario: The smallest scenario that breaks the guarantee.
+        sizes: The numbers of its faults, calls and nodes, compared with those of the first schedule, as a phrase.
+        file: The file of the scenario in the corpus; None without a corpus.
     """
 
     guarantee: str
@@ -48,14 +48,7 @@ class HuntFinding:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a hunt is.
-
-    Attributes:
-        n_played: Schedules played.
-        n_features: Features reached.
-        n_findings: Findings by guarantee.
-        seconds: Seconds since it began.
-    """
+    """The progress of a hunt; ``n_findings`` has the number of findings for each guarantee."""
 
     n_played: int
     n_features: int
@@ -69,18 +62,18 @@ class Hunt:
 
     Attributes:
         scenario: The name of the scenario.
-        protocol: Its protocol.
-        strategy: How schedules were chosen.
-        findings: Each way in which a guarantee was broken.
-        broken_again: Files of the corpus that still break a guarantee, with the guarantees.
-        n_replayed: Scenarios of the corpus that were replayed.
-        n_played: Schedules that were played.
-        n_beyond: Those of them that went beyond the protocol's bound.
-        n_undecided: Those within the bound whose verdict is unknown.
-        n_refused: Schedules that the scenario's protocol refuses.
-        features: Every feature that was reached, see `coverage.features`.
-        kinds: The kinds of messages of the protocol.
-        seconds: How long it took.
+        protocol: The name of its protocol.
+        strategy: One of `hunt.STRATEGIES`.
+        findings: The findings.
+        broken_again: Files of the corpus that still break guarantees, with these guarantees.
+        n_replayed: Number of replayed scenarios of the corpus.
+        n_played: Number of schedules executed.
+        n_beyond: Number of schedules beyond the bound of the protocol.
+        n_undecided: Number of schedules within the bound with verdict ``unknown``.
+        n_refused: Number of schedules that the protocol refuses.
+        features: The features reached, see `coverage.features`.
+        kinds: The message kinds of the protocol.
+        seconds: The duration in seconds.
     """
 
     scenario: str
@@ -99,7 +92,7 @@ class Hunt:
 
     @property
     def unreached(self) -> list[str]:
-        """The kinds of messages that no run sent."""
+        """The message kinds that no run sent."""
         _, table = reached(self.features, self.kinds)
         return [kind for kind, row in table.items() if not row]
 
@@ -111,33 +104,32 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Scenarios of earlier findings.
+    """A folder with the scenarios of earlier findings.
 
     Attributes:
-        folder: Where they are; None: nothing is kept.
+        folder: The folder; None disables the corpus.
     """
 
     folder: Path | None
 
     @classmethod
     def at(cls, folder: str | Path | None) -> Corpus:
-        """Returns the corpus in a folder.
+        """Returns the corpus in a folder, which need not exist.
 
         Raises:
-            StoreError: The path names a file.
+            StoreError: ``folder`` is a file.
         """
         path = None if folder is None else Path(folder)
         if path is not None and path.exists() and not path.is_dir():
-            raise StoreError(
-                f"the corpus {str(path)!r} is a file; name a folder, which is created if it does not exist"
-            )
+            hint = "name a folder, which is created if it does not exist"
+            raise StoreError(f"the corpus {str(path)!r} is a file; {hint}")
         return cls(path)
 
     def scenarios(self) -> Iterator[tuple[Path, Parts]]:
-        """Yields the first run of each scenario file, by name.
+        """Yields the path and the first run of each scenario file, ordered by name.
 
         Raises:
-            StoreError: A file cannot be read as a scenario.
+            StoreError: A file is not a valid scenario.
         """
         if self.folder is None:
             return
@@ -149,10 +141,10 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario; returns its file, which has the guarantee and a hash in its name.
+        """Writes a scenario; returns its path, which contains the guarantee and a hash.
 
         Raises:
-            StoreError: As in `write`.
+            StoreError: The file cannot be written.
         """
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
         heading = [f"Breaks {guarantee}: {cause}", *(f"Found by aiming at: {aim}" for aim in aims)]
@@ -160,7 +152,7 @@ class Corpus:
         return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
 
     def write(self, name: str, text: str) -> Path | None:
-        """Writes a file into the folder, which is created if it does not exist; returns the file.
+        """Writes a file into the folder, which is created if missing; returns its path, or None without a corpus.
 
         Raises:
             StoreError: The file cannot be written.
@@ -190,7 +182,7 @@ td.none { background: #f3d9d3; } td.some { background: #dcecdc; } code { overflo
 
 
 def page(hunt: Hunt) -> str:
-    """Returns the page; it loads nothing."""
+    """Returns the HTML page of a hunt, which loads no other file."""
     heading = f"Hunt: {hunt.scenario} ({hunt.protocol})"
     parts = [_counts(hunt), _findings(hunt), _again(hunt), _coverage(hunt), _others(hunt)]
     return (
@@ -250,7 +242,7 @@ def _cell(fates: Iterable[str]) -> str:
 
 
 def _others(hunt: Hunt) -> str:
-    """Returns the features that are not about one kind of message."""
+    """Returns the features about statuses, faults and verdicts."""
     named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
     return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
 

@@ -1,4 +1,4 @@
-"""The search: schedules are played as the runs of a job, audited, and those that reach something new are varied."""
+"""The search: it executes schedules as runs of a job, audits them, and varies schedules that reach new features."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ Strategy = Literal["guided", "aimed", "exhaustive", "random"]
 STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
 RUNS = 1_000
 _AT_ONCE = 100
-"""Schedules of a job."""
+"""Schedules in a job."""
 _AT_FIRST = 25
-"""Schedules of the first job: what breaks easily is told soon."""
+"""Schedules in the first job, which is small to report frequent findings early."""
 _RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
-"""Stands for a guarantee where a handler of a node program fails."""
+"""The name of the guarantee that is broken when a handler of a node program fails."""
 _MOST_STAGES = 3
-"""Aims that one schedule is made of at most."""
+"""The maximum number of aims in a schedule."""
 _PROBES = 8
-"""Within the bound a form is left out if n_beyond reaches this number times 1 + n_within."""
+"""Within the bound, a form is skipped after _PROBES * (1 + n_within) of its schedules exceeded the bound."""
 _SEEDS = 8
-"""Runs of the scenario that are aimed at where the protocol draws: the seed of the scenario and further ones."""
+"""The number of seeds with runs that provide targets, if the protocol draws."""
 _DETECTION_ROUNDS = 5
-"""Taken for the time to notice a crash where a protocol has no such setting."""
+"""The assumed number of rounds until a crash is detected, for protocols without such a setting."""
 
 
 def hunt(
@@ -59,33 +59,33 @@ def hunt(
     overrides: str | Sequence[str] = (),
     observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Hunt:  # fmt: skip
-    """Searches fault schedules that break a guarantee in the first run of a scenario.
+    """Searches for fault schedules that break a guarantee in the first run of a scenario.
 
     Args:
-        scenario: As in `api.run`; its own faults stay.
-        runs: Schedules to be played; 0 replays the corpus only.
-        minutes: The most minutes that the search takes, checked between two jobs; None: no limit.
-        within_bound: Whether schedules that go beyond the bound are varied no further, and forms of faults that always
-            do are left out.
-        corpus: Folder in which findings are kept, and from which they are replayed first; None: nothing is kept.
-        strategy: ``guided``: aimed schedules, and further aims on those that reach something new; ``aimed``: the former
-            alone; ``exhaustive``: all schedules of crashes in a window; ``random``: drawn ones, the control.
-        seed: Decides what is drawn.
-        excused: Whether violations that are excused count as findings, too.
-        crashes: Exhaustive: crashes of a schedule at most.
-        window: Exhaustive: first and last round of crashes; None: those of the first and the last message.
-        until_found: Whether the search ends after the job in which it found something.
-        shrinks: Whether the scenario of a finding is shrunk.
+        scenario: As in `api.run`; all schedules include its own faults.
+        runs: The maximum number of schedules; 0 only replays the corpus.
+        minutes: The maximum duration, checked between two jobs; None for no limit.
+        within_bound: Whether to skip forms of faults that always exceed the bound, and not to vary schedules that do.
+        corpus: The folder for findings, which are replayed first; None disables the corpus.
+        strategy: ``guided``: aimed schedules, and further aims on those that reach new features; ``aimed``: aimed
+            schedules only; ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, as
+            control.
+        seed: The seed of random schedules.
+        excused: Whether excused violations count as findings.
+        crashes: With ``exhaustive``, the maximum number of crashes in a schedule.
+        window: With ``exhaustive``, the first and last round of crashes; None for those of the first and last message.
+        until_found: Whether to stop after the first job with a finding.
+        shrinks: Whether to shrink the scenarios of findings.
         spark: As in `api.run`.
         engine: As in `api.run`.
         overrides: As in `api.run`.
-        observe: Called after each job.
-        say: Called with one line for each step.
+        observe: Receives the progress after each job.
+        say: Receives a line for each step.
 
     Raises:
-        ScenarioError: The scenario or a file that it names is wrong.
-        QueryError: The strategy does not exist, or the scenario sends no message to aim at.
-        EngineError: The engine cannot be started.
+        ScenarioError: The scenario or one of its files is invalid.
+        QueryError: The strategy is unknown, or the scenario sends no message.
+        EngineError: The engine cannot start.
     """
     if strategy not in STRATEGIES:
         raise QueryError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
@@ -110,8 +110,6 @@ def hunt(
 
 
 class _Search:
-    """A hunt under way."""
-
     def __init__(
         self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
         observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool,
@@ -140,7 +138,7 @@ class _Search:
 
     @cached_property
     def around(self) -> Surroundings:
-        """What aimed schedules need to know."""
+        """The properties of the scenario on which aimed schedules depend."""
         overlay, _, _ = build_run(self._run, self._beside)
         neighbours: dict[str, list[str]] = {name: [] for name in overlay.names}
         for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
@@ -151,7 +149,7 @@ class _Search:
         return Surroundings(neighbours, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
-        """Plays the corpus: what still breaks a guarantee is kept apart, and is no finding again."""
+        """Replays the corpus; scenarios that still break a guarantee are reported, but are not new findings."""
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
             if run is None or run.run.scenario.protocol.name != self._run.scenario.protocol.name:
@@ -169,13 +167,15 @@ class _Search:
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self, most: int) -> None:
-        """Plays the scenario as it is, for the messages to aim at; with further seeds, if these change its messages.
+        """Executes the scenario without a schedule, and collects the messages at which schedules can aim.
+
+        If the protocol draws, runs with further seeds send other messages; these are collected as well.
 
         Args:
-            most: Schedules that the hunt plays at most; a further seed counts as one.
+            most: The maximum number of schedules of the hunt; each further seed counts as one.
 
         Raises:
-            QueryError: No message is sent, or the scenario breaks a guarantee as it is.
+            QueryError: The scenario sends no message, or breaks a guarantee without a schedule.
         """
         self._base = run = runnable(self._parts)
         if run is None:
@@ -207,7 +207,7 @@ class _Search:
     def _take_seeds(
         self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
     ) -> None:  # fmt: skip
-        """Takes runs with further seeds: their messages are aimed at, and what they break is a finding."""
+        """Adds the messages of runs with further seeds to the targets, and their violations to the findings."""
         for run_id, schedule in enumerate(seeds, 1):
             self.targets[schedule.seed] = found[run_id]
             self._keys.add(schedule.key)
@@ -220,9 +220,9 @@ class _Search:
         return aimed(self.targets, self.around)
 
     def guided(self) -> Iterator[Schedule | None]:
-        """Yields aimed schedules, and in turn with them further aims on those that reached something new.
+        """Yields aimed schedules, alternating with further aims on schedules that reached new features.
 
-        None says that there are no more before another job was played.
+        Yields None when a job must be executed before further schedules exist.
         """
         aims = self.aimed()
         while True:
@@ -232,7 +232,7 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns a further aim on a schedule of the pool, of each in turn; None if the pool is empty."""
+        """Returns a further aim on the next schedule of the pool, round robin; None if the pool is empty."""
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)
@@ -242,7 +242,7 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns all schedules of crashes in a window, up to symmetries, and says how many there are."""
+        """Returns all schedules of crashes in a window, up to symmetries, and reports their number."""
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
         overlay, workload, _ = build_run(self._run, self._beside)
@@ -268,7 +268,7 @@ class _Search:
     def run(
         self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
     ) -> None:  # fmt: skip
-        """Plays schedules, a job after the other, up to a number, a time or a finding."""
+        """Executes schedules, one job after the other, up to a number of schedules, a duration or a finding."""
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
             size = _AT_FIRST if self._counts["played"] < _SEEDS else _AT_ONCE
@@ -285,7 +285,7 @@ class _Search:
         return self._until is not None and time.monotonic() >= self._until
 
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
-        """Returns schedules that were not played before, with their runs."""
+        """Returns up to ``size`` new schedules with their runs."""
         found: list[tuple[Schedule, Playable]] = []
         for schedule in schedules:
             if schedule is None:
@@ -310,7 +310,7 @@ class _Search:
         return {**self._parts, **seed, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Plays schedules; one in which a node program fails is a finding, and the others are played without it."""
+        """Executes schedules as jobs. A schedule with a failing handler is a finding; the others are executed again."""
         left = list(batch)
         while left:
             try:
@@ -325,7 +325,7 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Plays schedules as one job; takes what they reached and broke."""
+        """Executes schedules as one job, and records features and violations."""
         with played([run for _, run in batch], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
             beyond = {one.run_id for one in report.beyond}
@@ -344,9 +344,9 @@ class _Search:
         self._counts["played"] += len(batch)
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
-        """Puts further aims on a schedule into the pool: at messages that the scenario as it is does not send first.
+        """Adds further aims on a schedule to the pool, first at message kinds and statuses that are not targets.
 
-        Each schedule begins with another form: of a pool of many few aims are played of each.
+        Each schedule starts with another form, so that a large pool executes all forms.
         """
         known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
         new_first = sorted(found, key=lambda target: target[:2] in known)
@@ -354,7 +354,7 @@ class _Search:
         self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Returns the runs that reached something new and are to be varied."""
+        """Records the features of a job; returns the runs with new features that are to be varied."""
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -365,7 +365,7 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Returns the guarantees that runs broke, with the detail of the first violation."""
+        """Returns for each run the broken guarantees, with the smallest detail."""
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
         found: dict[int, dict[str, str]] = {}
@@ -374,7 +374,7 @@ class _Search:
         return found
 
     def _key(self, guarantee: str, told: str) -> tuple[str, str]:
-        """Returns a key that violations share which differ in numbers and nodes only."""
+        """Returns a key that is equal for violations that differ only in numbers and node names."""
         without_names = self._names.sub("node", told)
         return guarantee, re.sub(r"\d+", "#", without_names)
 
@@ -384,7 +384,7 @@ class _Search:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Counts a violation; the first of its form is shrunk and kept, unless the corpus has it."""
+        """Counts a violation. The first one with its key is shrunk and stored, unless the corpus has it."""
         key = self._key(guarantee, detail)
         if key in self._known:
             return
@@ -399,7 +399,6 @@ class _Search:
         self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
 
     def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> HuntFinding:
-        """Returns the finding of a schedule, shrunk and kept."""
         whole = self._with(schedule)
         is_shrunk = self._shrinks and not self._is_late and guarantee != FAILS
         smallest = minimal(whole, guarantee, self._session, is_excused=self._is_excused) if is_shrunk else None
@@ -413,7 +412,7 @@ class _Search:
         )
 
     def _cause(self, parts: Parts) -> str:
-        """Returns why a delivery is missing or doubled in a scenario, in words; empty: none is."""
+        """Returns the cause of the first missing or repeated delivery of a scenario, or an empty string."""
         run = runnable(parts)
         if run is None:
             return ""
@@ -422,7 +421,7 @@ class _Search:
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 
     def found(self, strategy: str) -> Hunt:
-        """Returns the findings and counts so far."""
+        """Returns the result."""
         counts = self._counts
         return Hunt(
             self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),

@@ -1,11 +1,11 @@
-"""Fault schedules: aimed at single messages of a run that was played, drawn at random, or enumerated."""
+"""Fault schedules: aimed at single messages of an earlier run, random, or enumerated."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -15,21 +15,21 @@ import numpy as np
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
-"""A long outage, in detection times."""
+"""The duration of a long outage, in detection times."""
 
 
 class Target(NamedTuple):
-    """A message that a schedule aims at.
+    """A message at which a schedule aims.
 
     Attributes:
-        kind: Its kind.
-        status: The status of its receiver in the round in which it is due.
-        position: Its position among the messages of this kind and status: first, middle or last.
-        src: The name of its sender.
-        dst: The name of its receiver.
-        sent_round: The round in which it is sent.
-        due_round: The round in which it is due.
-        nth: Its number among the messages of its kind and round from its sender to its receiver.
+        kind: The message kind.
+        status: The status of the receiver in the due round.
+        position: The position among the messages with this kind and status: first, middle or last.
+        src: The name of the sender.
+        dst: The name of the receiver.
+        sent_round: The round of sending.
+        due_round: The due round.
+        nth: The index, from 1, among the messages of this kind from sender to receiver in the round of sending.
     """
 
     kind: str
@@ -44,13 +44,13 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Faults that are added to those of the scenario.
+    """Faults that a hunt adds to those of the scenario.
 
     Attributes:
-        faults: Entries of the scenario's list ``faults``.
-        aims: What each stage of the search aimed at, in words.
-        form: The form of the newest stage, for statistics.
-        seed: The seed of the run; None: that of the scenario.
+        faults: Entries for the list ``faults`` of the scenario.
+        aims: The aim of each stage of the search, as a phrase.
+        form: The form of the last stage: a key of `FORMS`, or the name of the strategy.
+        seed: The seed of the run; None for the seed of the scenario.
     """
 
     faults: tuple[Fault, ...]
@@ -60,22 +60,22 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """A string that equal schedules share."""
+        """A string that is equal for equal schedules."""
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults of both and the own seed."""
+        """Returns a schedule with the faults of both schedules and the seed of this one."""
         return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The properties of a scenario, beside its messages, that aimed schedules depend on.
+    """The properties of a scenario, besides its messages, on which aimed schedules depend.
 
     Attributes:
-        neighbours: The names of each node's neighbours in the overlay.
-        detection_rounds: Rounds until a crash is noticed.
-        has_nth: Whether a fault can strike one message alone; form dataflow counts no messages.
+        neighbours: The neighbours of each node in the overlay, by name.
+        detection_rounds: Rounds until a crash is detected.
+        has_nth: Whether a fault can affect a single message, which form dataflow does not support.
     """
 
     neighbours: Mapping[str, Sequence[str]]
@@ -84,7 +84,11 @@ class Surroundings:
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
-        """The durations of outages in rounds: around the detection, for good (None), one round, a long one."""
+        """The durations of outages in rounds; None is permanent.
+
+        They are: one more than the detection time, permanent, one round, one less than the detection time, and a long
+        one.
+        """
         detection = self.detection_rounds
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
 
@@ -99,31 +103,26 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the receiver or the sender of a message, and the round in which it handles or sends it."""
+    """Returns the receiver and due round of a message, or its sender and round of sending."""
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
-def _crashing(who: str, shift: int, place: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        if place >= len(around.downs):
-            return None
-        node, round_ = _end(who, target)
-        return [_crash(node, round_ + shift, around.downs[place])]
-
-    return form
+def _crashing(who: str, shift: int, outage: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    node, round_ = _end(who, target)
+    return [_crash(node, round_ + shift, around.downs[outage])] if outage < len(around.downs) else None
 
 
-def _pausing(who: str, shift: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault]:
-        node, round_ = _end(who, target)
-        first = max(round_ + shift, 0)
-        return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
-
-    return form
+def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault]:
+    node, round_ = _end(who, target)
+    first = max(round_ + shift, 0)
+    return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
 
 
-def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
-    """Returns a fault that strikes the target alone, or all of its kind, round and link where nobody counts."""
+def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
+    """Returns a fault that affects the target alone.
+
+    Without `Surroundings.has_nth` it affects all messages of the target's kind and round on its link.
+    """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
     if not around.has_nth:
         linked = target.dst in around.neighbours.get(target.src, ())
@@ -132,26 +131,19 @@ def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) 
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
-def _lost(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "loss")
-
-
 def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "duplicate", after=[0, around.detection_rounds])
+    return _struck("duplicate", target, around, after=[0, around.detection_rounds])
 
 
 def _delayed(target: Target, around: Surroundings) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
-    return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
+    return _struck("delay", target, around, rounds=[rounds, rounds], reorder=True)
 
 
-def _recovering(who: str, shift: int) -> Form:
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        node, round_ = _end(who, target)
-        first = round_ + shift - around.detection_rounds - 1
-        return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
-
-    return form
+def _recovering(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    node, round_ = _end(who, target)
+    first = round_ + shift - around.detection_rounds - 1
+    return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
 
 
 def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
@@ -164,19 +156,15 @@ def _behind(target: Target, around: Surroundings) -> list[str]:
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
-def _chain(stagger: int) -> Form:
-    """The receiver crashes, and some rounds later a neighbour of it that is not the sender."""
-
-    def form(target: Target, around: Surroundings) -> list[Fault] | None:
-        down, others = around.detection_rounds + 1, _behind(target, around)
-        crashes = enumerate((target.dst, *others[:1]))
-        return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
-
-    return form
+def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    """The receiver crashes, and ``stagger`` rounds later one of its neighbours, not the sender."""
+    down, others = around.detection_rounds + 1, _behind(target, around)
+    crashes = enumerate((target.dst, *others[:1]))
+    return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """All neighbours of the receiver but the sender crash."""
+    """All neighbours of the receiver crash, except the sender."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
@@ -184,42 +172,39 @@ def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
 def _forms() -> dict[str, Form]:
     shifts = {0: "then", -1: "a round before", 1: "a round after"}
     named: dict[str, Form] = {
-        "receiver crashes then": _crashing("receiver", 0, 0),
-        "lost": _lost,
-        "sender crashes a round after": _crashing("sender", 1, 0),
-        "receiver recovers then": _recovering("receiver", 0),
-        "receiver crashes then, for good": _crashing("receiver", 0, 1),
+        "receiver crashes then": partial(_crashing, "receiver", 0, 0),
+        "lost": partial(_struck, "loss"),
+        "sender crashes a round after": partial(_crashing, "sender", 1, 0),
+        "receiver recovers then": partial(_recovering, "receiver", 0),
+        "receiver crashes then, for good": partial(_crashing, "receiver", 0, 1),
         "duplicated": _duplicated,
         "delayed": _delayed,
-        "receiver pauses then": _pausing("receiver", 0),
+        "receiver pauses then": partial(_pausing, "receiver", 0),
         "both ends crash": _both_ends,
-        "receiver and a neighbour crash": _chain(0),
-        "sender recovers then": _recovering("sender", 0),
+        "receiver and a neighbour crash": partial(_chain, 0),
+        "sender recovers then": partial(_recovering, "sender", 0),
         "neighbours of the receiver crash": _neighbours,
-        "receiver crashes, a round later a neighbour": _chain(1),
+        "receiver crashes, a round later a neighbour": partial(_chain, 1),
     }
     outages = ("", ", for good", ", for a round", ", until before the detection", ", for long")
-    for place, who, (shift, when) in product(range(len(outages)), ("receiver", "sender"), shifts.items()):
-        named.setdefault(f"{who} crashes {when}{outages[place]}", _crashing(who, shift, place))
+    for (index, outage), who, (shift, when) in product(enumerate(outages), ("receiver", "sender"), shifts.items()):
+        named.setdefault(f"{who} crashes {when}{outage}", partial(_crashing, who, shift, index))
     for who, (shift, when) in product(("receiver", "sender"), shifts.items()):
-        named.setdefault(f"{who} pauses {when}", _pausing(who, shift))
-        named.setdefault(f"{who} recovers {when}", _recovering(who, shift))
+        named.setdefault(f"{who} pauses {when}", partial(_pausing, who, shift))
+        named.setdefault(f"{who} recovers {when}", partial(_recovering, who, shift))
     return named
 
 
 FORMS: Mapping[str, Form] = _forms()
-"""The ways to strike a message, the most fruitful first."""
+"""The forms, which are ways to affect a message by faults; those with the most findings come first."""
 
 
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
-    """Yields a schedule for each form and target: every kind of message is struck in one form before the next form.
+    """Yields a schedule for each form and target; each form is applied to all targets before the next form.
 
-    Each form takes the next seed, so that with few schedules all forms and all seeds are played.
-
-    Args:
-        targets: The messages of the runs with each seed; None is the seed of the scenario.
-        around: What the scenario is like.
-        first: The number of the form that comes first; the others follow it in turn.
+    Consecutive forms use consecutive seeds, so that few schedules suffice to execute all forms and all seeds.
+    ``targets`` has the targets of each seed; None is the seed of the scenario. ``first`` is the index of the first
+    form.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)
@@ -239,12 +224,9 @@ def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, 
 def drawn(
     by_seed: Mapping[int | None, Sequence[Target]], around: Surroundings, draws: np.random.Generator
 ) -> Iterator[Schedule]:
-    """Yields schedules of one to three faults at random nodes and rounds, for ever: the control of aimed ones.
+    """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
 
-    Args:
-        by_seed: The messages of the runs with each seed; they say which kinds and rounds there are.
-        around: What the scenario is like.
-        draws: Decides.
+    The targets ``by_seed`` determine the nodes, message kinds and rounds.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
@@ -276,16 +258,16 @@ def _drawn(
 def crash_sets(
     overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
 ) -> tuple[int, Iterator[Schedule]]:
-    """Returns all schedules of one to ``most`` crashes in a window of rounds, and how many there are.
+    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and the schedules.
 
-    Of schedules that a symmetry of the overlay maps on each other, one is left.
+    Of schedules that are equal up to a symmetry of the overlay, one is returned.
 
     Args:
-        overlay: The nodes that may crash, with an attribute ``label`` that symmetries keep, and their links with
+        overlay: The nodes that may crash, with an attribute ``label`` that symmetries preserve, and their links with
             ``latency_rounds``.
-        most: Crashes of a schedule at most, each of another node.
+        most: The maximum number of crashes, each of another node.
         window: The first and last round of crashes.
-        down: Rounds of an outage; None: for good.
+        down: The duration of an outage in rounds; None for permanent crashes.
 
     Raises:
         ValueError: The overlay has more than 10,000 symmetries.

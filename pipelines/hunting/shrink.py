@@ -1,9 +1,9 @@
-"""From a run that breaks a guarantee to the smallest scenario found that still breaks it.
+"""Shrinks a run that breaks a guarantee to a small scenario that still breaks it.
 
-Many candidates are played as the runs of one job, and audited together. Items are removed by delta debugging (Zeller
-and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2),
-2002) until each item that remains is needed. Candidates are tested together, so all sizes of chunks are tried at once,
-and then as many of the removable chunks as possible are removed together.
+A job executes and audits many candidate scenarios together. Delta debugging removes atoms until each remaining atom is
+necessary (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software
+Engineering 28 (2), 2002). One step tests chunks of all sizes, and then removes the union of as many removable chunks as
+possible.
 """
 
 from __future__ import annotations
@@ -37,16 +37,13 @@ from pipelines.store.store import Store
 
 Item = TypeVar("Item", bound=Hashable)
 Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
-"""Tests several candidates at once: whether the test still fails without these items."""
+"""For each set of removed items, returns whether the test fails without them."""
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns items without which the test still fails, such that without any other one it does not.
+    """Returns a set of removable items: the test fails without them, and passes if any further item is removed.
 
-    Args:
-        items: All that may be taken out; the test fails with them.
-        fails: Tests candidates.
-        at_once: Most candidates to be tested together.
+    One call of ``fails`` tests up to ``at_once`` sets of removed items. The test fails with all items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -60,7 +57,7 @@ def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozens
 def _removable(
     items: Sequence[Item], removed: frozenset[Item], fails: Fails[Item], at_once: int
 ) -> list[frozenset[Item]]:  # fmt: skip
-    """Returns chunks that can be taken out beside the others, each alone, the largest first and none in another."""
+    """Returns disjoint chunks that can be removed individually, the largest first."""
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
     for first in range(0, len(chunks), at_once):
@@ -76,7 +73,7 @@ def _removable(
 
 
 def _chunks(items: Sequence[Item]) -> Iterator[frozenset[Item]]:
-    """Yields all items, then halves, quarters and so on, down to single items."""
+    """Yields the set of all items, then halves, quarters and so on, down to single items."""
     size = len(items)
     while size:
         yield from (frozenset(items[first : first + size]) for first in range(0, len(items), size))
@@ -84,20 +81,20 @@ def _chunks(items: Sequence[Item]) -> Iterator[frozenset[Item]]:
 
 
 AT_ONCE = 64
-"""Most candidates in one job."""
+"""The maximum number of candidates in a job."""
 
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The smallest scenario that was found.
+    """The smallest scenario found.
 
     Attributes:
         parts: The scenario.
-        guarantee: What it breaks.
-        is_excused: Whether what breaks it is excused, as in the run.
-        before: How many faults, calls and nodes the run had, by kind.
-        after: How many are left.
-        n_played: Candidates that were played.
+        guarantee: The guarantee that it breaks.
+        is_excused: Whether the violation is excused, as in the original run.
+        before: The numbers of faults, calls and nodes in the original run.
+        after: The numbers of faults, calls and nodes in the scenario.
+        n_played: The number of candidates executed.
     """
 
     parts: Parts
@@ -109,25 +106,25 @@ class Shrunk:
 
     @property
     def sizes(self) -> str:
-        """The remaining and the original size, in words."""
+        """The remaining and the original numbers of atoms, as a phrase."""
         return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
 
 
 def shrink(
     root: Root, run_id: int, session: Session, guarantee: str | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Shrunk:
-    """Returns a scenario as small as still breaks a guarantee: without any one fault, call or node more it does not.
+    """Returns a scenario that breaks a guarantee, and does not break it without any one of its faults, calls or nodes.
 
     Args:
-        root: The store, audited.
+        root: The path of an audited store.
         run_id: The run.
-        session: The engine that plays the candidates.
-        guarantee: The guarantee; None for the one that the run broke first.
-        say: Told, in one line each, how far it is.
+        session: The engine that executes the candidates.
+        guarantee: The guarantee; None for the first one that the run broke.
+        say: Receives a line for each job.
 
     Raises:
-        StoreError: The folder is no store, or what the run was made from has changed.
-        QueryError: There is no such run, or it broke no such guarantee.
+        StoreError: The path is not a store, or the files of the scenario have changed.
+        QueryError: The store has no such run, or the run did not break the guarantee.
     """
     name, is_excused = _broken(StoreReader(session, root.absolute()), run_id, guarantee)
     found = minimal(extracted(root, run_id), name, session, is_excused=is_excused, say=say)
@@ -139,14 +136,9 @@ def shrink(
 def minimal(
     given: Parts, name: str, session: Session, *, is_excused: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Shrunk | None:  # fmt: skip
-    """Returns the smallest scenario found that breaks a guarantee; None if the given one does not break it.
+    """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    Args:
-        given: A scenario of one run, as `listed_scenario` returns it.
-        name: The guarantee.
-        session: The engine that plays the candidates.
-        is_excused: Whether a violation counts that is excused, as the faults are beyond the bound.
-        say: As in `shrink`.
+    ``given`` is a scenario of one run, as `listed_scenario` returns it. With ``is_excused`` excused violations count.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
@@ -156,7 +148,7 @@ def minimal(
     removed: frozenset[Atom] = frozenset()
     for kind in KINDS:
         removed |= _removed(atoms[kind], removed, player)
-    # What one kind needed may have gone with another since.
+    # Atoms that were necessary may be removable after atoms of other kinds were removed.
     removed |= _removed([atom for of_kind in atoms.values() for atom in of_kind], removed, player)
     smallest = without(parts, removed) or parts
     counts = [{kind: len(atoms_of(one, kind)) for kind in KINDS} for one in (parts, smallest)]
@@ -165,13 +157,16 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns the atoms that can be removed in addition to the removed ones."""
+    """Returns the atoms that can be removed besides those in ``before``."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 
 
 def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
-    """Returns a guarantee that a run broke, and whether that is excused: one that is not before one that is."""
+    """Returns the first guarantee that a run broke, or ``guarantee`` if set, and whether it is excused.
+
+    Violations without an excuse precede excused ones.
+    """
     rows = reader.sql(
         f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number
         "group by guarantee, excused order by excused, round nulls last, guarantee"
@@ -189,21 +184,16 @@ def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[st
 
 
 class _Player:
-    """Plays candidates; remembers those that were played."""
-
     def __init__(
         self, parts: Parts, guarantee: str, is_excused: bool, session: Session, say: Callable[[str], None]
     ) -> None:
-        self._parts = parts
-        self._guarantee = guarantee
-        self._is_excused = is_excused
-        self._session = session
-        self._say = say
+        self._parts, self._guarantee, self._is_excused = parts, guarantee, is_excused
+        self._session, self._say = session, say
         self._known: dict[str | None, bool] = {None: False}
         self.n_played = 0
 
     def fails(self, removed: Sequence[frozenset[Atom]]) -> list[bool]:
-        """Returns for each candidate whether it breaks the guarantee; one that cannot be run does not."""
+        """Returns for each candidate whether it breaks the guarantee; False if the scenario is refused."""
         candidates = [without(self._parts, gone) for gone in removed]
         texts = [None if parts is None else json.dumps(parts) for parts in candidates]
         runs = {
@@ -219,8 +209,9 @@ class _Player:
             self.n_played += len(playable)
             failing = [parts for text, parts in zip(texts, candidates, strict=True) if parts and self._known[text]]
             sizes = [{kind: len(atoms_of(parts, kind)) for kind in KINDS} for parts in failing]
-            smallest = min(sizes, key=lambda size: sum(size.values()), default=None)
-            found = "none breaks it" if smallest is None else f"the smallest that breaks it has {_size_text(smallest)}"
+            smallest = min(sizes, key=lambda size: sum(size.values()), default={})
+            size = ", ".join(plural(number, kind) for kind, number in smallest.items() if number)
+            found = f"the smallest that breaks it has {size}" if sizes else "none breaks it"
             self._say(f"{plural(len(playable), 'candidate')} played: {found}")
         return [self._known[text] for text in texts]
 
@@ -238,12 +229,7 @@ class _Player:
 
 
 class Playable(NamedTuple):
-    """A run, and what was built for it.
-
-    Attributes:
-        run: The run.
-        built: Its overlay, workload and faults.
-    """
+    """A run with its overlay, workload and faults."""
 
     run: RunConfig
     built: Built
@@ -251,11 +237,9 @@ class Playable(NamedTuple):
 
 @contextmanager
 def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
-    """Plays runs of one protocol as one job; yields a reader of their store, which is removed afterwards.
+    """Executes runs of one protocol as one job, and yields a reader of their temporary store.
 
-    Args:
-        playable: The runs; their ids become their indexes.
-        session: The engine.
+    The ids of the runs in the store are their indexes in ``playable``.
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
@@ -267,11 +251,9 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreRead
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
-    """Returns the run of a scenario of one run, built; None if the scenario is refused.
+    """Returns the run of a scenario of one run, with its inputs, or None if the scenario is refused.
 
-    Args:
-        parts: The scenario.
-        before: A run of the scenario with other faults, whose overlay and workload it has; None: they are built.
+    ``before`` is a run that differs only in its faults; the result reuses its overlay and workload.
     """
     try:
         scenario = Scenario.model_validate(parts)
@@ -279,8 +261,3 @@ def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
         return Playable(run, build_run(run, None, None if before is None else before.built))
     except (ValidationError, InputError):
         return None
-
-
-def _size_text(size: Mapping[str, int]) -> str:
-    """Returns how many atoms of each kind there are, in words."""
-    return ", ".join(plural(number, kind) for kind, number in size.items() if number)

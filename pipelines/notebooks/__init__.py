@@ -1,1 +1,1 @@
-"""Studies in Databricks source format: each file is a notebook, a script, and a module."""
+"""Notebooks in Databricks source format; each file is also a script and a module."""

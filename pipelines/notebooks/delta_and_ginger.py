@@ -1,14 +1,15 @@
 # Databricks notebook source
-"""Protocols delta and ginger under the same crashes: runs ``delta_and_ginger.yaml`` with both, and compares.
+"""Runs ``delta_and_ginger.yaml`` with both protocols under the same crashes, and compares their measures.
 
-As a script: ``python -m pipelines.notebooks.delta_and_ginger [--help]`` prints the tables and writes the
-stores and the pictures into a folder.
+As a script, ``python -m pipelines.notebooks.delta_and_ginger [--help]`` prints tables, and writes stores and charts
+into a folder.
+
 Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # A bypass, or a tree that mends itself?
-# MAGIC The same overlay, calls and crashes for both protocols: rows of the same seed can be joined.
+# MAGIC # Bypasses of delta and tree repairs of ginger
+# MAGIC Both protocols run with the same overlay, calls and crashes, so that rows of equal seeds can be joined.
 
 # COMMAND ----------
 
@@ -38,7 +39,7 @@ PROTOCOLS: Mapping[str, Sequence[str]] = {
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC One job a protocol; every number of crashes with every seed is a run.
+# MAGIC One job executes the runs of a protocol: one for each number of crashes and seed.
 
 # COMMAND ----------
 
@@ -47,7 +48,7 @@ def run(
     protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs the scenario with one of `PROTOCOLS`; the other arguments as in `pipelines.run`."""
+    """Runs the scenario with one of `PROTOCOLS`; further arguments are those of `pipelines.run`."""
     return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
 
 
@@ -55,8 +56,8 @@ def run(
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC Times in milliseconds. A repair lasts from the report of a failure until the node is connected again: with delta
-# MAGIC to those behind the failed one, with ginger to a new parent that has sent what was missed.
+# MAGIC Durations are in milliseconds. A repair begins with the report of a failure, and ends when the node is connected
+# MAGIC again: with delta to the nodes behind the failed node, with ginger to a parent that sent the missed messages.
 
 # COMMAND ----------
 
@@ -82,12 +83,12 @@ QUERIES: Mapping[str, str] = {
       join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
       where d.subscriber <> d.source""",
 }
-"""The queries for both protocols; deliveries to the publisher itself do not count."""
+"""The queries for both protocols; deliveries to the publisher itself are excluded."""
 _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the answers to `QUERIES`, and repairs, of a store; rounds also as ``ms``."""
+    """Returns the results of `QUERIES`, and the repairs; durations in rounds have a column ``ms``."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -99,9 +100,9 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
 
 
 def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Puts the measures of several stores together.
+    """Concatenates the measures of several stores.
 
-    Each delivery gets ``late_ms``: how much later it was than in the run of the same seed without crashes.
+    Column ``late_ms`` of a delivery is its delay relative to the run with the same seed without crashes.
     """
     every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
     calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})
@@ -110,7 +111,7 @@ def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFr
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Returns the comparison as tables: by protocol and crashes, and by guarantee as well."""
+    """Returns two tables: measures by protocol and crashes, and latencies by protocol, crashes and guarantee."""
     by = ["protocol", "crashes"]
     run, delivery, repair = (found[name].groupby(by) for name in ("run", "delivery", "repair"))
     totals = run[["n_delivered", "n_wanted", "n_messages", "n_deliveries"]].sum()
@@ -130,7 +131,7 @@ def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pictures
+# MAGIC ## The charts
 
 # COMMAND ----------
 
@@ -138,14 +139,7 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Draws latencies by crashes and guarantee, a panel a protocol.
-
-    Args:
-        found: What `together` returns.
-
-    Returns:
-        Altair charts by name.
-    """
+    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `together`."""
     latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
     rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
     base = alt.Chart(rows).encode(
@@ -155,11 +149,8 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     )
     bar = base.mark_bar().encode(y=alt.Y("median:Q", title="latency in ms: median (bar), 95th percentile (tick)"))
     tick = base.mark_tick(thickness=2, color="black").encode(y="p95:Q", color=alt.value("black"))
-    panel = (bar + tick).properties(width=220, height=220)
-    chart = panel.facet(column=alt.Column("protocol:N", title=None)).properties(
-        title="Latency under the same crashes"
-    )  # fmt: skip
-    return {"delta_and_ginger": chart}
+    panel = (bar + tick).properties(width=220, height=220).facet(column=alt.Column("protocol:N", title=None))
+    return {"delta_and_ginger": panel.properties(title="Latency under the same crashes")}
 
 
 # COMMAND ----------

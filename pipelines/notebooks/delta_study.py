@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # What does δ cost, and what does it save?
-# MAGIC Every δ with every number of crashes, many seeds each: all of them are runs of the same Spark jobs.
-# MAGIC Parameters: `store` and `schema` as in `first_run`; `seeds`, how many runs each combination has; `batch_runs`,
-# MAGIC how many runs go through the rounds together (empty: as many as fit).
+# MAGIC # The cost and benefit of δ
+# MAGIC Each combination of δ, number of crashes and seed is a run; the same Spark jobs execute all runs.
+# MAGIC Parameters: `store` and `schema` as in `first_run`; `seeds` is the number of runs of each combination;
+# MAGIC `batch_runs` is the number of runs in a job (empty: as many as fit into memory).
 
 # COMMAND ----------
 
@@ -26,7 +26,7 @@ print(result.verdict)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Means over the seeds, with their 95 % confidence intervals; those of ratios stay between 0 and 1.
+# MAGIC Means over the seeds, with 95 % confidence intervals; intervals of ratios are within 0 and 1.
 
 # COMMAND ----------
 
@@ -40,7 +40,7 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC How many runs went beyond what δ promises to bear, and what was lost in them?
+# MAGIC How many runs have more faults than δ tolerates, and how many deliveries are missing?
 
 # COMMAND ----------
 
@@ -55,7 +55,7 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The same as a picture, which needs the extra `report`: a colour a δ, a point the mean with its interval.
+# MAGIC The delivery ratio as a chart, which needs the extra `report`: a point is the mean of a δ, with its interval.
 
 # COMMAND ----------
 

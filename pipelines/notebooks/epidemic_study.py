@@ -1,12 +1,13 @@
 # Databricks notebook source
-"""Epidemic recovery where links lose messages: runs ``epidemic_loss.yaml`` and draws what its strategies give and cost.
+"""Runs ``epidemic_loss.yaml``, and draws delivery and cost of the recovery strategies of ``epidemic`` on lossy links.
 
-As a script: ``python -m pipelines.notebooks.epidemic_study [--help]`` writes the pictures into a folder.
+As a script, ``python -m pipelines.notebooks.epidemic_study [--help]`` writes the charts into a folder.
+
 Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # Epidemic recovery: what is delivered, and what it costs
+# MAGIC # Epidemic recovery: delivery and cost
 # MAGIC Costa, Migliavacca, Picco, Cugola: *Introducing Reliability in Content-Based Publish-Subscribe through Epidemic
 # MAGIC Algorithms*, section 5.
 
@@ -32,18 +33,18 @@ STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pul
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC Every combination of a strategy, a loss rate, a buffer size and a seed is a run; all are one job.
+# MAGIC Each combination of strategy, loss rate, buffer size and seed is a run. One job executes all runs.
 
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the other arguments are those of `pipelines.run`."""
+"""Runs the scenario; further arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC One query each over the views of the store; a row per run, or per run and round, with the run's parameters.
+# MAGIC Each query over the views of the store returns rows for each run, with the parameters of the run.
 
 # COMMAND ----------
 
@@ -66,18 +67,18 @@ QUERIES: Mapping[str, str] = {
     "latency": "select run_id, latency_ms from recovery_latency",
     "hits": "select run_id, sum(n_found) / sum(n_asked) as hit_rate from cache_hit group by run_id",
 }
-"""The questions that the pictures answer, by name; every answer has ``run_id``."""
+"""The queries behind the charts; each result has column ``run_id``."""
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the answers to `QUERIES` with each run's strategy, buffer and loss rate."""
+    """Returns the results of `QUERIES` with strategy, buffer size and loss rate of each run."""
     return answers(result, _PARAMETERS, QUERIES)
 
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pictures
+# MAGIC ## The charts
 
 # COMMAND ----------
 
@@ -87,7 +88,7 @@ _LOSS = alt.X("loss_rate:Q", title="loss rate of links", axis=alt.Axis(format="%
 
 
 def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws means over seeds against the loss rate, a panel a buffer size."""
+    """Draws means over seeds against the loss rate, in a panel for each buffer size."""
     panel = alt.Chart(data).mark_line(point=True).encode(x=_LOSS, y=y, color=_COLOR)
     return panel.properties(width=220, height=200).facet(
         column=alt.Column("buffer:O", title="events that a cache holds")
@@ -95,7 +96,7 @@ def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - A
 
 
 def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws the share of wanted deliveries over publication rounds, at the largest loss rate and buffer, smoothed."""
+    """Draws the delivery ratio by publication round, smoothed, at the largest loss rate and buffer size."""
     worst = data[(data.loss_rate == data.loss_rate.max()) & (data.buffer == data.buffer.max())]
     summed = worst.groupby(["strategy", "publication_round"], as_index=False)[["n_wanted", "n_delivered"]].sum()
     rolled = summed.groupby("strategy")[["n_wanted", "n_delivered"]].rolling(7, min_periods=1, center=True).sum()
@@ -119,14 +120,7 @@ def _latencies(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Draws the measures.
-
-    Args:
-        found: `measures`.
-
-    Returns:
-        Altair charts by name.
-    """
+    """Returns Altair charts by name, from the result of `measures`."""
     share = alt.Y("mean(ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
     hits = alt.Y("mean(hit_rate):Q", title="found of asked", axis=alt.Axis(format="%"))
     charts = {

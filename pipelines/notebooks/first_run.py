@@ -1,10 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # A first run
-# MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol δ goes around it.
-# MAGIC Parameters: `store`, a folder that is new or empty (on Databricks in a volume; a store of an earlier run is
-# MAGIC opened), and `schema` (`catalog.schema`),
-# MAGIC where tables are published if it is given.
+# MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol `delta` bypasses it.
+# MAGIC Parameters: `store` is a new or empty folder (on Databricks in a volume); a store in it is opened. If `schema`
+# MAGIC (`catalog.schema`) is set, the tables are published there.
 
 # COMMAND ----------
 
@@ -16,7 +15,7 @@ parameters = given(globals(), PARAMETERS)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Every round of the run is a Spark job on this notebook's session. The verdict says whether all guarantees hold.
+# MAGIC Spark jobs on the session of this notebook execute the run. The verdict is `valid` if all guarantees hold.
 
 # COMMAND ----------
 
@@ -31,7 +30,7 @@ result.sql("SELECT name, crash_round, recovery_round, operational_round FROM nod
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Why did S1 get the third publication so late?
+# MAGIC Why did S1 receive the third publication late?
 
 # COMMAND ----------
 
@@ -40,7 +39,7 @@ print(result.why(run_id=0, subscriber="S1", source="P1", seq=3))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The store keeps every message and every change of state; what happened is a question in SQL.
+# MAGIC The store has tables of all messages, deliveries and faults, and of the states at commits. SQL queries them.
 
 # COMMAND ----------
 
@@ -49,7 +48,7 @@ result.sql("SHOW TABLES").show(100, truncate=False)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Who carries most?
+# MAGIC Which nodes send and receive the most messages?
 
 # COMMAND ----------
 
@@ -58,7 +57,7 @@ result.sql("SELECT name, n_sent, n_received FROM node_load ORDER BY n_sent + n_r
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC What was in flight when a broker crashed?
+# MAGIC Which messages were in flight when a broker crashed?
 
 # COMMAND ----------
 
@@ -73,7 +72,7 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The store at the end of an earlier round: Delta time travel for the state of the brokers.
+# MAGIC Delta time travel shows the store at the end of an earlier round.
 
 # COMMAND ----------
 

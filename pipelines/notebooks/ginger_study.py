@@ -1,14 +1,14 @@
 # Databricks notebook source
-"""Ginger's bank where brokers fail: runs ``ginger_study.yaml`` and draws Figures 5.3 to 5.5 of the thesis.
+"""Runs ``ginger_study.yaml``, a bank with failing brokers, and draws Figures 5.3 to 5.5 of the thesis.
 
-As a script: ``python -m pipelines.notebooks.ginger_study [--help]`` prints the tables and writes the
-pictures into a folder.
+As a script, ``python -m pipelines.notebooks.ginger_study [--help]`` prints tables, and writes charts into a folder.
+
 Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # Ginger: what failures cost, and what key items do
-# MAGIC Matos: *Ginger*, section 5.4. A bank with replicas at five edge brokers; children of the root fail at once.
+# MAGIC # Ginger: the cost of failures, and the effect of key items
+# MAGIC Matos: *Ginger*, section 5.4. A bank has replicas at five edge brokers; children of the root fail together.
 
 # COMMAND ----------
 
@@ -33,18 +33,18 @@ GUARANTEES = ["eventual", "causal", "total"]
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC Every combination of accounts, brokers that fail and a seed is a run; all are one job.
+# MAGIC Each combination of accounts, failing brokers and seed is a run. One job executes all runs.
 
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the other arguments are those of `pipelines.run`."""
+"""Runs the scenario; further arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC A row per run and what is measured in it, times in milliseconds.
+# MAGIC Reconfigurations and mean latencies of each run, in milliseconds.
 
 # COMMAND ----------
 
@@ -54,28 +54,25 @@ select run_id, faults_0_generate_count as faults, workload_publications_generate
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns reconfigurations, a row each, and latencies, a row per run and guarantee, with the run's parameters."""
+    """Returns one row for each reconfiguration, and one mean latency for each run and guarantee."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
-    return answers(
-        result,
-        _PARAMETERS,
-        {
-            "reconfiguration": f"""
-              select run_id, role, n_requests, n_requests - 1 - n_declined as n_expired,
-                cast(reconfiguration_rounds * {round_ms} as double) as ms
-              from reconfiguration
-              where ended_round is not null""",
-            "latency": f"""
-              select d.run_id, p.guarantee, cast(avg(d.latency_rounds) * {round_ms} as double) as ms
-              from delivery d
-              join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
-              group by d.run_id, p.guarantee""",
-        },
-    )
+    queries = {
+        "reconfiguration": f"""
+          select run_id, role, n_requests, n_requests - 1 - n_declined as n_expired,
+            cast(reconfiguration_rounds * {round_ms} as double) as ms
+          from reconfiguration
+          where ended_round is not null""",
+        "latency": f"""
+          select d.run_id, p.guarantee, cast(avg(d.latency_rounds) * {round_ms} as double) as ms
+          from delivery d
+          join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
+          group by d.run_id, p.guarantee""",
+    }
+    return answers(result, _PARAMETERS, queries)
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Returns the numbers behind the pictures: means over runs, and of how many."""
+    """Returns the numbers behind the charts: means over runs, and the numbers of reconfigurations."""
     asked = found["reconfiguration"].groupby(["n_requests", "n_expired"]).ms
     delivered = found["latency"].groupby(["accounts", "faults", "guarantee"]).ms.mean()
     return {
@@ -87,7 +84,7 @@ def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pictures
+# MAGIC ## The charts
 
 # COMMAND ----------
 
@@ -105,7 +102,7 @@ def _reconfigurations(data: pd.DataFrame) -> Any:  # noqa: ANN401 - Altair has a
 
 
 def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws latencies at that number of accounts which is nearest to the thesis's 100."""
+    """Draws latencies at the number of accounts nearest to 100, the number in the thesis."""
     accounts = min(data.accounts, key=lambda n: (abs(n - 100), n))
     return alt.Chart(data[data.accounts == accounts]).mark_bar().encode(
         x=alt.X("faults:O", title="brokers that fail", axis=alt.Axis(labelAngle=0)),
@@ -124,14 +121,7 @@ def _by_keys(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Draws the measures.
-
-    Args:
-        found: `measures`.
-
-    Returns:
-        Altair charts by name.
-    """
+    """Returns Altair charts by name, from the result of `measures`."""
     return {
         "reconfiguration": _reconfigurations(found["reconfiguration"]),
         "latency_by_faults": _by_faults(found["latency"]),

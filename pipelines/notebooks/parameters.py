@@ -1,4 +1,4 @@
-"""The parameters of a notebook: from widgets on Databricks, from options as a script, else their defaults."""
+"""Reads the parameters of a notebook: from widgets on Databricks, from options in a script, otherwise the defaults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pipelines.store.folder import MANIFEST
 _HEADING = "# MAGIC # "
 _MARKDOWN = "# MAGIC "
 _EXTRA = "Needs the extra "
-"""The first words of the docstring line that names further packages to install."""
+"""The prefix of the docstring line that names a required extra."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,10 @@ class NotebookParameters:
     """The parameters of a notebook, and its engine.
 
     Attributes:
-        values: Its parameters.
-        overrides: Values of the scenario that are changed, each ``path=value``.
-        spark: The session of a notebook that has one.
-        engine: The engine to start without a session; None: that of ROUNDTABLE_ENGINE, or of the scenario.
+        values: The parameters by name.
+        overrides: Changed values of the scenario, each ``path=value``.
+        spark: The session of the notebook, if it has one.
+        engine: The engine to start without a session; None for that of ROUNDTABLE_ENGINE or of the scenario.
     """
 
     values: Mapping[str, str]
@@ -39,12 +40,10 @@ class NotebookParameters:
     engine: AskedEngine | None = None
 
     def run_or_open(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
-        """Runs a scenario into the store of the parameters, or opens the store that an earlier run of the cell left.
+        """Runs a scenario into the store of parameter ``store``, or opens this store if it exists.
 
-        Args:
-            scenario: Its name or its file.
-            overrides: As `pipelines.run` takes them; those of the command line come behind.
-            options: Other arguments of `pipelines.run`.
+        ``overrides`` are ``path=value`` strings; those of the command line take precedence. ``options`` are further
+        arguments of `pipelines.run`.
         """
         import pipelines as rt
 
@@ -56,12 +55,12 @@ class NotebookParameters:
         return rt.run(scenario, spark=self.spark, engine=self.engine, store=store, overrides=changed, **options)
 
     def __getitem__(self, name: str) -> str:
-        """Returns a parameter."""
+        """Returns the value of a parameter."""
         return self.values[name]
 
 
 def show(picture: Picture) -> None:
-    """Shows a picture where a kernel of IPython runs the notebook, as on Databricks; a script shows none."""
+    """Displays a picture in an IPython kernel, for example on Databricks; does nothing in a script."""
     if "IPython" in sys.modules:
         from IPython.display import display
 
@@ -71,12 +70,12 @@ def show(picture: Picture) -> None:
 def given(
     notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None
 ) -> NotebookParameters:
-    """Returns the values of a notebook's parameters and its Spark session, from widgets or the command line.
+    """Reads the parameters and the Spark session of a notebook.
 
     Args:
         notebook: The variables of the notebook, ``globals()``.
         defaults: The default of each parameter.
-        arguments: Arguments of the command line; None for ``sys.argv``.
+        arguments: The command line arguments; None for ``sys.argv``.
     """
     spark = notebook.get("spark")
     if "dbutils" in notebook:
@@ -91,24 +90,16 @@ def given(
 
 def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str]) -> NotebookParameters:
     lines = file.read_text("utf-8").splitlines()
-    start = next(place for place, line in enumerate(lines) if line.startswith(_HEADING))
-    told = [lines[start].removeprefix(_HEADING)]
-    for line in lines[start + 1 :]:
-        if not line.startswith(_MARKDOWN):
-            break
-        told.append(line.removeprefix(_MARKDOWN))
-    told += [line.replace("``", "") for line in lines if line.startswith(_EXTRA)]
-    parser = argparse.ArgumentParser(
-        f"python -m pipelines.notebooks.{file.stem}", description=f"{told[0]}: {' '.join(told[1:])}"
-    )
+    start = next(index for index, line in enumerate(lines) if line.startswith(_HEADING))
+    below = takewhile(lambda line: line.startswith(_MARKDOWN), lines[start + 1 :])
+    text = [line.removeprefix(_MARKDOWN) for line in below]
+    text += [line.replace("``", "") for line in lines if line.startswith(_EXTRA)]
+    description = f"{lines[start].removeprefix(_HEADING)}: {' '.join(text)}"
+    parser = argparse.ArgumentParser(f"python -m pipelines.notebooks.{file.stem}", description=description)
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, metavar="X", help=f"default: {default!r}")
-    parser.add_argument(
-        "--engine",
-        choices=ASKED_ENGINES,
-        type=current_name,
-        help="default: that of ROUNDTABLE_ENGINE, or of the scenario",
-    )
+    engine_help = "default: that of ROUNDTABLE_ENGINE, or of the scenario"
+    parser.add_argument("--engine", choices=ASKED_ENGINES, type=current_name, help=engine_help)
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE",
         help="changes a value of the scenario, as `roundtable run --set` does; may be repeated",

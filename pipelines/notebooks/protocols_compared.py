@@ -1,14 +1,15 @@
 # Databricks notebook source
-"""Eight protocols side by side: runs the scenarios in ``conf/scenarios/compared``, and compares what they do and cost.
+"""Runs eight protocols on the scenarios in ``conf/scenarios/compared``, and compares deliveries, orders and costs.
 
-As a script: ``python -m pipelines.notebooks.protocols_compared [--help]`` prints the tables and writes the stores, the
-tables and the pictures into a folder.
+As a script, ``python -m pipelines.notebooks.protocols_compared [--help]`` prints tables, and writes stores, tables and
+charts into a folder.
+
 Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # Eight protocols on the same work
-# MAGIC Each scenario plays all protocols, or those that its faults suit, on the same overlays, calls and faults.
+# MAGIC # Eight protocols under the same workload
+# MAGIC Each scenario runs all protocols that support its faults, with the same overlays, calls and faults.
 
 # COMMAND ----------
 
@@ -38,7 +39,7 @@ PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repositor
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC A store a scenario; every protocol on every overlay with every seed and amount of faults is a run.
+# MAGIC Each scenario has a store. Each combination of protocol, overlay, seed and amount of faults is a run.
 
 # COMMAND ----------
 
@@ -47,14 +48,14 @@ def run(
     scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens its store if that exists; the other arguments as in `pipelines.run`."""
+    """Runs one of `SCENARIOS`, or opens its store if it exists; further arguments are those of `pipelines.run`."""
     if store.exists():
         return rt.open_store(store, spark=spark, engine=engine)
     return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)
 
 
 def churn(trace: str) -> str:
-    """Returns the override that has brokers crash by a trace of the Failure Trace Archive, an hour in 10 rounds."""
+    """Returns the override for broker crashes from a Failure Trace Archive file; one hour is 10 rounds."""
     generator = {"kind": "crash", "nodes": "inner", "rounds": [205, 505]}
     recorded = {"path": str(Path(trace).resolve()), "hours_per_round": 0.1, "shuffled": True}
     return f"faults={json.dumps([{'generate': {**generator, 'trace': recorded}}])}"
@@ -64,8 +65,8 @@ def churn(trace: str) -> str:
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC View `comparison` has a row a run, and its measures mean the same for every protocol. Means come with their 95 %
-# MAGIC confidence interval, by bootstrap over the runs.
+# MAGIC View `comparison` has one row for each run, with measures that have the same meaning in all protocols. Means
+# MAGIC have 95 % confidence intervals, by bootstrap over the runs.
 
 # COMMAND ----------
 
@@ -75,14 +76,9 @@ _SAMPLES = 2000
 
 
 def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
-    """Returns view ``comparison`` of a store, with the columns that distinguish its runs.
+    """Returns view ``comparison`` of a store with two further columns.
 
-    Args:
-        result: An open store.
-        scenario: One of `SCENARIOS`.
-
-    Returns:
-        A row a run; further columns ``faults`` (the scenario, with the amount of faults), ``overlay``.
+    Column ``faults`` has the name of the scenario and the amounts of faults; column ``overlay`` has the overlay.
     """
     rows = result.to_pandas("select * from comparison order by run_id")
     chosen = rows.parameters.map(json.loads)
@@ -106,7 +102,7 @@ def _overlay(parameters: Mapping[str, Any]) -> str:
 
 
 def _mean(values: pd.Series) -> str:
-    """Returns a mean and the ends of its confidence interval, which lie between the least and the greatest value."""
+    """Returns a mean with its 95 % confidence interval."""
     known = values.dropna().to_numpy(dtype=float)
     if not len(known):
         return "-"
@@ -116,34 +112,32 @@ def _mean(values: pd.Series) -> str:
 
 
 def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Returns the comparison: a table a measure, with a row for each kind and amount of faults, a column a protocol.
+    """Returns a table for each measure, from the concatenated results of `measures`.
 
-    Args:
-        found: `measures` of all stores, one below the other.
+    A table has a row for each scenario and amount of faults, and a column for each protocol.
 
     Returns:
-        Tables by name. ``delivered``: per cent of the wanted deliveries. ``duplicates``: further deliveries of a
-        publication at a subscriber, per cent. ``source_order``, ``causal_order``, ``total_order``: per cent of the runs
-        in which the order is broken; ``asked_order``: in which an order is broken that a publication asks for.
-        ``messages``: for a delivery; ``application``: of these, those that carry publications; ``bytes``: of all of
-        them. ``held``: rows of state at the end, for a node; ``stored``: bytes of those rows that outlive a crash of
-        their node. ``p95``: 95th percentile of latencies, in ms. ``settling``: ms from the first fault to the last
-        delivery of what was issued before the last one. ``messages_by_overlay``: for a delivery, where nothing fails,
-        with a row for each overlay.
+        Tables by name:
+
+        - ``delivered``: wanted deliveries that happened, in per cent;
+        - ``duplicates``: repeated deliveries, in per cent of all deliveries;
+        - ``source_order``, ``causal_order``, ``total_order``: runs that break the order, in per cent;
+        - ``asked_order``: runs that break an order that a publication requests, in per cent;
+        - ``messages``, ``application``, ``bytes``: messages per delivery, messages with publications per delivery, and
+          bytes of all messages per delivery;
+        - ``held``: state rows per node at the end; ``stored``: bytes of durable state per node at the end;
+        - ``p95``: the 95th percentile of latencies, in ms;
+        - ``settling``: ms from the first fault to the last delivery of a publication from before the last fault;
+        - ``messages_by_overlay``: messages per delivery without faults, with a row for each overlay.
     """
     runs = found.assign(
-        delivered=100 * found.wanted_ratio,
-        duplicates=100 * found.n_duplicates / found.n_deliveries,
-        messages=found.messages_per_delivery,
-        application=found.application_per_delivery,
-        bytes=found.bytes_per_delivery,
-        held=found.held_rows_per_node,
-        stored=found.durable_bytes_per_node,
-        p95=found.latency_ms_p95,
-        settling=found.settling_ms,
+        delivered=100 * found.wanted_ratio, duplicates=100 * found.n_duplicates / found.n_deliveries,
+        messages=found.messages_per_delivery, application=found.application_per_delivery,
+        bytes=found.bytes_per_delivery, held=found.held_rows_per_node, stored=found.durable_bytes_per_node,
+        p95=found.latency_ms_p95, settling=found.settling_ms,
         asked_order=100.0 * (found[_ASKED].fillna(0).sum(axis=1) > 0),
         **{f"{order}_order": 100.0 * (found[column] > 0) for order, column in _ORDERS.items()},
-    )
+    )  # fmt: skip
     orders = [f"{order}_order" for order in _ORDERS]
     costs = ["messages", "application", "bytes", "held", "stored"]
     names = ["delivered", "duplicates", *orders, "asked_order", *costs, "p95", "settling"]
@@ -170,7 +164,7 @@ def markdown(table: pd.DataFrame) -> str:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pictures
+# MAGIC ## The charts
 
 # COMMAND ----------
 
@@ -179,7 +173,7 @@ _COLOR = alt.Color("protocol:N", legend=None, scale=alt.Scale(domain=PROTOCOLS, 
 
 
 def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws means with 95 % confidence intervals, a panel for each kind of faults, a point a protocol."""
+    """Draws means with 95 % confidence intervals for each protocol, in a panel for each amount of faults."""
     base = alt.Chart(found).encode(y=_PROTOCOL, color=_COLOR)
     points = base.mark_point(filled=True, size=60).encode(x=x)
     bars = base.mark_errorbar(extent="ci").encode(x=x)
@@ -189,14 +183,7 @@ def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 -
 
 
 def pictures(found: pd.DataFrame) -> dict[str, Any]:
-    """Draws what is delivered, how late, and at which cost.
-
-    Args:
-        found: `measures` of all stores, one below the other.
-
-    Returns:
-        Altair charts by name.
-    """
+    """Returns charts of deliveries, latencies and costs, from the concatenated results of `measures`."""
     columns = ["faults", "protocol", "wanted_ratio", "latency_ms_p95", "messages_per_delivery"]
     data = found[columns]
     share = alt.X("mean(wanted_ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%", tickCount=4))

@@ -1,12 +1,13 @@
 # Databricks notebook source
-"""How a skip ring heals: runs ``skip_ring_study.yaml`` and draws how long it takes against the number of subscribers.
+"""Runs ``skip_ring_study.yaml``, and draws the convergence time of skip rings by their number of subscribers.
 
-As a script: ``python -m pipelines.notebooks.skipring_study [--help]`` writes the pictures into a folder.
+As a script, ``python -m pipelines.notebooks.skipring_study [--help]`` writes the charts into a folder.
+
 Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # The skip ring: from any state to the legitimate one
+# MAGIC # The skip ring: convergence from any state
 # MAGIC Feldmann, Kolb, Scheideler, Strothmann: *Self-Stabilizing Supervised Publish-Subscribe Systems*.
 
 # COMMAND ----------
@@ -30,18 +31,18 @@ SCENARIO = "skip_ring_study"
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC Every combination of a kind of start, a number of subscribers and a seed is a run; all are one job.
+# MAGIC Each combination of initial state, number of subscribers and seed is a run. One job executes all runs.
 
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the other arguments are those of `pipelines.run`."""
+"""Runs the scenario; further arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC One query each over the views of the store; an interval has the rounds from a node's Timeout to its next.
+# MAGIC Each measure is a query over the views of the store. An interval is the time between two Timeouts of a node.
 
 # COMMAND ----------
 
@@ -62,19 +63,16 @@ QUERIES: Mapping[str, str] = {
       join (select run_id, max(due_round) as last_round from sent_message where fate <> 'in_flight' group by run_id) c
         on c.run_id = l.run_id""",
 }
-"""The questions that the pictures answer, by name; every answer has ``run_id``."""
+"""The queries behind the charts; each result has column ``run_id``."""
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the answers to `QUERIES` with each run's start, number of subscribers and interval."""
+    """Returns the results of `QUERIES` with initial state, number of subscribers and interval of each run."""
     return answers(result, _PARAMETERS, QUERIES)
 
 
 def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Returns the convergence of runs: one row for each start and number of subscribers, times in intervals.
-
-    Args:
-        found: `measures`.
+    """Returns the convergence times, in intervals, for each initial state and number of subscribers.
 
     Returns:
         Columns ``start, n, n_runs, undecided_share, median, p95, most``.
@@ -91,7 +89,7 @@ def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pictures
+# MAGIC ## The charts
 
 # COMMAND ----------
 
@@ -100,7 +98,7 @@ _POINTS = 60
 
 
 def _filled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Samples the shares of all runs at equal points of time: each sample is the run's last row up to that time."""
+    """Samples the ratios of all runs at common times; a sample is the last row of the run before this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)
@@ -112,14 +110,7 @@ def _filled(progress: pd.DataFrame) -> pd.DataFrame:
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Draws the measures.
-
-    Args:
-        found: `measures`.
-
-    Returns:
-        Altair charts by name.
-    """
+    """Returns Altair charts by name, from the result of `measures`."""
     healed = found["convergence"].dropna(subset=["clean_round"])
     healed = healed.assign(intervals=healed.clean_round / healed.interval_rounds)
     n = alt.X("n:O", title="subscribers")

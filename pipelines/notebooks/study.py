@@ -1,4 +1,4 @@
-"""Helpers of the notebooks of studies: answers of a store as pandas tables, and pictures as files."""
+"""Functions of the study notebooks: query results as pandas DataFrames, and charts as files."""
 
 from __future__ import annotations
 
@@ -19,30 +19,22 @@ __all__ = ["alt", "answers", "write"]
 
 
 def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Answers the queries of a study; each row has the parameters of its run.
+    """Runs the queries of a study, and adds the parameters of the run to each row.
 
     Args:
         result: An open store.
-        parameters: A query with a row a run: ``run_id``, and the values that tell the runs apart.
-        queries: A query by name; every answer has ``run_id``.
+        parameters: A query with one row for each run: ``run_id``, and the parameters that differ between runs.
+        queries: Queries by name; each result has column ``run_id``.
 
     Returns:
-        The answers by name, with the columns of ``parameters``.
+        The results by name, with the columns of ``parameters``.
     """
     run_rows = result.to_pandas(parameters)
     return {name: result.to_pandas(text).merge(run_rows, on="run_id") for name, text in queries.items()}
 
 
 def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes pictures as SVG files.
-
-    Args:
-        charts: Altair charts by name; writing them needs the extra ``report``.
-        folder: The folder of the files; created if it does not exist.
-
-    Returns:
-        The files, ``name.svg`` each.
-    """
+    """Writes Altair charts as SVG files into a folder, which is created if missing; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{name}.svg" for name in charts]
     for path, chart in zip(written, charts.values(), strict=True):

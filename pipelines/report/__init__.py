@@ -1,10 +1,12 @@
-"""A report: one HTML file with what a store holds, which opens without a network and without a server.
+"""Renders a store as one HTML file that needs neither a network connection nor a server.
 
-1. `summary`: how all runs ended, what they were given, which guarantees broke; `choice`: the runs that are replayed.
-2. `replay`, `states`, `layout`: what happened in a run, what its nodes held, where they are drawn.
-3. `losses`: deliveries that are missing, twice or late, with their stories.
-4. `charts`, `space_time`: pictures as Vega-Lite specifications, drawn by the libraries that Altair's wheels carry.
-5. `document` gathers all that, `page` makes one file of it; the page's own programs and style are in `assets/`.
+1. `summary` computes verdicts, parameters, broken guarantees, losses with their stories, and sweep results. It also
+   selects the runs that are replayed.
+2. `replay` and `states` read the messages, events and node states of a run; `layout` computes node positions.
+3. `measures`, `plots` and `space_time` compute the rows of charts and diagrams. `pictures` renders their Vega-Lite
+   specifications as SVG.
+4. `document` collects all content, `page` writes it into one file, and `show` has the entry points. The scripts and the
+   style sheet of the page are in `assets/`.
 
-The page names nodes, never ids: ``naming`` says which fields hold nodes.
+Pages show node names instead of ids; `document.NODE_FIELDS` lists the fields that contain node ids.
 """

@@ -1,4 +1,4 @@
-"""All that a report shows, gathered from a store; `page` makes a file of it."""
+"""Collects the content of a report from a store; `page` writes it into a file."""
 
 from __future__ import annotations
 
@@ -28,34 +28,24 @@ NODE_FIELDS = frozenset((
     "path", "peer", "publisher", "receiver", "recipient", "repository", "responsible", "sender", "source", "src",
     "subscriber", "supervisor", "target", "way",
 ))  # fmt: skip
-"""A number, or a list of numbers, under one of these names is about nodes; the page shows their names."""
+"""Fields whose numbers, or lists of numbers, are node ids; the page shows the names of these nodes."""
 MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "trigger"))
-"""A number under one of these names is the id of a message; the page says which it is."""
+"""Fields whose numbers are message ids; the page describes these messages."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The runs and rounds that a report replays.
-
-    Attributes:
-        runs: The runs to replay; none: the program chooses.
-        span: The rounds of the replays.
-    """
+    """The runs and rounds that a report replays; without ``runs``, the worst and the median run."""
 
     runs: tuple[int, ...] = ()
     span: Span = WHOLE
 
 
 def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
-    """Returns all that a report shows, for JSON.
-
-    Args:
-        reader: The store.
-        root: Where it is.
-        asked: What the report is to hold.
+    """Returns the content of a report as a JSON-serialisable dict.
 
     Raises:
-        QueryError: There is no such run, or no such round.
+        QueryError: The store has no such run, or the run no such round.
     """
     manifest = Manifest.read(root)
     with readable_errors():
@@ -66,27 +56,15 @@ def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
         replays = _replayed(reader, manifest, runs, asked.span)
         found, study = summary(reader, rows), studies(reader, rows)
         lines = overlaid(reader, list(chosen), rows)
+    charts = {name: specification(name) for name in ("space_time", "measures", "study")}
+    left_out = (_runs_left_out(rows, chosen, root), _rounds_left_out(replays), _told_left_out(replays, study, root))
     return {
-        "scenario": rows[0]["scenario"],
-        "protocol": ", ".join(reader.protocols),
-        "store": str(root),
-        "text": manifest.text,
-        "overrides": list(manifest.overrides),
-        "start": "verdict",
-        "node_fields": sorted(NODE_FIELDS),
-        "message_fields": sorted(MESSAGE_FIELDS),
-        "summary": found,
-        "study": study,
-        "overlaid": lines,
-        "specifications": {name: specification(name) for name in ("space_time", "measures", "study")}
-        | {"config": CONFIG},
-        "replays": replays,
-        "left_out": [
-            *_runs_left_out(rows, chosen, root),
-            *_rounds_left_out(replays),
-            *_told_left_out(replays, study, root),
-        ],
-    }
+        "scenario": rows[0]["scenario"], "protocol": ", ".join(reader.protocols), "store": str(root),
+        "text": manifest.text, "overrides": list(manifest.overrides), "start": "verdict",
+        "node_fields": sorted(NODE_FIELDS), "message_fields": sorted(MESSAGE_FIELDS), "summary": found,
+        "study": study, "overlaid": lines, "specifications": charts | {"config": CONFIG}, "replays": replays,
+        "left_out": [text for part in left_out for text in part],
+    }  # fmt: skip
 
 
 def _replayed(
@@ -106,7 +84,7 @@ def _replayed(
 
 
 def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
-    """Returns longitude and latitude of a run's nodes; none where a file is gone, or says nothing of it."""
+    """Returns longitude and latitude of a run's nodes, by name; empty if the overlay file is missing or has none."""
     prepared = manifest.prepared()
     spec = next(run.scenario.overlay for run in prepared.runs if run.run_id == run_id)
     try:
@@ -119,11 +97,9 @@ def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
 def _runs_left_out(rows: Sequence[dict[str, Any]], chosen: Mapping[int, str], root: Root) -> list[str]:
     said = []
     if len(rows) > len(chosen):
-        number = len(rows) - len(chosen)
-        said.append(
-            f"{number:,} of {len(rows):,} runs have no replay here: {_command('report', root)} --run R brings run R "
-            "(several times for several runs)"
-        )
+        number = f"{len(rows) - len(chosen):,} of {len(rows):,} runs have no replay here"
+        command = f"{_command('report', root)} --run R brings run R (several times for several runs)"
+        said.append(f"{number}: {command}")
     if len(rows) > MOST_RUNS:
         said.append(f"the table of runs has the first {MOST_RUNS:,}; view run_summary has all")
     return said
@@ -145,19 +121,14 @@ def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
             )
         shown = one["measures"]
         if len(shown["nodes"]) >= 2 * MOST_BARS or len(shown["links"]) >= MOST_BARS:
-            said.append(
-                f"{name}: the {MOST_BARS} busiest nodes and links have bars; views node_load, link_load have all"
-            )
+            busiest = f"{name}: the {MOST_BARS} busiest nodes and links have bars"
+            said.append(f"{busiest}; views node_load, link_load have all")
         if len(state["commits"]) < state["n_commits"]:
-            said.append(
-                f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits; "
-                "--rounds A:B brings more of fewer rounds"
-            )
+            kept = f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits"
+            said.append(f"{kept}; --rounds A:B brings more of fewer rounds")
         if state["gone"]:
-            said.append(
-                f"{name}: states of nodes at the end of rounds {', '.join(map(str, state['gone']))}, as VACUUM "
-                "removed their files"
-            )
+            rounds = ", ".join(map(str, state["gone"]))
+            said.append(f"{name}: states of nodes at the end of rounds {rounds}, as VACUUM removed their files")
         if state["left_out"]:
             said.append(f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits")
     return said

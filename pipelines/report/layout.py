@@ -1,4 +1,4 @@
-"""Where the nodes of an overlay are drawn: on the map, as a tree, as a ring, or by springs; always the same."""
+"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs. Results are deterministic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SPRINGS = 400
 _WIDE_TREE = 24
 _APART = 1e-6
 _LEAST = 0.045
-"""Nodes of a map are drawn at least so far from each other."""
+"""The minimum distance between the nodes of a map, in units of the picture."""
 _PUSHES = 30
 _MOST_PUSHED = 250
 
@@ -24,19 +24,20 @@ def layout(
     n_nodes: int, links: Sequence[tuple[int, int]], places: Mapping[int, Point],
     held: Sequence[tuple[int, int, bool]] = (),
 ) -> tuple[str, list[Point]]:  # fmt: skip
-    """Returns how nodes are laid out, and a point for each, from (0, 0) at the top left to (1, 1).
+    """Returns the type of the layout, and the position of each node: from (0, 0) at the top left to (1, 1).
 
-    1. On the map, where at least half of the nodes have coordinates; others are put beside their neighbours.
-    2. A tree by levels from its middle; one with many leaves around the middle.
-    3. A cycle as a ring, and so nodes without links. Where nodes hold edges to each other in place of links, and those
-       at the end are a cycle, nodes that left it are beside those that they held, and others are within.
-    4. Anything else by springs, or by the tree of its shortest paths where it is large.
+    1. If at least half of the nodes have coordinates, the layout is a map; other nodes are beside their neighbours.
+    2. A tree is drawn by levels from its centre, or around its centre if it has many leaves.
+    3. A cycle is drawn as a ring, as are nodes without links. If nodes hold edges instead of links, and the final edges
+    form
+       a cycle, former members are beside the members that they held, and other nodes inside the ring.
+    4. Other overlays are drawn by springs, or large ones by their tree of shortest paths.
 
     Args:
-        n_nodes: Nodes have the ids 0 to n_nodes - 1.
-        links: Undirected links.
+        n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
+        links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: Node, node to which it holds an edge, whether it does so at the end; in the order of time.
+        held: Held edges in the order of time: node, peer, and whether the node holds the edge at the end.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
@@ -48,7 +49,9 @@ def layout(
     if not links and mutual:
         ring: nx.Graph[int] = nx.Graph(mutual)
         if _is_cycle(ring):
-            return RING, _fitted(_with_others(graph, _joined(ring, held)))
+            order = _joined(ring, held)
+            within = sorted(set(graph) - set(order))
+            return RING, _fitted(_circle(order, 1.0) | _circle(within, 0.0 if len(within) == 1 else 0.25))
         graph.add_edges_from(mutual)
     if not graph.number_of_edges() or _is_cycle(graph):
         return RING, _fitted(_ring(graph))
@@ -59,7 +62,7 @@ def layout(
 
 
 def _fitted(points: Mapping[int, Point]) -> list[Point]:
-    """Moves points into the unit square; both axes keep their own scale, and no point is lost."""
+    """Scales both axes separately so that all points are in the unit square."""
     xs, ys = zip(*points.values(), strict=True) if points else ((0.0,), (0.0,))
     low_x, low_y = min(xs), min(ys)
     wide, high = max(xs) - low_x or 1.0, max(ys) - low_y or 1.0
@@ -70,7 +73,7 @@ def _fitted(points: Mapping[int, Point]) -> list[Point]:
 
 
 def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
-    """Projects coordinates so that shapes are right in the middle of them; nodes at one place are set apart."""
+    """Projects coordinates at the middle latitude; shifts nodes with equal coordinates apart."""
     middle = math.radians(sum(latitude for _, latitude in places.values()) / len(places))
     found: dict[int, Point] = {}
     taken: dict[Point, int] = {}
@@ -82,7 +85,7 @@ def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
 
 
 def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
-    """Pushes nodes away from each other that would cover each other; so far there is room."""
+    """Pushes nodes apart that would overlap."""
     at = np.array(points)
     least = min(_LEAST, 0.4 / math.sqrt(len(points)))
     for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
@@ -94,7 +97,7 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the nodes in the order of the ring; those that left it stand behind a node that they held."""
+    """Returns the nodes in the order of the ring; a former member follows a member that it held."""
     order = list(nx.dfs_preorder_nodes(ring, min(ring)))
     for node, peer, _ in reversed(held):
         if node not in order and peer in order:
@@ -102,15 +105,8 @@ def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[
     return order
 
 
-def _with_others(graph: nx.Graph[int], order: Sequence[int]) -> dict[int, Point]:
-    """Puts nodes on a circle in an order, all others on a small one within, or in the middle."""
-    within = sorted(set(graph) - set(order))
-    radius = 0.0 if len(within) == 1 else 0.25
-    return _circle(order, 1.0) | _circle(within, radius)
-
-
 def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:
-    """Puts nodes without a place around a neighbour that has one, the others in the middle of all."""
+    """Places nodes without coordinates around a neighbour that has some, or in the middle of the map."""
     xs, ys = zip(*points.values(), strict=True)
     radius = 0.05 * max(max(xs) - min(xs), max(ys) - min(ys), _APART)
     middle = (sum(xs) / len(xs), sum(ys) / len(ys))
@@ -128,7 +124,7 @@ def _is_cycle(graph: nx.Graph[int]) -> bool:
 
 
 def _ring(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Puts nodes on a circle, neighbours beside each other, the first one at the top."""
+    """Places nodes on a circle with neighbours side by side, starting at the top."""
     order = sorted(graph) if not graph.number_of_edges() else list(nx.dfs_preorder_nodes(graph, min(graph)))
     return _circle(order, 1.0)
 
@@ -141,7 +137,7 @@ def _circle(order: Sequence[int], radius: float) -> dict[int, Point]:
 
 
 def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Lays out each component by the tree of shortest paths from its middle, one beside the other."""
+    """Lays out each component by the tree of shortest paths from its centre; components are side by side."""
     found: dict[int, Point] = {}
     start = 0.0
     for members in sorted(nx.connected_components(graph), key=min):
@@ -156,7 +152,7 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 
 
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the node in the middle of a longest way that two searches find; in a tree that is its centre."""
+    """Returns the middle node of a longest shortest path, found by two searches; in a tree it is the centre."""
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)
     return way[(len(way) - 1) // 2]
@@ -168,7 +164,7 @@ def _farthest(graph: nx.Graph[int], start: int) -> list[int]:
 
 
 def _slots(graph: nx.Graph[int], root: int) -> tuple[dict[int, float], dict[int, int]]:
-    """Returns a column for each node, leaves side by side and others above their children, and its level."""
+    """Returns a column for each node, with parents centred above their children, and its level."""
     tree = nx.bfs_tree(graph, root, sort_neighbors=sorted)
     depth = dict(nx.single_source_shortest_path_length(tree, root))
     slots: dict[int, float] = {}

@@ -1,6 +1,6 @@
-"""What a run measured, as rows for pictures: latencies, hops, traffic over time, load, sizes of states.
+"""Computes the rows of the charts of a run: latencies, hops, traffic over time, load, sizes of states.
 
-Every number is an aggregate in SQL over the whole run; the rounds of a replay do not matter.
+All numbers are SQL aggregates over the whole run, independent of the rounds of a replay.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
-"""Nodes and links of a picture, those with the most messages."""
+"""The maximum number of nodes or links in a chart: those with the most messages."""
 MOST_COLOURS = 7
-"""Kinds and tables with a colour of their own, the largest; the others are added up."""
+"""The maximum number of message kinds or tables with a colour: the largest. The others are summed."""
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
 _MOST_ROUNDS = 2_000
@@ -56,24 +56,17 @@ def measures(
     reader: StoreReader, ends: Mapping[int, int], names: Sequence[str] = NAMES,
     sizes: Mapping[int, Sizes] | None = None,
 ) -> dict[int, dict[str, Rows]]:  # fmt: skip
-    """Returns the rows of the pictures of some runs, by run and name: see ``assets/measures.json``.
+    """Returns the rows of the charts in ``assets/measures.json``, by run and chart name.
 
-    Args:
-        reader: The store.
-        ends: The last round of each run, by id.
-        names: The pictures.
-        sizes: See `states.state_sizes`, by run; None: they are counted.
+    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`, if available.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
-    for name in names:
+    for name in (name for name in names if name != STATES):
         counted: dict[int, Rows] = defaultdict(list)
-        if name != STATES:
-            for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
-                counted[row["run_id"]].append(row)
+        for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
+            counted[row["run_id"]].append(row)
         for run_id, end in ends.items():
-            if name == STATES:
-                continue
             found[run_id][name] = _shaped(name, counted[run_id], end)
     if STATES in names:
         counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
@@ -83,7 +76,7 @@ def measures(
 
 
 def _shaped(name: str, rows: Rows, end: int) -> Rows:
-    """Returns the rows of a picture from the aggregates of one run."""
+    """Converts the SQL aggregates of one run to the rows of a chart."""
     if name in ("latency", "hops"):
         return histogram(name, {row["value"]: row["n"] for row in rows})
     if name == "over_time":
@@ -96,11 +89,9 @@ def _shaped(name: str, rows: Rows, end: int) -> Rows:
 
 
 def histogram(name: str, number: Mapping[int, int]) -> Rows:
-    """Returns the counts of values, or of spans of values that are far apart; a value without a count has a 0.
+    """Returns the number of occurrences of each value, including zeros, in at most 30 intervals of equal width.
 
-    Args:
-        name: The column of the value, or of the span as ``first to last``; the other one is ``n``.
-        number: The count of each value.
+    Column ``name`` has the value, or the interval as ``first to last``. Column ``n`` has the number of occurrences.
     """
     if not number:
         return []
@@ -117,7 +108,7 @@ def _span(at: int, step: int) -> str:
 
 
 def _over_time(rows: Rows, end: int) -> Rows:
-    """Returns the counts of each round, or of spans of rounds where there are many."""
+    """Returns counts for each round, or for intervals of rounds in long runs."""
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[str, int]] = Counter()
     for row in rows:
@@ -130,7 +121,7 @@ def _over_time(rows: Rows, end: int) -> Rows:
 
 
 def _kinds(rows: Rows, end: int) -> Rows:
-    """Returns the messages of each kind and round; of more than 2,000 rounds those of spans of rounds."""
+    """Returns the messages of each kind and round; runs of more than 2,000 rounds have intervals of rounds."""
     step = -(-(end + 1) // _MOST_ROUNDS)
     total: Counter[str] = Counter()
     for row in rows:
@@ -143,11 +134,7 @@ def _kinds(rows: Rows, end: int) -> Rows:
 
 
 def _state_sizes(sizes: Sizes) -> Rows:
-    """Returns the rows of each state table at each commit.
-
-    Args:
-        sizes: See `states.state_sizes`, of one run.
-    """
+    """Returns the number of rows of each state table at each commit."""
     largest = sorted((table for table in sizes if any(sizes[table].values())), key=lambda t: -max(sizes[t].values()))
     shown = {table: Counter(sizes[table]) for table in largest[:MOST_COLOURS]}
     if others := largest[MOST_COLOURS:]:

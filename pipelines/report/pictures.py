@@ -1,4 +1,4 @@
-"""Pictures: Vega-Lite specifications of the page's assets, filled with rows, drawn as SVG without a browser."""
+"""Renders Vega-Lite specifications with rows as SVG, without a browser."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from typing import Any
 from pipelines.errors import QueryError
 
 PALETTE = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#0072B2", "#888888")
-"""Okabe and Ito's colours, which colour-blind readers tell apart; the yellow is darker, for white paper.
+"""The colours of Okabe and Ito, which colour-blind readers distinguish; yellow is darkened for white paper.
 
-The blue of nodes comes late: messages are drawn over them."""
+Blue is late in the order because messages are drawn over blue nodes.
+"""
 _INK = "currentColor"
 _BLACK, _WHITE = "#1b1b1b", "white"
 _PNG_SCALE = 2
 WIDTH = 620
-"""Pixels of a picture that on a page is as wide as its place."""
+"""The width in pixels of pictures that fill their container on a page."""
 CONFIG: Mapping[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
@@ -34,29 +35,29 @@ CONFIG: Mapping[str, Any] = {
     "title": {"color": _INK, "anchor": "start", "fontSize": 13},
     "view": {"stroke": None},
 }  # fmt: skip
-"""How all pictures look; on a page their text has the colour of the page around them."""
+"""The style of all pictures. On a page, text has the colour of the surrounding text."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that shows itself in a notebook, without a network.
+    """A picture, which notebooks display without a network connection.
 
     Attributes:
-        svg: The picture.
-        rows: Its data, a row a mark; marks of several datasets have a column ``part``.
+        svg: The picture as SVG.
+        rows: The data, one row for each mark; with several datasets, column ``part`` names the dataset.
     """
 
     svg: str
     rows: Sequence[Mapping[str, Any]] = ()
 
     def save(self, path: str | Path) -> Path:
-        """Writes the picture, or its data, as the suffix of the file says.
+        """Writes the picture or its data; the suffix of ``path`` selects the format.
 
         Args:
-            path: A file whose name ends in ``.svg``, ``.png``, ``.pdf`` or ``.csv``.
+            path: A file name that ends in ``.svg``, ``.png``, ``.pdf`` or ``.csv``.
 
         Raises:
-            QueryError: Another suffix, or the file cannot be written.
+            QueryError: The suffix is unknown, or the file cannot be written.
         """
         file = Path(path)
         check_name(file)
@@ -67,18 +68,7 @@ class Picture:
         return file
 
     def _repr_html_(self) -> str:
-        """Shows it, in a notebook."""
         return f'<div style="overflow-x:auto">{self.svg}</div>'
-
-
-def _png(shown: Picture) -> bytes:
-    drawn: bytes = vega().svg_to_png(shown.svg, scale=_PNG_SCALE)
-    return drawn
-
-
-def _pdf(shown: Picture) -> bytes:
-    drawn: bytes = vega().svg_to_pdf(shown.svg)
-    return drawn
 
 
 def _csv(shown: Picture) -> bytes:
@@ -91,16 +81,19 @@ def _csv(shown: Picture) -> bytes:
 
 
 FORMATS: Mapping[str, Callable[[Picture], bytes]] = {
-    ".svg": lambda shown: shown.svg.encode(), ".png": _png, ".pdf": _pdf, ".csv": _csv,
-}  # fmt: skip
-"""The function that encodes a picture, by the suffix of the file."""
+    ".svg": lambda shown: shown.svg.encode(),
+    ".png": lambda shown: bytes(vega().svg_to_png(shown.svg, scale=_PNG_SCALE)),
+    ".pdf": lambda shown: bytes(vega().svg_to_pdf(shown.svg)),
+    ".csv": _csv,
+}
+"""The encoder of each file suffix."""
 
 
 def check_name(file: Path) -> None:
-    """Checks that a picture can be written as a file of this name.
+    """Checks the suffix of a file name.
 
     Raises:
-        QueryError: Its suffix is not in `FORMATS`.
+        QueryError: The suffix is not in `FORMATS`.
     """
     if file.suffix not in FORMATS:
         allowed = ", ".join(FORMATS)
@@ -108,19 +101,19 @@ def check_name(file: Path) -> None:
 
 
 def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns the content of ``assets/NAME.json``: a Vega-Lite specification, or several by name."""
+    """Returns the content of ``assets/NAME.json``: one Vega-Lite specification, or several by name."""
     return json.loads((files("pipelines.report") / "assets" / f"{name}.json").read_text("utf-8"))
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns a specification in which titles with "(rounds)" also name the length of a round in ms."""
+    """Adds the duration of a round in ms to titles with "(rounds)"."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
 
 
 def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
-    """Draws a specification with rows, on a white background: a file may be shown on any page.
+    """Renders a specification with rows on a white background, because a file may be placed on any page.
 
     Raises:
         QueryError: The extra ``report`` is not installed.
@@ -136,10 +129,10 @@ def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str
 
 
 def vega() -> ModuleType:
-    """Returns the library that draws, and that carries the page's libraries.
+    """Returns the module ``vl_convert``, which renders specifications and contains the libraries of the page.
 
     Raises:
-        QueryError: It is not installed.
+        QueryError: The module is not installed.
     """
     try:
         import vl_convert

@@ -1,4 +1,4 @@
-"""Plots of columns of a store's views: means over runs with their intervals, a colour a group, lines over numbers."""
+"""Plots columns of views over all runs: means with confidence intervals, one colour for each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 
 SOURCES = ("result", "latency_quantile", "round_summary")
-"""Views in which the columns of a plot are looked up, the first one first."""
+"""The views in which the columns of a plot are searched, in this order."""
 MOST_MARKS = 20_000
 MOST_COLOURS = 40
 _FEW_TICKS = 12
@@ -34,10 +34,10 @@ class Plot:
 
     Attributes:
         x: The column of the horizontal axis.
-        y: The column of the vertical axis, of numbers.
-        colour: The column whose values have a colour each; None: there is one colour.
-        where: A condition of SQL on columns of the relation and on parameters; None: all rows.
-        relation: A table or view; None: the first of `SOURCES` that has the columns.
+        y: The numeric column of the vertical axis.
+        colour: The column whose values determine the colour; None for one colour.
+        where: A SQL condition on columns of the relation and on parameters; None for all rows.
+        relation: A table or view; None for the first of `SOURCES` with the columns.
     """
 
     x: str
@@ -48,7 +48,7 @@ class Plot:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read, each once."""
+        """The distinct columns of the plot."""
         return list(dict.fromkeys(name for name in (self.x, self.y, self.colour) if name is not None))
 
 
@@ -56,12 +56,12 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
     """Returns the marks of a plot.
 
     Returns:
-        A row a value of ``x`` and of ``colour``: these, ``n`` values of ``y``, their mean under the name of ``y``, both
-        ends of the 95 % confidence interval of the mean (`interval`), ``lowest`` and ``highest`` value.
+        One row for each pair of ``x`` and ``colour``: ``n``, the number of values of ``y``; their mean, in a column
+        with the name of ``y``; the ends of the 95 % confidence interval of the mean (`interval`); the ``lowest`` and
+        the ``highest`` value.
 
     Raises:
-        QueryError: There is no such relation or column, the condition cannot be answered, no row is left, or a plot
-            cannot show them.
+        QueryError: The relation, a column or the condition is invalid, or the number of marks is 0 or too large.
     """
     query = _query(reader, plot)
     try:
@@ -83,26 +83,21 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
     rows = []
     for (x, colour), of_mark in sorted(values.items(), key=lambda item: tuple(map(_order, item[0]))):
         low, high = interval(of_mark, is_ratio=plot.y in _RATIOS)
-        rows.append(
-            {plot.x: x}
-            | ({} if plot.colour is None else {plot.colour: colour})
-            | {"n": len(of_mark), plot.y: fmean(of_mark), "ci_low": low, "ci_high": high}
-            | {"lowest": min(of_mark), "highest": max(of_mark)}
-        )
+        row = {plot.x: x} | ({} if plot.colour is None else {plot.colour: colour})
+        row |= {"n": len(of_mark), plot.y: fmean(of_mark), "ci_low": low, "ci_high": high}
+        rows.append(row | {"lowest": min(of_mark), "highest": max(of_mark)})
     return rows
 
 
 def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
-    """Returns the picture of a plot; its data are `plot_rows`; errors as there."""
+    """Renders a plot with the rows of `plot_rows`; raises the errors of `plot_rows`."""
     rows = plot_rows(reader, plot)
     groups = [""]
     if plot.colour is not None:
         groups = [_said(value) for value in sorted({row[plot.colour] for row in rows}, key=_order)]
     if len(groups) > MOST_COLOURS:
-        raise QueryError(
-            f"column {plot.colour!r} has {len(groups):,} values; a plot has up to {MOST_COLOURS} colours; "
-            "narrow it by a condition"
-        )
+        found = f"column {plot.colour!r} has {len(groups):,} values"
+        raise QueryError(f"{found}; a plot has up to {MOST_COLOURS} colours; narrow it by a condition")
     marks = [
         {
             "x": row[plot.x], "mean": row[plot.y], "colour": _said(row[plot.colour]) if plot.colour else "", "rest": "",
@@ -115,11 +110,11 @@ def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
 
 
 def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, float | None]:
-    """Returns both ends of the 95 % confidence interval of a mean, as view ``result_summary`` has them.
+    """Returns both ends of the 95 % confidence interval of a mean, as in view ``result_summary``.
 
     Args:
-        values: The sample; of fewer than two values there is no interval.
-        is_ratio: Whether values are between 0 and 1; otherwise they are not negative.
+        values: The sample. With fewer than two values the ends are None.
+        is_ratio: Whether the values are between 0 and 1; otherwise they are not negative.
     """
     n, mean = len(values), fmean(values)
     if n < 2:
@@ -140,7 +135,7 @@ def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, 
 
 
 def _query(reader: StoreReader, plot: Plot) -> str:
-    """Returns the query for the rows of a plot: those of a relation, each with the parameters of its run."""
+    """Returns the query for the rows of a plot; rows of runs are joined with the parameters of the run."""
     given = reader.table("parameter").columns
     columns = {name: reader.table(name).columns for name in ([plot.relation] if plot.relation is not None else SOURCES)}
     run = ["seed", "protocol", "verdict", "within_bound"]
@@ -166,7 +161,7 @@ def _query(reader: StoreReader, plot: Plot) -> str:
 
 
 def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Returns the specification of a plot: axes by the type of their values, one legend of colours, dashes, shapes."""
+    """Adds axes, for numeric or nominal values, and one legend of colours, dashes and shapes to the specification."""
     spec: dict[str, Any] = specification("study")
     values = sorted({mark["x"] for mark in marks}, key=_order)
     is_number = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
@@ -190,7 +185,7 @@ def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) 
 
 
 def _order(value: Any) -> tuple[int, Any]:  # noqa: ANN401 - any value of SQL
-    """Returns a key that sorts values of one column: null first, then numbers, then strings."""
+    """Returns a sort key for values of a column: null first, then numbers, then strings."""
     if value is None:
         return (0, 0)
     return (1, value) if isinstance(value, (int, float)) else (2, str(value))

@@ -1,7 +1,7 @@
-"""What a replay of a run shows: its overlay, its messages, what happened to its nodes; rows as lists of columns.
+"""Reads the content of the replay of a run: overlay, messages and node events, as lists of columns.
 
-Nodes are named by their ids, which are their indexes in the list of names. Messages and deliveries are those of a span
-of rounds; faults, statuses, publications, violations and the counts of each round are those of the whole run.
+A node id is the index of the node in the list of names. Messages and deliveries are those of a range of rounds. Faults,
+statuses, publications, violations and counts are those of the whole run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""Messages of a replay; of a run with more, those of the rounds around its faults and losses."""
+"""The maximum number of messages in a replay; larger runs are cut to the rounds around faults and losses."""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
@@ -36,7 +36,7 @@ _EDGES = """
 select node_id, held_node_id, is_shortcut, round, until_round as end_round from {view}
 where run_id = {run} and round <= {end} order by round, node_id, held_node_id, is_shortcut, until_round
 """
-# Messages that are under way at the start have an earlier round of sending: they count in round 0.
+# Messages in flight at the start have a negative round of sending; they count in round 0.
 _COUNTS = """
 select round, sum(n_sent) as n_sent, sum(n_due) as n_due, sum(n_ended) as n_ended, sum(n_lost) as n_lost,
   sum(n_deliveries) as n_deliveries
@@ -71,12 +71,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Span:
-    """Some rounds, both ends among them.
-
-    Attributes:
-        first: The first round.
-        last: The last one; None: the end of the run.
-    """
+    """A range of rounds, including both ends; ``last`` None is the end of the run."""
 
     first: int = 0
     last: int | None = None
@@ -87,22 +82,24 @@ WHOLE = Span()
 
 
 def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapping[str, Point]) -> dict[str, Any]:
-    """Returns the replay of a run as a JSON-ready mapping.
+    """Returns the replay of a run as a JSON-serialisable dict.
 
     Args:
         reader: The store.
-        run: The run's row: ``run_id``, ``rounds``, and what else is to be kept of it.
+        run: The row of the run with ``run_id``, ``rounds`` and ``protocol``.
         span: The rounds whose messages are shown.
-        places: Longitude and latitude of nodes by name, as far as they have some.
+        places: Longitude and latitude of nodes, by name, if known.
 
     Returns:
-        ``run``; ``end``: the last round; ``first, last``: the rounds whose messages and deliveries are in it, of a run
-        with more than `MOST_MESSAGES` those around its faults and losses; ``n_messages``: messages of the span that was
-        asked for; ``is_cut``: whether some of them are left out; ``nodes``: names and roles; ``layout, points``;
-        ``links``; ``edge``: those that nodes hold, where the protocol makes the overlay; ``counts``: messages sent,
-        ended and lost, and deliveries, by round, of the whole run; ``message`` and the others of `_ROWS`, each the
-        columns of a table by name; ``texts``: the strings that numbers in columns of ``message`` refer to; the kinds
-        are those of the whole run.
+        - ``run``, and ``end``: the last round of the run;
+        - ``first, last``: the rounds of the messages and deliveries: ``span``, or at more than `MOST_MESSAGES` messages
+          the rounds around most faults and losses;
+        - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of them are omitted;
+        - ``nodes``: names and roles; ``layout, points``; ``links``; ``edge``: the edges that nodes hold, if the
+          protocol builds the overlay;
+        - ``counts``: messages sent, ended and lost, and deliveries, for each round of the run;
+        - ``message`` and the keys of `_ROWS`: tables as columns; ``texts``: the strings behind the numbers in
+          ``message``.
 
     Raises:
         QueryError: The span begins after the last round.
@@ -143,39 +140,39 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
 
 def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
-    """Returns the last round of a run; of one that was not audited, the last round of the store."""
+    """Returns the last round of a run; before the audit, the last round of the store."""
     return reader.last_round() if run["rounds"] is None else int(run["rounds"])
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """How many messages were sent, and how many were due, up to each round, from round 0 on."""
+    """Cumulative numbers of messages sent and due, for each round from round 0."""
 
     sent: Sequence[int]
     due: Sequence[int]
 
     @classmethod
     def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
-        """Adds up the counts of rounds."""
+        """Computes the sums from the counts of rounds."""
         by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
         sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
         return cls(sent, due)
 
     def within(self, first: int, last: int) -> int:
-        """Returns the number of messages that were under way in some rounds."""
+        """Returns the number of messages in flight in the rounds ``first`` to ``last``."""
         return self.sent[last] - (self.due[first - 1] if first > 0 else 0)
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
-    """Returns how many things went wrong in each round: faults, violations and losses, each once a round."""
+    """Returns for each round the number of faults, violations and losses, each type counted once."""
     lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
 
 
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
-    """Returns the rounds whose messages are shown: all that were asked for, or those around most of the events.
+    """Returns the rounds whose messages are shown: all rounds of ``asked``, or those around most events.
 
-    Where no span has room for `MOST_MESSAGES`, it is one round.
+    The result is a single round if every larger range has more than `MOST_MESSAGES` messages.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:
@@ -200,13 +197,13 @@ def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[in
 
 
 def _edges(reader: StoreReader, run: Mapping[str, Any], end: int) -> dict[str, list[Any]] | None:
-    """Returns the edges that nodes held, in the order of time; None where the protocol does not make the overlay."""
+    """Returns the edges that nodes held, ordered by time; None unless the protocol builds the overlay."""
     view = PROTOCOLS[run["protocol"]].edges
     return None if view is None else columns(reader, _EDGES.format(view=view, run=run["run_id"], end=end))
 
 
 def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
-    """Returns the answer to a query as a list a column."""
+    """Returns the result of a query as lists by column name."""
     found: dict[str, list[Any]] = reader.sql(text).toArrow().to_pydict()
     return found
 
@@ -218,13 +215,10 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
 def _coded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Returns the columns kind, fate and body as numbers, and the strings that the numbers stand for; bodies are read.
+    """Replaces the strings in columns kind, fate and body by numbers, and parses the bodies.
 
-    The most frequent string has the number 0: numbers choose colours, and there are fewer colours than kinds.
-
-    Args:
-        rows: The columns.
-        known: Strings of a column by frequency, where it has others than the rows.
+    The most frequent string has number 0, because numbers select colours and there are fewer colours than kinds.
+    ``known`` has the strings of a column ordered by frequency in the whole run.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}

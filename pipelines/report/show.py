@@ -1,4 +1,4 @@
-"""A report as a file or in a frame, a space-time diagram, a measure."""
+"""The entry points: a report as a file or in a notebook frame, a space-time diagram, a chart."""
 
 from __future__ import annotations
 
@@ -24,49 +24,36 @@ NAME = "report.html"
 
 
 def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
-    """Writes one HTML file, and renames it into place when it is complete.
+    """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
 
-    Args:
-        reader: The store.
-        root: Where it is.
-        asked: What the report is to hold.
-        out: The file; None: ``report.html`` in the store's folder.
-
-    Returns:
-        The file.
+    The file is complete at any time: it is written under another name and renamed.
 
     Raises:
-        QueryError: There is no such run or round, or the file cannot be written.
+        QueryError: The store has no such run or round, or the file cannot be written.
     """
     path = out if out is not None else root / NAME
     data = gather(reader, root, asked)
     try:
         write_whole(path, page(data, f"{data['scenario']} - Roundtable"))
     except OSError as error:
-        raise QueryError(
-            f"the file {str(path)!r} cannot be written: {error.strerror}; name another with --out"
-        ) from error
+        failed = f"the file {str(path)!r} cannot be written: {error.strerror}"
+        raise QueryError(f"{failed}; name another with --out") from error
     return path
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A report that shows itself in a notebook, without a network, at the replay of a run.
-
-    Attributes:
-        html: The page.
-    """
+    """A report, opened at the replay of a run, which notebooks display without a network connection."""
 
     html: str
 
     def _repr_html_(self) -> str:
-        """Shows it in a frame of its own."""
         style = "width:100%;height:46rem;border:1px solid #8888"
         return f'<iframe title="Replay" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
-    """Returns the report of one run, which opens with its replay; errors as in `document.gather`."""
+    """Returns the report of one run, opened at its replay; raises the errors of `document.gather`."""
     data = gather(reader, root, Asked((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 
@@ -75,17 +62,18 @@ def diagram_of(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Picture:  # fmt: skip
-    """Returns a space-time diagram of a part of a run; arguments and errors as in `space_time.of_run`."""
+    """Returns a space-time diagram; parameters and errors are those of `space_time.of_run`."""
     with readable_errors():
         _row(reader, run_id)
         return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
 def plot_of(reader: StoreReader, name: str | None, run_id: int, columns: Plot | None) -> Picture:
-    """Returns the picture of a measure of a run, or of columns over runs.
+    """Returns the chart ``name`` of a run, or the chart of ``columns`` over runs.
 
     Raises:
-        QueryError: Both or none are named, or as in `measure_of` and `plots.draw_plot`.
+        QueryError: Not exactly one of ``name`` and ``columns`` is set; or an error of `measure_of` or
+            `plots.draw_plot`.
     """
     if (name is None) == (columns is None):
         raise QueryError("a plot shows a measure of one run, by its name, or two columns, x and y; name one of both")
@@ -96,10 +84,10 @@ def plot_of(reader: StoreReader, name: str | None, run_id: int, columns: Plot | 
 
 
 def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
-    """Returns the picture of a measure of a run.
+    """Returns the chart ``name`` of a run.
 
     Raises:
-        QueryError: There is no such run or measure, or there is nothing to show.
+        QueryError: The store has no such run, the chart is unknown, or it has no rows.
     """
     known = specification("measures")
     if name not in known:

@@ -1,4 +1,4 @@
-"""Space-time diagrams: a line a node, an arrow a message, time to the right; of a story, or of a part of a run."""
+"""Space-time diagrams of a story or of a part of a run: a line for each node, an arrow for each message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.sql.query import StoreReader
 from pipelines.why.story import Story, StoryStep
 
 _ROUND, _ROW = 26, 34
-"""Pixels of a round and between nodes."""
+"""Pixels of a round, and between two nodes."""
 _WIDEST, _NARROWEST = 2400, 320
 _LOST = ("lost_link", "lost_crash")
 _MOST = 600
@@ -22,7 +22,7 @@ _MOST = 600
 
 @dataclass(frozen=True)
 class Arrow:
-    """A message of a diagram, with names."""
+    """A message of a diagram, with node names."""
 
     src: str
     dst: str
@@ -37,11 +37,11 @@ class Diagram:
     """The content of a space-time diagram.
 
     Attributes:
-        nodes: Names, from the top down.
+        nodes: Node names from top to bottom.
         arrows: The messages.
-        downs: Node, round of its crash, round of its recovery or None.
-        deliveries: Subscriber, round.
-        calls: Node, round and name of a call: a publication, or a subscription and its confirmation.
+        downs: Crashes: node, round of the crash, round of the recovery or None.
+        deliveries: Deliveries: subscriber, round.
+        calls: Publications, subscriptions and confirmations: node, round, name.
     """
 
     nodes: list[str]
@@ -51,7 +51,7 @@ class Diagram:
     calls: list[tuple[str, int, str]] = field(default_factory=list)
 
     def datasets(self) -> dict[str, list[dict[str, Any]]]:
-        """Returns the rows that the specification draws."""
+        """Returns the rows of each dataset of the specification."""
         rows = {name: row for row, name in enumerate(self.nodes)}
         first, last = self.span
         wide, high = self.size
@@ -86,7 +86,7 @@ class Diagram:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first round, and the one behind the last."""
+        """The first round, and the round after the last round."""
         rounds = [at for one in self.arrows for at in (one.sent, one.due)]
         rounds += [at for _, at in self.deliveries] + [at for _, at, _ in self.calls]
         return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
@@ -98,28 +98,27 @@ class Diagram:
         return max(_NARROWEST, min(_WIDEST, (last - first) * _ROUND)), max(1, len(self.nodes) - 1) * _ROW
 
     def draw(self, title: str) -> Picture:
-        """Draws it."""
+        """Renders the diagram."""
         wide, high = self.size
         return picture(specification("space_time") | {"title": title, "width": wide, "height": high}, self.datasets())
 
 
 def angle(x: float, y: float) -> float:
-    """Returns by how many degrees a triangle that points up is turned to point along a line on the screen."""
+    """Returns the rotation in degrees that turns an upward arrowhead into the direction ``(x, y)`` on the screen."""
     return round(math.degrees(math.atan2(y, x)) + 90, 1)
 
 
 def of_story(story: Story) -> Diagram:
-    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries.
+    """Returns the diagram of a story: copies, contacts around failed nodes, crashes, deliveries.
 
-    Where the subscription came too late, its copies are in the diagram, too.
+    If the subscription came too late, the diagram includes the copies that propagate it.
     """
     found = Diagram(list(story.path))
     for step in (*_all(story.steps), *_all(story.subscription)):
         told = step.data
         if step.event in ("copy", "contact"):
-            found.arrows.append(
-                Arrow(told["from"], told["to"], step.round, told["due_round"], told["kind"], told["fate"])
-            )
+            ends = told["from"], told["to"]
+            found.arrows.append(Arrow(*ends, step.round, told["due_round"], told["kind"], told["fate"]))
         elif step.event == "crash":
             found.downs.append((told["node"], step.round, told["until"]))
         elif step.event == "delivery":
@@ -130,8 +129,8 @@ def of_story(story: Story) -> Diagram:
             found.calls.append((told["node"], step.round, "subscribe"))
             if told["confirmed_round"] is not None:
                 found.calls.append((told["node"], told["confirmed_round"], "confirmed"))
-    ends = [name for one in found.arrows for name in (one.src, one.dst)] + [name for name, _ in found.deliveries]
-    found.nodes = list(dict.fromkeys([*found.nodes, *ends]))
+    names = [name for one in found.arrows for name in (one.src, one.dst)] + [name for name, _ in found.deliveries]
+    found.nodes = list(dict.fromkeys([*found.nodes, *names]))
     return found
 
 
@@ -146,18 +145,18 @@ def of_run(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Diagram:  # fmt: skip
-    """Returns the diagram of a publication, a node, some rounds, or what is in all of them.
+    """Returns the diagram of the messages that satisfy all given conditions.
 
     Args:
         reader: The store.
         run_id: The run.
-        source: Name of a publisher; with ``call`` the publication.
-        call: Its number among all calls of the publisher.
-        node: Name of a node; what it sent and received is shown.
-        rounds: The first and the last round.
+        source: The name of a publisher; with ``call``, only messages of this publication.
+        call: The number of the publication among all calls of the publisher.
+        node: The name of a node; only messages that it sends or receives.
+        rounds: The first and the last round; only messages in flight in these rounds.
 
     Raises:
-        QueryError: There is no such node, or nothing, or too much, to show.
+        QueryError: The run has no such node, or the number of messages is 0 or too large.
     """
     names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
     ids = {name: number for number, name in enumerate(names)}
@@ -187,7 +186,6 @@ def of_run(
 
 
 def _downs(reader: StoreReader, run_id: int, names: Sequence[str]) -> Iterator[tuple[str, int, int | None]]:
-    """Yields the times for which nodes are down."""
     text = f"select node_id, crash_round, recovery_round from node_recovery where run_id = {run_id}"  # noqa: S608
     for row in sorted(reader.sql(text).collect(), key=lambda row: (row.crash_round, row.node_id)):
         yield names[row.node_id], row.crash_round, row.recovery_round

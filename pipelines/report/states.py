@@ -1,4 +1,4 @@
-"""The state tables of a run at its commits, node by node; a table that did not change for a node is kept once."""
+"""Reads the state tables of a run at its commits, by node; unchanged rows of a node are stored once."""
 
 from __future__ import annotations
 
@@ -18,27 +18,24 @@ from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
 
 MOST_COMMITS = 24
-"""Commits of a run whose state is kept."""
+"""The maximum number of commits of a run with states in the report."""
 MOST_ROWS = 60_000
-"""Rows of state that a run keeps; a table that goes beyond that is left out."""
+"""The maximum number of state rows of a run; tables that would exceed it are omitted."""
 _IDS = ("run_id", "node_id")
 Sizes = Mapping[str, Mapping[int, int]]
-"""Rows of state tables, by table and last round of a commit."""
+"""The number of rows of each state table at the last round of each commit."""
 
 
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
-    """Returns the state of the nodes of some runs, for JSON.
+    """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    Args:
-        reader: The store.
-        spans: The rounds by run.
-        sizes: See `state_sizes`, by run, at least of the commits that are read.
+    ``spans`` has the rounds of each run. ``sizes``, the result of `state_sizes`, must include the commits that are
+    read.
 
     Returns:
-        By run: ``commits``: the rounds at whose end the state was read; ``n_commits``: how many there are in the span;
-        ``gone``: the rounds at whose end VACUUM removed the state; ``left_out``: tables with too many rows;
-        ``tables``: by name their ``columns`` and, by node, pairs of a round and the rows that the node had from that
-        round on.
+        For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
+        the span; ``gone``: the rounds whose state VACUUM removed; ``left_out``: tables with too many rows; ``tables``:
+        for each table its ``columns`` and, for each node, pairs of a round and the node's rows from this round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
     gone = {run_id: _gone(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
@@ -71,12 +68,7 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
 
 
 def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
-    """Returns how many rows the state tables of nodes have at some commits, by run, table and round.
-
-    Args:
-        reader: The store.
-        kept: The rounds by run, each the last one of a commit.
-    """
+    """Returns the number of rows of state tables by run, table and round, at the commits with last rounds ``kept``."""
     found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
     parts: dict[StoreReader, list[int]] = defaultdict(list)
     for run_id in kept:
@@ -90,9 +82,7 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
             first = {run_id: _first_equal(part, name, kept[run_id]) for run_id in run_ids}
             frames = [
                 frame.groupBy("run_id").count().selectExpr("run_id", f"{at} as round", "`count` as n")
-                for at, frame in _at_commits(
-                    part, name, {run_id: sorted({*at.values()}) for run_id, at in first.items()}
-                )
+                for at, frame in _at_commits(part, name, {run: sorted({*at.values()}) for run, at in first.items()})
             ]
             for row in reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else ():
                 of_table = found[row["run_id"]][name]
@@ -103,7 +93,7 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
 def spread_commits(
     reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
 ) -> dict[int, list[int]]:
-    """Returns up to `MOST_COMMITS` commits of whole runs, by run, each by its last round, and those in some spans."""
+    """Returns for each run up to `MOST_COMMITS` commits, evenly spread, and those in ``spans``, as last rounds."""
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
         rounds = _commits(reader, run_id, Span())
@@ -116,7 +106,7 @@ def spread_commits(
 
 
 def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
-    """Returns the commits that end in the span, and the last one before it."""
+    """Returns the commits in the span, and the last commit before it."""
     text = f"select distinct last_round from round_commit where {run_id} between first_run and last_run"  # noqa: S608 - a number
     rounds = sorted(row.last_round for row in reader.sql(text).collect())
     inside = [at for at in rounds if at >= span.first and (span.last is None or at <= span.last)]
@@ -124,7 +114,7 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
 
 
 def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
-    """Returns the rounds at whose end a state table had a version that VACUUM removed."""
+    """Returns the rounds at whose end VACUUM has removed a version of a state table."""
     found: set[int] = set()
     for name in (name for name in reader.tables() if name.startswith(STATE)):
         first = _first_equal(reader, name, rounds)
@@ -142,14 +132,14 @@ def _is_gone(reader: StoreReader, name: str, at: int) -> bool:
 
 
 def _first_equal(reader: StoreReader, name: str, rounds: Sequence[int]) -> dict[int, int]:
-    """Returns for each round the first one at whose end a state table had the same version."""
+    """Maps each round to the first round with an equal version of the state table."""
     first: dict[tuple[int, ...], int] = {}
     versions = reader.state_versions(name, rounds)
     return {at: first.setdefault(version, at) for at, version in zip(rounds, versions, strict=True)}
 
 
 def _spread(rounds: Sequence[int]) -> list[int]:
-    """Returns some of many rounds, evenly, the first and the last among them."""
+    """Returns up to `MOST_COMMITS` rounds, evenly spread, including the first and the last one."""
     if len(rounds) <= MOST_COMMITS:
         return list(rounds)
     step = (len(rounds) - 1) / (MOST_COMMITS - 1)
@@ -157,7 +147,7 @@ def _spread(rounds: Sequence[int]) -> list[int]:
 
 
 def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, DataFrame]]:
-    """Yields a state table at each commit, with the rows of the runs whose commit it is."""
+    """Yields a state table at each commit, filtered to the runs of this commit."""
     runs: dict[int, list[int]] = defaultdict(list)
     for run_id, rounds in kept.items():
         for at in rounds:
@@ -180,7 +170,7 @@ def _rows(
 
 
 def _changes(rows: Sequence[dict[str, Any]], columns: Sequence[str], rounds: Sequence[int]) -> dict[int, list[Any]]:
-    """Returns by node the rounds in which its rows changed, with the rows from then on."""
+    """Returns for each node the rounds in which its rows changed, with the new rows."""
     at: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         at[row["node_id"]][row["round"]].append(row["row"])

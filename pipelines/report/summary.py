@@ -1,4 +1,4 @@
-"""How the runs of a store ended, which of them are replayed, what they lost, and how they compare."""
+"""Computes the verdicts of the runs of a store, their losses and parameters, and the selection of replayed runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from pipelines.audits.run import audits_of, beyond_runs
+from pipelines.audits.run import audits_of, beyond_runs, store_verdict
 from pipelines.contract.audit import Audit
 from pipelines.errors import QueryError, plural
 from pipelines.experiment.prepared import labelled
@@ -18,7 +18,7 @@ from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
 
 MOST_RUNS = 20_000
-"""Runs in the table of the verdict; view run_summary has all."""
+"""The maximum number of rows in the table of runs; view run_summary has all."""
 _MOST_BROKEN = 200
 _SHOWN = (
     "run_id", "seed", "verdict", "within_bound", "n_publications", "n_deliveries", "n_wanted", "n_wanted_delivered",
@@ -29,19 +29,19 @@ select guarantee, run_id, count_if(not excused) as n_broken, count_if(excused) a
 from violation group by guarantee, run_id
 """
 FEW = 3
-"""Up to this number of runs, all are replayed."""
+"""The report replays all runs of a store with at most this number of runs."""
 MOST_COMBINATIONS = 1_000
-"""Combinations of a study page; view result_summary has all."""
+"""The maximum number of parameter combinations in a report; view result_summary has all."""
 _SUMMARY = """
 select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
 """
 MOST_ASKED = 1_000
-"""Deliveries of a run and kind whose cause is found out."""
+"""The maximum number of deliveries of a run and category whose cause is computed."""
 MOST_TOLD = 60
-"""Stories of a run and kind that are in a report, and one of each cause beside these."""
+"""The maximum number of stories of a run and category; each cause has at least one more."""
 _WAITED = "no fault was in the way: it waited at nodes"
 MOST_OVERLAID = 60
-"""Runs whose lines are in a report; `roundtable plot` draws those of all."""
+"""The maximum number of runs with lines in a report; `roundtable plot` draws all runs."""
 _MOST_STEPS = 120
 _QUANTILES = """
 select run_id, quantile as x, latency_rounds as y from latency_quantile where run_id in ({runs}) order by run_id, x
@@ -59,23 +59,19 @@ Rows = list[dict[str, Any]]
 
 
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
-    """Returns a row a run, as view ``run_summary`` has them, by id; ``parameters`` as pages show them (`labelled`)."""
+    """Returns the rows of view ``run_summary``, ordered by id, with display names of parameters (`labelled`)."""
     rows: list[dict[str, Any]] = reader.sql("select * from run_summary order by run_id").toArrow().to_pylist()
     shown = labelled([json.loads(row["parameters"]) for row in rows])
     return [row | {"parameters": parameters} for row, parameters in zip(rows, shown, strict=True)]
 
 
 def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns how the runs ended, for JSON.
-
-    Args:
-        reader: The store.
-        rows: See `run_rows`.
+    """Returns the outcome of the runs, given as `run_rows`, as a JSON-serialisable dict.
 
     Returns:
-        ``verdict, sentence``; ``runs``: the first of them, those beyond the bound with ``beyond``; ``n_runs``,
-        ``n_beyond``: how many there are; ``varied``: the parameters that tell runs apart; ``guarantees``: ``name,
-        summary, n_broken, n_excused, is_checked`` and the runs that broke it.
+        ``verdict, sentence``; ``runs``: the first runs, with ``beyond`` if they exceed the bound; ``n_runs``,
+        ``n_beyond``: the numbers of runs; ``varied``: the parameters that differ between runs; ``guarantees``: ``name,
+        summary, n_broken, n_excused, is_checked`` and ``runs``: the ids of runs with violations.
     """
     broken = reader.sql(_BROKEN).collect()
     protocols = {name: reader.protocol(name) for name in reader.protocols}
@@ -93,58 +89,33 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     ]
     differ = varied([row["parameters"] for row in rows])
     verdict = store_verdict([row["verdict"] for row in rows])
+    runs = []
+    for number, row in enumerate(rows[:MOST_RUNS]):
+        parameters = {name: row["parameters"].get(name) for name in (differ if number else row["parameters"])}
+        of_run = {"parameters": parameters, "beyond": beyond.get(row["run_id"])}
+        runs.append({name: row[name] for name in _SHOWN} | of_run)
     return {
-        "verdict": verdict,
-        "sentence": _sentence(verdict, rows),
-        "runs": [
-            {name: row[name] for name in _SHOWN}
-            | {
-                "parameters": {name: row["parameters"].get(name) for name in (differ if number else row["parameters"])},
-                "beyond": beyond.get(row["run_id"]),
-            }
-            for number, row in enumerate(rows[:MOST_RUNS])
-        ],
-        "n_runs": len(rows),
-        "n_beyond": len(beyond),
-        "varied": differ,
-        "guarantees": guarantees,
-    }
+        "verdict": verdict, "sentence": _sentence(verdict, rows), "runs": runs, "n_runs": len(rows),
+        "n_beyond": len(beyond), "varied": differ, "guarantees": guarantees,
+    }  # fmt: skip
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Returns how often a guarantee was broken.
-
-    Args:
-        audit: Its audit.
-        protocol: Whose guarantee it is, where that has to be said.
-        broken: Rows as `_BROKEN` returns them, of the protocol's runs.
-        is_checked: Whether the runs were audited.
-    """
+    """Counts the violations of one guarantee in ``broken``, rows of `_BROKEN`; names the protocol if not empty."""
     found = [row for row in broken if row.guarantee == audit.name]
     return {
-        "name": f"{protocol}: {audit.name}" if protocol else audit.name,
-        "summary": audit.summary,
-        "is_checked": is_checked,
-        "n_broken": sum(row.n_broken for row in found),
+        "name": f"{protocol}: {audit.name}" if protocol else audit.name, "summary": audit.summary,
+        "is_checked": is_checked, "n_broken": sum(row.n_broken for row in found),
         "n_excused": sum(row.n_excused for row in found),
         "runs": sorted(row.run_id for row in found)[:_MOST_BROKEN],
-    }
-
-
-def store_verdict(verdicts: Sequence[str | None]) -> str:
-    """Returns ``invalid`` if any run is, else ``unknown`` if any is not decided, else ``valid``."""
-    found = set(verdicts)
-    if "invalid" in found:
-        return "invalid"
-    return "valid" if found == {"valid"} else "unknown"
+    }  # fmt: skip
 
 
 def varied(parameters: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the parameters that are not the same in all runs."""
-    seen: dict[str, set[str]] = {}
-    for values in parameters:
-        for key, value in values.items():
-            seen.setdefault(key, set()).add(json.dumps(value))
+    """Returns the parameters that differ between runs."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for key, value in (pair for values in parameters for pair in values.items()):
+        seen[key].add(json.dumps(value))
     return [key for key, values in seen.items() if len(values) > 1]
 
 
@@ -165,24 +136,21 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Returns how many deliveries were wanted in some runs, and how many of them happened."""
+    """Returns the numbers of wanted deliveries and of those that happened."""
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
 
 
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
-    """Returns the ids of the runs to replay, each with why.
+    """Returns the ids of the runs to replay, each with a reason.
 
-    Args:
-        rows: A row a run, as view ``run_summary`` has them.
-        named: Ids of runs that the user asks for; none: the program chooses.
+    These are the runs ``named`` by the user, otherwise all of up to `FEW` runs, or the worst and the median run.
 
     Raises:
-        QueryError: There is no such run.
+        QueryError: The store has no such run.
     """
     known = {row["run_id"] for row in rows}
-    for run_id in named:
-        if run_id not in known:
-            raise QueryError(f"there is no run {run_id}; the runs are {min(known)} to {max(known)}")
+    if unknown := [run_id for run_id in named if run_id not in known]:
+        raise QueryError(f"there is no run {unknown[0]}; the runs are {min(known)} to {max(known)}")
     if named:
         return dict.fromkeys(named, "named with --run")
     if len(rows) <= FEW:
@@ -193,10 +161,10 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
 
 
 def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
-    """Returns a key that sorts runs from the best to the worst; of equals the first run is the worst.
+    """Returns a sort key that orders runs from best to worst.
 
-    A run is worse that broke a guarantee, then one that is not decided, then one with a larger share of wanted
-    deliveries missing, more excused violations, and later deliveries.
+    It compares the verdict, violations, the ratio of missing wanted deliveries, excused violations and the largest
+    latency. Among equal runs the first one is the worst.
     """
     ending = {"valid": 0, "unknown": 1, None: 1, "invalid": 2}[row["verdict"]]
     ratio = row["wanted_ratio"]
@@ -206,16 +174,12 @@ def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a study as a JSON-ready mapping.
-
-    Args:
-        reader: The store.
-        rows: A row a run, as `summary.run_rows` returns them.
+    """Returns the results of a sweep over its parameters, from `run_rows`, as a JSON-serialisable dict.
 
     Returns:
-        ``parameters``: those that differ between runs; ``measures``; ``points``, one a combination: ``values`` by
-        parameter, ``n_runs, worst`` (a run) and ``measures``: mean and both ends of the 95 % confidence interval, by
-        name; ``n_left_out``: the number of further combinations.
+        ``parameters``: those that differ between runs; ``measures``: the names of the measures; ``points``: for each
+        combination of parameters its ``values``, ``n_runs``, ``worst`` run, and for each measure the mean and both ends
+        of the 95 % confidence interval; ``n_left_out``: the number of omitted combinations.
     """
     differing = varied([row["parameters"] for row in rows])
     combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -232,22 +196,19 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         }
         for members in combinations.values()
     ]  # fmt: skip
-    return {
-        "parameters": differing,
-        "measures": sorted({name for point in points for name in point["measures"]}),
-        "points": points[:MOST_COMBINATIONS],
-        "n_left_out": max(0, len(points) - MOST_COMBINATIONS),
-    }
+    names = sorted({name for point in points for name in point["measures"]})
+    n_left_out = max(0, len(points) - MOST_COMBINATIONS)
+    shown = points[:MOST_COMBINATIONS]
+    return {"parameters": differing, "measures": names, "points": shown, "n_left_out": n_left_out}
 
 
 def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Returns the deliveries that went wrong in some runs, by run, as JSON-ready mappings.
+    """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        By run: ``number``: how many there are, by kind, and ``n_asked``: of how many the cause is known; ``causes``:
-        ``what, text, n`` (among those asked), and ``round, node`` of the cause, the largest first; ``stories``: as
-        `Story.as_dict`, with ``what``, ``group``, the index of the cause, and ``options``, those of ``roundtable why``;
-        ``left_out``: the number of the others, by kind.
+        For each run: ``number``: the deliveries of each category; ``n_asked``: those with a computed cause; ``causes``,
+        the most frequent first: ``what, text, n, round, node``; ``stories``: `Story.as_dict` with ``what``, ``group``,
+        the index of the cause, and ``options`` of ``roundtable why``; ``left_out``: the deliveries without a story.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
@@ -265,7 +226,7 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
 
 
 def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
-    """Adds the causes and the stories of one kind to those of a run."""
+    """Adds the causes and stories of one category to those of a run."""
     number = Counter(cause_key(what, story) for story in told)
     index: dict[CauseKey, int] = {}
     first = {key: next(story for story in told if cause_key(what, story) == key) for key in number}
@@ -287,7 +248,7 @@ def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
 
 
 def said(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns in words which stories are left out; the command is the one that groups them."""
+    """Returns sentences about omitted stories; ``command`` is the command that groups them by cause."""
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
         f"stories of {number:,} more deliveries that {words[what]}; {command} groups them by cause"
@@ -296,16 +257,12 @@ def said(found: Mapping[str, int], command: str) -> list[str]:
 
 
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the lines of several runs, for JSON.
-
-    Args:
-        reader: The store.
-        first: Ids of runs that are in it in any case.
-        rows: A row a run, as `summary.run_rows` returns them.
+    """Returns lines of several runs for one chart as a JSON-serialisable dict; it includes the runs ``first``.
 
     Returns:
-        ``run_ids``: up to `MOST_OVERLAID`; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds; ``series``:
-        ``run_id, what``, ``x`` a round, or the first of a span of rounds, and ``y`` the number in it.
+        ``run_ids``: up to `MOST_OVERLAID` runs; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds;
+        ``series``: ``run_id, what, x, y``, with the number ``y`` of events in round ``x``, or in the interval of rounds
+        from ``x``.
     """
     others = (row["run_id"] for row in rows if row["run_id"] not in set(first))
     run_ids = [*first, *others][:MOST_OVERLAID]
@@ -318,7 +275,7 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
 
 
 def _spans(counted: Rows) -> Rows:
-    """Returns counts by round, or by span of rounds where there are many; one without any has a 0."""
+    """Returns counts for each round, or for intervals of rounds in long runs, including zeros."""
     end = max((row["round"] for row in counted), default=0)
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[int, str, int]] = Counter()

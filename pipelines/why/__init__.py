@@ -1,17 +1,17 @@
-"""Why a subscriber got a publication, or did not: the story of one publication, from the history tables alone.
+"""Explains from the history tables whether and why one subscriber received one publication.
 
-1. `facts`: the rows of a run's history that concern it, read once for many questions (`reading`), and its trail: the
-   copies of the publication between the nodes on its way.
-2. `cause`: where it ended, and what ended it.
-3. `story`: a tree of steps and a sentence, and their printed form; `telling` composes it, `ask` turns names into ids.
-4. `overview`: the deliveries of a store that went wrong, by cause.
-5. `moves`: the publications that an application loses because it moves.
+1. `reading` reads the history rows of publications, subscriptions and crashes into `facts`. A `facts.Trail` has the
+   copies of one publication between the nodes on its path.
+2. `cause` finds the node at which the publication ended, and the cause.
+3. `story` has the result, a tree of steps with a verdict. `telling` composes it; `ask` translates names into ids.
+4. `overview` groups the missing, repeated and late deliveries of a store by cause.
+5. `moves` lists the publications that an application misses because it moves to another node.
 
-No protocol is known by name. What is read beside the columns of the history tables is in the bodies of messages:
-``subscription_id`` names the subscription that a message spreads, ``guide`` marks a copy that brings its own recipients
-to a node that does not know them yet, ``publications`` lists those that a message brings, and a message of a node to
-itself with ``peer`` is a report of its failure detector. A publication's copies are of the kind of the first message
-that serves it. What a node keeps back the protocol tells (`contract.protocol.Protocol.waits`).
+The modules depend on no protocol. Besides the columns of the history tables they read these fields of message bodies:
+``subscription_id`` is the subscription that a message propagates; ``guide`` marks a copy with a recipient list for a
+node that lacks the subscriptions; ``publications`` lists the publications in a message; ``peer``, in a message of a
+node to itself, is the node that its failure detector reports. The copies of a publication have the kind of the first
+message that serves its call. `contract.protocol.Protocol.waits` is a query for the publications that nodes hold back.
 """
 
 from pipelines.why.ask import Question, stories, story

@@ -1,4 +1,4 @@
-"""Questions about publications, by name or by id, and their answers."""
+"""Answers questions about one publication and one subscriber, identified by name or by id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 20
 
 
 class Question(NamedTuple):
-    """Why did a subscriber get a publication, or not? All by id."""
+    """The ids of a publication and of a subscriber whose delivery, or missing delivery, is to be explained."""
 
     run_id: int
     subscriber: int
@@ -33,13 +33,13 @@ def story(
     Args:
         reader: The store.
         run_id: The run.
-        subscriber: Name of the node that should have got it.
-        source: Name of the publisher.
-        seq: Its number among the publications that the publisher issued, from 1; None where ``call`` is given.
-        call: Its number among all calls of the publisher, ``source_seq`` in the tables.
+        subscriber: The name of the subscriber.
+        source: The name of the publisher.
+        seq: The number of the publication among those that ``source`` issued, from 1; None if ``call`` is set.
+        call: The number of the publication among all calls of ``source``: column ``source_seq``.
 
     Raises:
-        QueryError: There is no such run, node or publication.
+        QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
     """
     if (seq is None) == (call is None):
         raise QueryError("which publication? give its number (seq), or the number of its call (call)")
@@ -57,7 +57,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Returns the question for a publication by its number among those that were issued."""
+    """Replaces `Question.seq` by the call number of the publication ``seq`` of the source."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
@@ -69,10 +69,10 @@ def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
-    """Returns many stories at once, in the order of the questions; the history is read once.
+    """Returns the stories of several questions, in their order. Reads the history once.
 
     Raises:
-        QueryError: There is no such publication.
+        QueryError: A publication does not exist.
     """
     if not questions:
         return []
@@ -91,10 +91,14 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 
 
 def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Finds the crash because of which a call between two others was never issued."""
+    """Returns the crash that prevented a call of the publisher between two issued calls."""
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
-    other_calls = _other_calls(reader, question)
+    rows = reader.sql(
+        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
+    ).collect()
+    other_calls = {row.source_seq: row.round for row in rows}
     before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.seq), default=-1)
     after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.seq), default=None)
     if question.seq > 0 and question.seq not in other_calls and after is not None:
@@ -105,15 +109,6 @@ def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreRead
     is_other = f" ({facts.names[question.source]} made call {question.seq} for something else)"
     what = f"publication of call {question.seq}{is_other if question.seq in other_calls else ''}"
     raise QueryError(_no_publication(facts, question, what, len(known)))
-
-
-def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
-    """Returns the rounds of all calls of the publisher that sent messages."""
-    rows = reader.sql(
-        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
-        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
-    ).collect()
-    return {row.source_seq: row.round for row in rows}
 
 
 def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: int) -> str:

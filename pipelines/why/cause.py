@@ -1,16 +1,17 @@
-"""Where a publication ended, and what ended it.
+"""Finds the node at which a missing publication ended, and the cause.
 
-Where the protocol says that a node still keeps it, that is told (`Protocol.waits`). Else a publication that did
-not come ended at the last node of the path that took it. What ended it there, in this order:
+If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
+publication ended at the last node of the path that received it. The first of these causes that applies is returned:
 
-0. its publisher crashed before it sent any message for it: it had accepted the call and held it back;
-1. a copy to a node further on was lost: the crash of its receiver, or the fault of a link; or it was taken for a
-   duplicate, because others had overtaken it;
-2. that node passed it on to nobody, because it had lost what it knew in a crash of its own and the protocol does not
-   say that it was restored; or because it never knew the subscription: that was on its way, or lost to a crash;
-3. ... or because the next nodes were down; or because it crashed while it held the publication;
-4. ... or none of that shows: the newest message that a link on the path had lost is named, else the newest crash on the
-   path before that, else the first one after it.
+1. The publisher crashed before it sent a message for the accepted call.
+2. A copy to a node further along the path was lost by a crash of its receiver or by a link fault, or its receiver
+   dropped it as a duplicate after other messages had overtaken it.
+3. The node had lost the subscription in an earlier crash, and the protocol does not report that it was restored.
+4. The node had not received the subscription.
+5. The next nodes on the path were down.
+6. The node crashed before it forwarded the publication.
+7. A link on the path lost a message before the publication arrived; the last one counts.
+8. A node on the path crashed: the last crash before the publication arrived, or the first one after it.
 """
 
 from __future__ import annotations
@@ -30,18 +31,17 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Cause:
-    """The reason why a publication ended at a node, or waited there.
+    """The reason why a publication ended at a node or was late.
 
     Attributes:
-        kind: ``crash``; ``link``: a link lost a copy, or delayed it; ``subscription_under_way``: the node did not know
-            the subscription yet; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node keeps it until something
-            else happens; ``waited``: a node kept it for a time; ``unexplained``; or why nobody asked for it, see
-            `asked.not_asked`.
-        node: The node that crashed, or where it happened.
-        round: Round of the crash, or in which it happened.
-        text: The cause in words.
-        until: Crashes: round in which the node recovered; None for good.
-        fault: The fault of a link that it was, or that brought it about; None: none.
+        kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
+            arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
+            a node held it back for some rounds; ``unexplained``; or a kind of `telling.not_asked`.
+        node: The crashed node, or the node at which the publication ended or waited.
+        round: The round of the crash, or of the event at ``node``.
+        text: The cause as a phrase.
+        until: For a crash, the round of the recovery; None without a recovery.
+        fault: The link fault that caused the event; None without one.
     """
 
     kind: str
@@ -52,15 +52,13 @@ class Cause:
     fault: LinkFault | None = None
 
     def as_dict(self, names: Mapping[int, str]) -> dict[str, Any]:
-        """Returns it for JSON; ``until`` with crashes only, ``fault`` with faults of links only."""
+        """Returns a JSON-serialisable dict; only crashes have ``until``, and only link faults have ``fault``."""
         row: dict[str, Any] = {"kind": self.kind, "node": names[self.node], "round": self.round}
         row |= {"until": self.until} if self.kind == CRASH else {}
         if self.fault is not None:
-            ends = {
-                name: None if end is None else names[end]
-                for name, end in (("from", self.fault.src), ("to", self.fault.dst))
-            }
-            row["fault"] = {"kind": self.fault.kind, **ends, "round": self.fault.round, "until": self.fault.until}
+            src, dst = (None if end is None else names[end] for end in (self.fault.src, self.fault.dst))
+            row["fault"] = {"kind": self.fault.kind, "from": src, "to": dst}
+            row["fault"] |= {"round": self.fault.round, "until": self.fault.until}
         return row | {"text": self.text}
 
 
@@ -69,10 +67,10 @@ class Ending:
     """The node at which a publication ended, with the cause.
 
     Attributes:
-        node: The last node of the path that had it.
-        round: Round in which it took it, the last time.
-        cause: What ended it there.
-        also: Other crashes on the way because of which nobody sent it again.
+        node: The last node of the path that received it.
+        round: The last round in which ``node`` received it.
+        cause: The cause.
+        also: Further crashes on the path that prevented a repetition.
     """
 
     node: int
@@ -83,14 +81,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class Case:
-    """A publication that did not come.
+    """A missing delivery.
 
     Attributes:
         facts: The run.
-        trail: Its copies.
-        subscriptions: Those of the subscriber that asked for it.
-        subscriber: Who did not get it.
-        publication: Its source and number.
+        trail: The copies of the publication.
+        subscriptions: The matching subscriptions of the subscriber.
+        subscriber: The id of the subscriber.
+        publication: The source and call number of the publication.
     """
 
     facts: RunFacts
@@ -101,11 +99,11 @@ class Case:
     _spread: dict[int, Trail] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
-        """Returns a node's name."""
+        """Returns the name of ``node``."""
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
-        """Returns the ways of the subscriptions from the subscriber to where the publication ended."""
+        """Returns the trails of the subscriptions from the subscriber to the node at which the publication ended."""
         path = self.facts.path(self.subscriber, self.trail.reached())
         return [
             make_trail(self.facts, served, path, subscription.issued_round)
@@ -115,32 +113,22 @@ class Case:
 
 
 def ending(case: Case) -> Ending:
-    """Finds where a publication that did not come ended, and why."""
+    """Finds the node at which the publication of a missing delivery ended, and the cause."""
     trail = case.trail
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
     if cause := waiting(case.facts, case.publication, case.subscriber, round_):
         return Ending(node, round_, cause)
-    for look in (
-        _lost_call,
-        _lost_copy,
-        _forgotten,
-        _unknown_subscription,
-        _next_down,
-        _own_crash,
-        _any_loss,
-        _any_crash,
-    ):
-        cause = look(case, node, round_)
-        if cause is not None:
+    for look in _DETECTORS:
+        if cause := look(case, node, round_):
             return Ending(node, round_, cause, _others(case, node, round_, cause))
     text = f"{case.name(node)} passed it on to nobody, and no crash or loss on the way explains that"
     return Ending(node, round_, Cause(UNEXPLAINED, node, round_, text))
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
-    """Returns the wait of a publication and its reason, the subscriber's own first; None: it waits nowhere."""
+    """Returns the waits of a publication as a cause, the wait at ``subscriber`` first; None without waits."""
     waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
     if not waits:
         return None
@@ -150,7 +138,10 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """The other nodes behind that were not up until the failure was known; the node itself if it never knew."""
+    """Returns further nodes on the path that were down until ``node`` learned of the failure.
+
+    Includes ``node`` itself if it lost the report in a crash.
+    """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
     last = round_ if report is None else report.due
@@ -162,23 +153,23 @@ def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime,
 
 
 def crash_words(down: Downtime) -> str:
-    """Returns when a crash was, in words."""
+    """Returns the rounds of a crash and its recovery as a phrase."""
     back = "for good" if down.until is None else f"back in round {down.until}"
     return f"crash in round {down.round}, {back}"
 
 
 def crashed(facts: RunFacts, down: Downtime) -> str:
-    """Returns a node that is down, in words."""
+    """Returns the name of a node that is down, with the rounds, as a phrase."""
     return f"{facts.names[down.node]} down ({crash_words(down)})"
 
 
 def from_crash(down: Downtime, text: str) -> Cause:
-    """Makes a cause of a crash."""
+    """Returns a cause of kind ``crash``."""
     return Cause(CRASH, down.node, down.round, text, down.until)
 
 
 def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
-    """Makes a cause of a copy that was lost."""
+    """Returns the loss of ``copy`` as a cause: a crash of its receiver, or a link fault."""
     what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
     down = facts.down(copy.dst, copy.due)
     if copy.fate == "lost_link" or down is None:
@@ -187,16 +178,15 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
         return Cause(LINK, copy.dst, copy.due, text, fault=fault)
     if down.covers(copy.due):
         return from_crash(down, f"{what} met {crashed(facts, down)}")
-    text = (
-        f"{what} came in round {copy.due}, when {facts.names[copy.dst]} was back from its crash in round {down.round}"
-    )
-    return from_crash(down, f"{text} (since round {down.until}) but could not use it")
+    text = f"{what} came in round {copy.due}, when {facts.names[copy.dst]} was back from its crash"
+    return from_crash(down, f"{text} in round {down.round} (since round {down.until}) but could not use it")
 
 
 def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of a publication that ended by a round; of equal ones one that a crash made longer.
+    """Returns the longest wait of a publication that ended until ``round_``, as a cause.
 
-    Waits at subscribers that are not on the way delay nobody else and do not count.
+    Among equally long waits, one that a crash extended is preferred. Waits at subscribers off the path are ignored,
+    because they delay no other node.
     """
     facts = trail.facts
     ended = [
@@ -207,21 +197,18 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
         return None
     wait = max(ended, key=lambda one: (one.until - one.since, one.crash is not None, -one.node, one.reason))
     text = f"it waited at {facts.names[wait.node]} from round {wait.since} to {wait.until}: {wait.reason}"
-    if wait.crash is None:
-        return Cause(WAITED, wait.node, wait.since, text)
-    down = facts.down(*wait.crash)
+    down = None if wait.crash is None else facts.down(*wait.crash)
     if down is None:
         return Cause(WAITED, wait.node, wait.since, text)
     return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
 
 
 def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Finds what kept a publication that came late, up to the round in which it came.
+    """Returns the cause of a late delivery in round ``round_``, or None.
 
-    Returns:
-        The longest wait of which the protocol tells; else the first copy on the way that was lost; else the crash
-        because of which a copy waited or went another way; else the first copy that a fault of its link delayed; None
-        where nothing of that shows.
+    The first of these that exists is returned: the longest wait that the protocol reports; a lost copy that a later
+    copy on the path replaced; the crash that made a sender wait or choose a detour; another lost copy; a link fault
+    that delayed a copy.
     """
     facts = trail.facts
     if cause := waited(trail, publication, round_):
@@ -231,10 +218,7 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
         had = trail.start if parent is None else parent.due
         if copy.sent <= had:
             continue
-        lost = [
-            other for other in trail.copies if other.src == copy.src and other.sent < copy.sent and other.fate in LOST
-        ]
-        if lost:
+        if lost := [one for one in trail.copies if one.src == copy.src and one.sent < copy.sent and one.fate in LOST]:
             return lost_copy(facts, lost[0])
         between = facts.path(copy.src, copy.dst)[1:]
         felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.is_felt(had, copy.sent)]
@@ -246,21 +230,18 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
 
 
 def _slow_copy(trail: Trail) -> Cause | None:
-    """The first copy on the way that took longer than its link does, by a fault of it."""
     facts = trail.facts
     for copy in trail.chain():
         longer = copy.due - copy.sent - facts.latency([copy.src, copy.dst])
         slow = [fault for fault in facts.link_faults if fault.kind in ("delay", "reorder") and fault.concerns(copy)]
         if longer > 0 and slow:
-            text = (
-                f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {longer} rounds longer on the link from"
-            )
-            return Cause(LINK, copy.dst, copy.due, f"{text} {facts.names[copy.src]} ({slow[0]})", fault=slow[0])
+            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {longer} rounds longer on the link"
+            return Cause(LINK, copy.dst, copy.due, f"{text} from {facts.names[copy.src]} ({slow[0]})", fault=slow[0])
     return None
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
-    """The first crash of a publisher of a protocol that confirms, if it had sent nothing for the call before."""
+    """Detects a publisher that accepted a call and crashed before it sent a message for it."""
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -276,7 +257,7 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """The last copy to a node behind that was lost, or taken for a duplicate by a node that had none."""
+    """Detects the last lost copy to a node behind ``node``, or a first copy that was dropped as a duplicate."""
     beyond = case.trail.beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
@@ -295,14 +276,14 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """The newest crash on the way that was felt from when the publication was issued to when a copy came."""
+    """Returns the last crash on the path that overlaps the rounds from the publication to the arrival of ``copy``."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.is_felt(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
-    """The node lost the subscription in a crash, and the protocol does not say that it was restored since."""
+    """Detects a node that lost the subscription in a crash without a report that it was restored."""
     down = case.facts.down(node, round_)
     if down is None or not down.is_blank(round_):
         return None
@@ -317,13 +298,12 @@ def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _has(spread: Trail, node: int, round_: int) -> bool:
-    """Returns whether a subscription had come to a node before a round."""
     taken = spread.arrivals.get(node)
     return taken is not None and taken[0].due < round_
 
 
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """No subscription that asks for it had come to the node, and no crash made it need one again."""
+    """Detects a node that no matching subscription had reached, unless a recovery restored its table."""
     ways = case.spread()
     down = case.facts.down(node, round_)
     if node == case.subscriber or not ways or (down is not None and down.restored is not None):
@@ -345,7 +325,6 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the cause at the nearest node behind that was down, or not restored, when the node had it."""
     path = case.trail.path
     for behind in path[path.index(node) + 1 :]:
         down = case.facts.down(behind, round_)
@@ -356,7 +335,6 @@ def _next_down(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """The first crash of the node after it had it."""
     for down in case.facts.downs.get(node, []):
         if down.round > round_:
             text = f"{case.name(node)} had it since round {round_} and crashed before it passed it on"
@@ -365,7 +343,7 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """The newest message between nodes on the path, up to then, that a link lost."""
+    """Detects the last message between nodes of the path that a link lost until ``round_``."""
     facts, path = case.facts, set(case.trail.path)
     served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
     lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
@@ -381,7 +359,7 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """The newest crash of a node on the path up to then, or else the first one after it."""
+    """Detects the last crash of a node of the path until ``round_``, or else the first crash after it."""
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None
@@ -390,3 +368,8 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
     which = "the last crash on the way before that" if before else "the first crash on the way after that"
     text = f"{case.name(node)} had it in round {round_} and sent it no further; {which}"
     return from_crash(down, f"{text} was of {case.name(down.node)} ({crash_words(down)})")
+
+
+_DETECTORS = (
+    _lost_call, _lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash,
+)  # fmt: skip

@@ -1,8 +1,8 @@
-"""The rows of a node before a crash, after its recovery, and at the end: those that it lost and regained.
+"""Compares the state rows of a node before a crash, after its recovery, and at the end of the run.
 
-State tables are written at commits only, so these moments are the nearest commits: the last one before the crash, the
-first one by which the node was OPERATIONAL again without another crash, and the last of all. ``--commit-every 1``
-writes them in every round. View ``node_recovery`` has the rounds and durations, which do not depend on commits.
+State tables are written at commits only. The three moments are therefore commits: the last commit before the crash, the
+first commit at which the node is OPERATIONAL again and before its next crash, and the last commit of the run. With
+``--commit-every 1`` each round has a commit. View ``node_recovery`` has exact rounds and durations.
 """
 
 from __future__ import annotations
@@ -19,35 +19,28 @@ from pyspark.sql import DataFrame, Row
 from pipelines.errors import QueryError, VacuumedError, nearest
 from pipelines.sql.query import StoreReader
 
-COMPARED = pa.schema(
-    [
-        *(pa.field(name, pa.int64()) for name in ("incarnation", "crash_round", "operational_round")),
-        pa.field("table_name", pa.string()),
-        *(pa.field(name, pa.int64()) for name in ("before_round", "n_before", "after_round", "n_after", "n_same")),
-        *(pa.field(name, pa.int64()) for name in ("end_round", "n_end")),
-        pa.field("gone", pa.string()),
-    ]
-)
-"""One row per crash of the node and state table: how many rows of the node it held at which commit, if any at all.
+COMPARED = pa.schema([
+    (name, pa.string() if name in ("table_name", "gone") else pa.int64())
+    for name in (
+        "incarnation", "crash_round", "operational_round", "table_name", "before_round", "n_before", "after_round",
+        "n_after", "n_same", "end_round", "n_end", "gone",
+    )
+])  # fmt: skip
+"""The columns of the comparison: one row for each crash of the node and state table.
 
-``n_same`` counts the rows before the crash that exist again after the recovery, equal in every column. Null: there was
-no such commit, or VACUUM removed its rows; ``gone`` then names the versions of the table and their rounds.
+``n_before``, ``n_after`` and ``n_end`` count the rows of the node at the three commits. ``n_same`` counts the rows that
+are equal before the crash and after the recovery. A count is null if the commit does not exist or VACUUM removed its
+rows; ``gone`` names the removed versions of the table and their rounds.
 """
 
 
 def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     """Compares the state of a node before each of its crashes, after the recovery, and at the end.
 
-    Args:
-        reader: The store.
-        run_id: The run.
-        node: The node's name.
-
-    Returns:
-        Columns `COMPARED`; no rows where the node never crashed.
+    Returns a table with columns `COMPARED`; it is empty if the node never crashed.
 
     Raises:
-        QueryError: There is no such run, or no such node in it.
+        QueryError: The store has no such run, or the run no such node.
     """
     node_id = _node_id(reader, run_id, node)
     reader = reader.of_run(run_id)
@@ -57,10 +50,8 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     commits = sorted({row.last_round for row in own})
     states = {name: reader.table(name).columns for name in reader.tables() if name.startswith("state_")}
     tables = {name: columns for name, columns in states.items() if "node_id" in columns}
-    moments = [
-        _moments(crash, later.crash_round if later is not None else None, commits)
-        for crash, later in zip_longest(crashes, crashes[1:])
-    ]
+    next_rounds = [crash.crash_round for crash in crashes[1:]]
+    moments = [_moments(crash, later, commits) for crash, later in zip_longest(crashes, next_rounds)]
     held, gone = _held(reader, of_node, sorted({at for of in moments for at in of if at is not None}), tables)
     rows = [
         _compared(crash, of, table, held, gone) for crash, of in zip(crashes, moments, strict=True) for table in tables
@@ -74,9 +65,8 @@ def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
     if not known:
         raise QueryError(f"there is no run {run_id}; the runs are those of table run")
     if node not in known:
-        raise QueryError(
-            f"there is no node {node!r} in run {run_id};{nearest(node, known)} the nodes are in table node"
-        )
+        hint = nearest(node, known)
+        raise QueryError(f"there is no node {node!r} in run {run_id};{hint} the nodes are in table node")
     return known[node]
 
 
@@ -92,7 +82,10 @@ def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tupl
 def _held(
     reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
-    """Counts the rows of the node by their text, for each round and table; returns the versions that are gone, too."""
+    """Returns the state rows of the node as JSON strings, and the versions that VACUUM removed.
+
+    Both are keyed by round and table.
+    """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}
     gone: dict[tuple[int, str], int] = {}

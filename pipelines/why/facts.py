@@ -1,4 +1,4 @@
-"""The history of a run as plain rows, and the copies of a message between the nodes on its way; `reading` reads it."""
+"""The history of one run as plain records, and the copies of one message along a path; `reading` fills the records."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import networkx as nx
 
 NEVER = 1 << 62
-"""A round after all others."""
+"""A round later than all rounds of a run."""
 _LOSING = ("break", "partition", "burst", "loss")
 LINKED, UNLINKED = "link", "unlink"
-"""Kinds of events: a link comes, or goes."""
+"""Kinds of fault events: a link begins, a link ends."""
 
 
 @dataclass(frozen=True)
 class MessageFact:
-    """A row of table ``message``; ``body`` is read."""
+    """A row of table ``message``, with ``body`` parsed from JSON."""
 
     message_id: int
     kind: str
@@ -33,7 +33,7 @@ class MessageFact:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Where it stands among what is handled in the run."""
+        """The position in the order in which a run handles messages."""
         return self.due, self.message_id
 
 
@@ -62,15 +62,15 @@ class SubscriptionFact:
 
 @dataclass(frozen=True)
 class Downtime:
-    """A time for which a node is down.
+    """A period from a crash of a node to its recovery.
 
     Attributes:
         node: The node.
-        round: Round of the crash.
-        until: Round in which it recovers; None: never, as far as the history goes.
-        restored: Round from which the protocol reports the node as restored; None if it reports nothing.
-        statuses: The reported statuses of the node from its recovery to ``restored``, or to its next crash: rounds,
-            statuses.
+        round: The round of the crash.
+        until: The round of the recovery; None if the history has no recovery.
+        restored: The round from which the protocol reports the node as restored; None without a report.
+        statuses: The statuses that the protocol reports from the recovery to ``restored``, or to the next crash, as
+            pairs of round and status.
     """
 
     node: int
@@ -80,30 +80,33 @@ class Downtime:
     statuses: tuple[tuple[int, str], ...]
 
     def covers(self, round_: int) -> bool:
-        """Returns whether the node is down in a round."""
+        """Returns whether the node is down in ``round_``."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
     def is_felt(self, first: int, last: int) -> bool:
-        """Returns whether the node is down in one of some rounds, or recovers then, as far as the protocol says."""
+        """Returns whether the node is down or recovering in one of the rounds ``first`` to ``last``.
+
+        A recovery ends when the protocol reports the node as restored; without reports it has no duration.
+        """
         up = self.until if self.restored is None and not self.statuses else self.restored
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_blank(self, round_: int) -> bool:
-        """Returns whether the node has recovered by a round, and the protocol does not report it as restored."""
+        """Returns whether the node has recovered until ``round_`` but is not reported as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A fault of links, for the messages that are sent during it.
+    """A fault of one link, or of all links; it affects the messages that are sent during it.
 
     Attributes:
-        kind: As in table ``fault_event``.
-        src: Whose messages it concerns; None: anybody's.
-        dst: To whom; None: to anybody.
-        round: The first round of it.
-        until: The round after the last one; None: it lasts to the end of the history.
+        kind: The kind of table ``fault_event``.
+        src: The sender of the affected messages; None for all senders.
+        dst: The receiver of the affected messages; None for all receivers.
+        round: The first round.
+        until: The round after the last round; None if the fault lasts to the end of the history.
     """
 
     kind: str
@@ -113,29 +116,25 @@ class LinkFault:
     until: int | None
 
     def is_at(self, round_: int) -> bool:
-        """Returns whether a round belongs to it."""
+        """Returns whether the fault is active in ``round_``."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
     def concerns(self, message: MessageFact) -> bool:
-        """Returns whether a message may have met it."""
+        """Returns whether the fault may have affected ``message``."""
         is_there = self.src in (None, message.src) and self.dst in (None, message.dst)
         return is_there and self.is_at(message.sent)
 
     def __str__(self) -> str:
-        """Returns it in words."""
+        """Returns the kind and the rounds, as stories show them."""
         return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The rounds in which a node kept a publication before it sent or delivered it.
+    """The rounds in which a node held a publication back before it sent or delivered it.
 
-    Attributes:
-        node: The node.
-        since: The first round of it.
-        until: The round in which it ended.
-        reason: What the publication waited for, in words.
-        crash: The node whose crash made it longer, and the round of the crash; None: no crash did.
+    ``reason`` is the event for which the publication waited, as a phrase. ``crash`` has the node whose crash extended
+    the wait, and the round of this crash.
     """
 
     node: int
@@ -147,29 +146,31 @@ class Wait:
 
 @dataclass
 class RunFacts:
-    """The facts of a run that stories use; keys are ids.
+    """The facts of a run that stories use.
+
+    Nodes are ids. A publication is identified by the pair of its source and its call number.
 
     Attributes:
         run_id: The run.
         confirms: Whether the protocol confirms publications.
-        is_finished: Whether the run has ended; otherwise more rounds may come.
-        maintenance: The kinds of messages that nodes send for ever, without an operation.
-        names: Names of the nodes.
-        publications: By source and number.
-        messages: By source and number of the call that they serve.
-        spread: By subscriber and subscription: the messages that spread it.
-        others: Messages that serve no call: timers, and those of the others that were not taken.
-        deliveries: Rounds and hops, by subscriber, source and number.
-        downs: By node, in order.
-        subscriptions: By subscriber.
-        matching: By source and number: the subscriptions that it satisfies, whether issued or not.
-        receivers: By subscriber, source and number: what excuses that a publication which was asked for does not come
-            (view ``receiver``); None: nothing.
-        links: Links with their latencies, those that others replace among them.
-        changes: By ends of a link: the rounds in which it comes, or goes and another replaces it, and what it does.
-        link_faults: What went wrong on links.
-        waits: By source and number: where it still waits, and for what, in words.
-        waited: By source and number: where it waited, as the protocol tells (`contract.protocol.Protocol.waited`).
+        is_finished: Whether the run has reached its horizon.
+        maintenance: The message kinds that nodes send periodically without a call.
+        names: Node names.
+        publications: The publications.
+        messages: For each call, the messages that serve it.
+        spread: For each pair of subscriber and subscription, the messages that propagate it.
+        others: Messages without a call: timers, failure reports, and undelivered messages between nodes.
+        deliveries: Rounds and hops of the deliveries, keyed by subscriber, source and call number.
+        downs: For each node, its downtimes in order.
+        subscriptions: For each subscriber, its subscriptions.
+        matching: For each publication, the ids of the subscriptions whose predicate it satisfies.
+        receivers: For each subscriber, source and call number in view ``receiver``, the excuse for a missing delivery,
+            or None.
+        links: Links with their latencies, including replaced and replacing links.
+        changes: For each link, the rounds of its begins and ends, with the kind of event.
+        link_faults: The link faults.
+        waits: For each publication, the nodes that hold it back at the end, with the reason as a phrase.
+        waited: For each publication, its ended waits (`contract.protocol.Protocol.waited`).
     """
 
     run_id: int
@@ -193,44 +194,47 @@ class RunFacts:
     waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Returns the facts with the links of a round."""
+        """Returns the facts restricted to the links that exist in ``round_``."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
 
     def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
-        """Returns whether a link exists in a round; it exists before its first change if this change removes it."""
+        """Returns whether a link exists in ``round_``.
+
+        A link whose first event is its end exists from round 0.
+        """
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
         return before[-1] == LINKED if before else changes[0][1] == UNLINKED
 
     @cached_property
     def overlay(self) -> nx.DiGraph[int]:
-        """The overlay, links weighted with their latencies."""
+        """The overlay as a graph; edges have the attribute ``latency``, in rounds."""
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(self.names)
         graph.add_weighted_edges_from(self.links, weight="latency")
         return graph
 
     def path(self, a: int, b: int) -> list[int]:
-        """Returns the nodes on the fastest way from one to another; only the two where links lead nowhere."""
+        """Returns the nodes on the fastest path from ``a`` to ``b``, or only ``a`` and ``b`` without a path."""
         try:
             return list(nx.shortest_path(self.overlay, a, b, weight="latency"))
         except nx.NetworkXNoPath:
             return [a, b]
 
     def latency(self, path: Sequence[int]) -> int:
-        """Adds the latencies of the links of a path."""
+        """Returns the sum of the link latencies of ``path``, in rounds."""
         return sum(self.overlay.get_edge_data(*ends, default={"latency": 0})["latency"] for ends in pairwise(path))
 
     def down(self, node: int, round_: int) -> Downtime | None:
-        """Returns the newest crash of a node up to a round."""
+        """Returns the last downtime of ``node`` that begins in or before ``round_``."""
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
     def loss(self, message: MessageFact) -> LinkFault | None:
-        """Returns the link fault that lost a message, one that loses everything first.
+        """Returns the link fault that lost ``message``, preferring faults that lose all messages.
 
-        A partition concerns messages between any two of its groups, and is noted at the links between them only.
+        A partition affects messages between all nodes of two groups, but its events name only the links between them.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
@@ -238,13 +242,13 @@ class RunFacts:
         return found[0] if found else None
 
     def overtaking(self, message: MessageFact) -> LinkFault | None:
-        """Returns the last link fault that let messages overtake others before a message was handled."""
+        """Returns the last reordering link fault that begins before ``message`` is handled."""
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
-        """Returns the reports of a node's failure detector about another one, lost ones among them."""
+        """Returns the failure reports about ``peer`` at ``node``, including lost reports."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
 
@@ -255,14 +259,15 @@ GUIDE = "guide"
 
 @dataclass(frozen=True)
 class Marks:
-    """The special properties of a copy.
+    """The deviations of a copy from normal forwarding.
 
     Attributes:
-        skipped: Nodes that it jumps over: its receiver is no neighbour of its sender.
-        is_resent: The sender had sent a copy before.
-        is_unicast: It came by another kind of message than those before, which does not go along links.
-        is_guided: It brings its own recipients.
-        waited_since: Round in which the sender had it already, where the copy left later and was the first.
+        skipped: The bypassed nodes: those between sender and receiver on the path.
+        is_resent: Whether the sender had sent an earlier copy.
+        is_unicast: Whether its message kind differs from that of the first copy and ignores links.
+        is_guided: Whether it contains its own list of recipients.
+        waited_since: The round in which the sender received the publication, if it sent its first copy later; else
+            None.
     """
 
     skipped: tuple[int, ...]
@@ -274,12 +279,12 @@ class Marks:
 
 @dataclass(frozen=True)
 class Trail:
-    """The copies of a message on the way from one node to another.
+    """The copies of a message along the path from one node to another.
 
     Attributes:
         facts: The run.
-        path: The nodes on the way, both ends among them.
-        start: Round in which the first node issued it.
+        path: The nodes on the path, including both ends.
+        start: The round in which the first node issued the message.
         copies: The copies between these nodes, in the order of sending.
     """
 
@@ -290,7 +295,7 @@ class Trail:
 
     @cached_property
     def arrivals(self) -> dict[int, list[MessageFact]]:
-        """The copies that each node took, in order."""
+        """For each node, the copies that it accepted, in order."""
         found = defaultdict(list)
         for copy in sorted(self.copies, key=lambda copy: copy.at):
             if copy.fate == HANDLED:
@@ -298,7 +303,11 @@ class Trail:
         return dict(found)
 
     def reached(self, before: tuple[int, int] | None = None) -> int:
-        """Returns the last node of the path that has it, or had it before something else was handled."""
+        """Returns the last node of the path that received the message.
+
+        Args:
+            before: A position (`MessageFact.at`); only earlier arrivals count. None counts all arrivals.
+        """
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]
             if first is not None and (before is None or first.at < before):
@@ -306,22 +315,25 @@ class Trail:
         return self.path[0]
 
     def beyond(self, node: int) -> list[MessageFact]:
-        """Returns the copies to nodes of the path behind a node."""
+        """Returns the copies to the nodes behind ``node`` on the path."""
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
 
     def came(self, node: int) -> tuple[int, int]:
-        """Returns when a node has it first; the node that issued it does so after all messages of the round."""
+        """Returns the position (`MessageFact.at`) at which ``node`` first had the message.
+
+        The issuing node has it after all messages of the round.
+        """
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
     def parent(self, copy: MessageFact) -> MessageFact | None:
-        """Returns the copy that the sender of a copy had taken last; None where it issued the message."""
+        """Returns the last copy that the sender of ``copy`` accepted before sending it; None at the issuing node."""
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
     def marks(self, copy: MessageFact) -> Marks:
-        """Returns the marks of a copy."""
+        """Returns the deviations of ``copy`` from normal forwarding."""
         parent = self.parent(copy)
         had = self.start if parent is None else parent.due
         is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self.copies)
@@ -329,16 +341,11 @@ class Trail:
         skipped = tuple(self.facts.path(copy.src, copy.dst)[1:-1]) if copy.src != copy.dst else ()
         is_neighbour = self.facts.overlay.has_edge(copy.src, copy.dst)
         is_unicast = copy.kind != self.copies[0].kind
-        return Marks(
-            () if is_neighbour or is_unicast else skipped,
-            is_resent,
-            is_unicast,
-            copy.body.get(GUIDE) is not None,
-            waited,
-        )
+        skipped = () if is_neighbour or is_unicast else skipped
+        return Marks(skipped, is_resent, is_unicast, copy.body.get(GUIDE) is not None, waited)
 
     def chain(self) -> list[MessageFact]:
-        """Returns the copies by which the last node got it, from the first node on; none where it did not."""
+        """Returns the copies through which the last node first received the message, from the issuing node on."""
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])
         copy = taken[0] if taken else None
@@ -351,15 +358,15 @@ class Trail:
 def make_trail(
     facts: RunFacts, served: Sequence[MessageFact], path: Sequence[int], start: int, came: int | None = None
 ) -> Trail:
-    """Finds the copies on the way among the messages that serve a call.
+    """Selects the copies along a path from the messages that serve a call.
 
     Args:
         facts: The run.
-        served: The messages; its copies are those of the kind that was sent first, and those that brought it by a
-            reply.
-        path: The nodes on the fastest way. Where a copy came another way, the nodes on that count too.
-        start: Round in which it was issued.
-        came: Round in which the last node got it; None: it did not, or not by anything but copies on the way.
+        served: The messages of the call. Copies are the messages of the kind that was sent first, and a reply that
+            brought the message to the last node.
+        path: The nodes on the fastest path. Nodes on an actual detour are added.
+        start: The round in which the message was issued.
+        came: The round in which the last node received the message; None if it did not, or if only copies count.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

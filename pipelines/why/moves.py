@@ -1,7 +1,8 @@
-"""Publications that an application loses because it moves to another node (``workload.moves``).
+"""Lists the publications that an application misses because it moves to another node (``workload.moves``).
 
-No protocol hands a subscriber over. A publication is lost to a moving application when it reaches the old node after
-the application has left, or is published until the new subscription is confirmed and does not reach the new node.
+No protocol transfers subscriptions between nodes. A moving application misses a publication that reaches its old node
+after the application left. It also misses a publication that is issued before its new subscription is confirmed and
+does not reach its new node.
 """
 
 from __future__ import annotations
@@ -48,13 +49,9 @@ order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_s
 
 
 class ApplicationMove(NamedTuple):
-    """A move of a scenario.
+    """A move of an application from node ``old`` to node ``new``, from the scenario.
 
-    Attributes:
-        old: The node that the application leaves.
-        new: The node that it goes to.
-        left_round: The round of its unsubscribe calls.
-        back_round: The round of its subscribe calls at the new node.
+    The application unsubscribes in ``left_round`` and subscribes again in ``back_round``.
     """
 
     old: str
@@ -65,13 +62,10 @@ class ApplicationMove(NamedTuple):
 
 @dataclass(frozen=True)
 class LostByMove:
-    """A publication that a moving application lost.
+    """A publication that a moving application missed.
 
-    Attributes:
-        source: The publisher.
-        source_seq: Its number among the calls of the publisher.
-        issued_round: The round of its publication.
-        old_round: The round in which the old node delivered it, after the application had left; None: it did not.
+    ``source_seq`` is its number among all calls of ``source``. ``old_round`` is the round in which the old node
+    delivered it after the application left, or None.
     """
 
     source: str
@@ -82,13 +76,13 @@ class LostByMove:
 
 @dataclass(frozen=True)
 class MoveLoss:
-    """The publications that a move lost in a run.
+    """The publications that an application missed because of one move.
 
     Attributes:
         run_id: The run.
         move: The move.
-        confirmed_round: The round in which the last new subscription was confirmed; None: none was.
-        lost: The publications, by round.
+        confirmed_round: The round in which the last new subscription was confirmed; None without a confirmation.
+        lost: The missed publications, ordered by round.
     """
 
     run_id: int
@@ -97,12 +91,12 @@ class MoveLoss:
     lost: Sequence[LostByMove]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the loss for JSON."""
+        """Returns the losses as a JSON-serialisable dict."""
         head = {"what": "moved", "number": len(self.lost), "run": self.run_id, **self.move._asdict()}
         return {**head, "confirmed_round": self.confirmed_round, "lost": [asdict(one) for one in self.lost]}
 
     def lines(self) -> Iterator[str]:
-        """Yields the loss in words: a sentence, and a line each for the first publications."""
+        """Yields the lines that `roundtable why` prints: a sentence, and a line for each of the first publications."""
         move = self.move
         known = "never" if self.confirmed_round is None else f"in round {self.confirmed_round}"
         yield (
@@ -118,13 +112,7 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the losses of the moves of a scenario, by run and round; moves without a loss are left out.
-
-    Args:
-        reader: The store.
-        moves: The moves.
-        run_id: The run; None: all.
-    """
+    """Returns the losses of each move that has some, ordered by run and round; ``run_id`` None means all runs."""
     if not moves:
         return []
     values = ", ".join(
@@ -142,5 +130,4 @@ def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id:
 
 
 def _quoted(text: str) -> str:
-    """Returns a string as a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,12 +1,12 @@
-"""The deliveries of a store that went wrong, by cause: missing, twice, late, or missing with an excuse.
+"""Groups the missing, repeated, late and excused deliveries of a store by cause.
 
-All are counted; of each cause one is named to ask about.
+All of them are counted. Causes are computed for the first `MAX_ASKED` of each category.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from pipelines.why.story import Story
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
 MAX_ASKED = 300
-"""Deliveries of a kind whose stories are told; those of the first runs and rounds."""
+"""The maximum number of deliveries of a category with a story: those of the first runs and rounds."""
 _SQL = {
     MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
@@ -34,7 +34,7 @@ _SQL = {
         and m.source_seq = w.source_seq
       where w.delivery_round is null and m.run_id is null""",
 }
-"""With the missing deliveries, the excused ones are all that subscribers wanted and did not get."""
+"""The excused deliveries are the wanted deliveries that neither happened nor count as missing."""
 _FIRST = """
 select run_id, subscriber, source, source_seq, n from (
   select *, count(1) over ({partition}) as n,
@@ -54,7 +54,12 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery that went wrong, and the number of all of its kind."""
+    """A delivery of one of `KINDS`.
+
+    Attributes:
+        question: Its run, subscriber and publication.
+        number: The number of deliveries of its category.
+    """
 
     question: Question
     number: int
@@ -64,27 +69,17 @@ def gone_wrong(
     reader: StoreReader, what: str, run_ids: Sequence[int] | None = None, most: int = MAX_ASKED, *,
     is_by_run: bool = False,
 ) -> list[Wrong]:  # fmt: skip
-    """Returns the first deliveries that went wrong, by run, round, subscriber, source and number.
+    """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and number.
 
-    Args:
-        reader: The store.
-        what: One of `KINDS`.
-        run_ids: The runs; None: all.
-        most: How many of them are returned.
-        is_by_run: Whether the limit and the number are those of each run, not of all runs together.
+    ``what`` is one of `KINDS`; ``run_ids`` None means all runs. With ``is_by_run``, ``most`` and `Wrong.number` apply
+    to each run instead of all runs.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:
-        late = list(_late(reader, where))
-        number = Counter(one.run_id for one in late)
-        position: Counter[int] = Counter()
-        found = []
-        for one in late:
-            key = one.run_id if is_by_run else 0
-            position[key] += 1
-            if position[key] <= most:
-                found.append(Wrong(one, number[one.run_id] if is_by_run else len(late)))
-        return found
+        groups: dict[int, list[Question]] = defaultdict(list)
+        for one in _late(reader, where):
+            groups[one.run_id if is_by_run else 0].append(one)
+        return [Wrong(one, len(group)) for group in groups.values() for one in group[:most]]
     partition = "partition by run_id" if is_by_run else ""
     text = _FIRST.format(partition=partition, rows=_SQL[what], where=where, most=most)
     return [
@@ -94,7 +89,7 @@ def gone_wrong(
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
-    """Yields the deliveries that came later than the links allow, by run and round; none where there are no links."""
+    """Yields the deliveries that took longer than the fastest path over the links; none for runs without links."""
     columns = reader.sql(_FIRST_DELIVERIES.format(where=where)).toArrow().to_pydict()
     overlays = read_overlays(reader, set(columns["run_id"])) if columns["run_id"] else {}
     fastest: dict[tuple[int, int, int], dict[int, int]] = {}
@@ -110,7 +105,7 @@ def _late(reader: StoreReader, where: str) -> Iterator[Question]:
 
 
 def _latencies(facts: RunFacts, source: int, round_: int) -> dict[int, int]:
-    """Returns the latency of the fastest way from a node to each node that its links lead to, in a round."""
+    """Returns the latency of the fastest path from ``source`` to each reachable node."""
     found = nx.single_source_dijkstra_path_length(facts.at(round_).overlay, source, weight="latency")
     return {node: int(latency) for node, latency in found.items()}
 
@@ -120,14 +115,14 @@ CauseKey = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Deliveries that went wrong in one way, for one cause.
+    """Deliveries of one category with a common cause.
 
     Attributes:
-        what: ``missing``, ``twice``, ``late``, or ``excused``: missing, too, but it did not have to come, as the
-            subscriber or the publisher crashed, or the subscription did not stand yet.
-        cause: The cause in words, of the first of them.
-        number: How many there are among those that were asked about.
-        first: The story of the first.
+        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery is missing, but was not due: its
+            subscriber or publisher crashed, or its subscription was not yet established.
+        cause: The cause of the first delivery, as a phrase.
+        number: The number of deliveries with a story in this group.
+        first: The story of the first delivery.
     """
 
     what: str
@@ -137,17 +132,17 @@ class Group:
 
     @property
     def options(self) -> str:
-        """The options of ``roundtable why`` that tell the story of the first."""
+        """The options of ``roundtable why`` for the first delivery."""
         return why_options(self.first.run_id, self.first.subscriber, self.first.source, self.first.call)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What went wrong in a store.
+    """The missing, repeated, late and excused deliveries of a store.
 
     Attributes:
-        groups: By kind, the largest first.
-        left_out: How many deliveries of a kind were not asked about.
+        groups: The groups by category, the largest first.
+        left_out: For each category, the number of deliveries without a story, if positive.
     """
 
     groups: Sequence[Group]
@@ -155,9 +150,9 @@ class Overview:
 
 
 def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
-    """Returns the groups of wrong deliveries, of one run or of all.
+    """Returns the groups of a run, or of all runs.
 
-    Late is a delivery that took longer than the links allow. All are counted; the first of a kind are asked about.
+    A delivery is late if it took longer than the fastest path over the links.
     """
     groups: list[Group] = []
     left_out: dict[str, int] = {}
@@ -169,13 +164,13 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
 
 
 def why_options(run_id: int, subscriber: str, source: str, call: int) -> str:
-    """Returns the options of ``roundtable why`` for a publication, ready for a shell."""
+    """Returns the options of ``roundtable why`` for a publication and a subscriber, quoted for a shell."""
     named = (("run", str(run_id)), ("subscriber", subscriber), ("source", source), ("call", str(call)))
     return " ".join(f"--{name} {shlex.quote(value)}" for name, value in named)
 
 
 def why_command(store: Root, options: str) -> str:
-    """Returns a command for a shell."""
+    """Returns the command ``roundtable why`` for a store, quoted for a shell."""
     return f"roundtable why {shlex.quote(str(store))} {options}"
 
 
@@ -188,13 +183,13 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
 
 
 def cause_key(what: str, story: Story) -> CauseKey:
-    """Returns a key that stories of a kind share whose deliveries went wrong for one cause."""
+    """Returns a key that is equal for the stories of a category with a common cause."""
     cause = None if what == TWICE else story.cause
     return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
 
 
 def cause_words(what: str, story: Story) -> str:
-    """Returns the cause in words."""
+    """Returns the cause of a delivery in category ``what``, as a phrase."""
     if what == TWICE:
         return "delivered again"
     return story.verdict if story.cause is None else story.cause.text

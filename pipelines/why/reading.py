@@ -1,10 +1,10 @@
-"""Reads what the history of runs says that bears on publications, once for all questions of a store."""
+"""Reads the history rows that concern a set of publications and subscribers into `facts.RunFacts`."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pipelines.sql.query import StoreReader
@@ -57,15 +57,7 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads what bears on the publications of some sources for some subscribers, by run.
-
-    Args:
-        reader: The store.
-        runs: Ids of the runs.
-        subscribers: Ids of the subscribers.
-        sources: Ids of the publishers.
-        seqs: Numbers of the publications.
-    """
+    """Reads the facts of several runs in one pass over the tables; the arguments are ids. Returns them by run."""
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
@@ -79,7 +71,7 @@ def read_facts(
         for row in rows[name]:
             take(facts[row["run_id"]], row)
     for run in facts.values():
-        # An engine gives rows in any order.
+        # Engines return rows in arbitrary order.
         for found in (run.others, *run.messages.values()):
             found.sort(key=lambda message: message.message_id)
         for subscriptions in run.subscriptions.values():
@@ -95,7 +87,7 @@ def read_facts(
 
 
 def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFacts]:
-    """Reads the nodes and the links of some runs, and when links come and go; nothing else is in the facts."""
+    """Reads only nodes, links and link changes of some runs; the other facts are empty."""
     facts = {run_id: RunFacts(run_id, confirms=False, is_finished=True) for run_id in runs}
     listed = ", ".join(map(str, sorted(runs)))
     rows = {
@@ -114,7 +106,7 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
 
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """What the protocol says of publications that still wait; tables in its order, then by text."""
+    """Returns the publications that nodes hold back at the end, by the queries `Protocol.waits`."""
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
@@ -124,7 +116,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of publications, as the protocols report them."""
+    """Returns the ended waits of the publications, by the query `Protocol.waited`."""
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
@@ -134,14 +126,14 @@ def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any
     return [row for rows in found for row in rows.toArrow().to_pylist()]
 
 
+def _key(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["source"], row["source_seq"]
+
+
 def _take_waited(run: RunFacts, row: Mapping[str, Any]) -> None:
     crash = None if row["crashed"] is None else (row["crashed"], row["crash_round"])
     wait = Wait(row["node_id"], row["since_round"], row["until_round"], row["reason"], crash)
-    run.waited[row["source"], row["source_seq"]].append(wait)
-
-
-def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.waits[row["source"], row["source_seq"]].append((row["node_id"], row["reason"]))
+    run.waited[_key(row)].append(wait)
 
 
 def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
@@ -151,65 +143,44 @@ def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
         row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
     )
     if row["source"] is not None:
-        run.messages[row["source"], row["source_seq"]].append(message)
+        run.messages[_key(row)].append(message)
     elif carried := body.get("publications"):
         for one in carried:
-            run.messages[one["source"], one["source_seq"]].append(message)
+            run.messages[_key(one)].append(message)
     else:
         run.others.append(message)
 
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.publications[row["source"], row["source_seq"]] = PublicationFact(
-        row["source"], row["source_seq"], row["issued_round"], row["topic"], row["content"], row["confirmed_round"]
-    )
+    key, issued = _key(row), row["issued_round"]
+    run.publications[key] = PublicationFact(*key, issued, row["topic"], row["content"], row["confirmed_round"])
 
 
 def _take_subscription(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.subscriptions[row["subscriber"]].append(
-        SubscriptionFact(
-            row["subscription_id"], row["predicate"], row["issued_round"], row["confirmed_round"],
-            row["unsubscribed_round"],
-        )
-    )  # fmt: skip
+    rounds = row["issued_round"], row["confirmed_round"], row["unsubscribed_round"]
+    subscription = SubscriptionFact(row["subscription_id"], row["predicate"], *rounds)
+    run.subscriptions[row["subscriber"]].append(subscription)
 
 
-def _take_node(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.names[row["node_id"]] = row["name"]
-
-
-def _take_link(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.links.append((row["src"], row["dst"], row["latency_rounds"]))
-
-
-def _take_delivery(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.deliveries[row["subscriber"], row["source"], row["source_seq"]].append((row["round"], row["hops"]))
-
-
-def _take_matching(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.matching[row["source"], row["source_seq"]].add(row["subscription_id"])
-
-
-def _take_receiver(run: RunFacts, row: Mapping[str, Any]) -> None:
-    run.receivers[row["subscriber"], row["source"], row["source_seq"]] = row["excuse"]
-
-
-_TAKE = {
+_TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
     "message": _take_message,
-    "node": _take_node,
-    "link": _take_link,
+    "node": lambda run, row: run.names.update({row["node_id"]: row["name"]}),
+    "link": lambda run, row: run.links.append((row["src"], row["dst"], row["latency_rounds"])),
     "publication": _take_publication,
-    "delivery": _take_delivery,
+    "delivery": lambda run, row: run.deliveries[row["subscriber"], *_key(row)].append((row["round"], row["hops"])),
     "subscription": _take_subscription,
-    "matching": _take_matching,
-    "receiver": _take_receiver,
-    "waits": _take_wait,
+    "matching": lambda run, row: run.matching[_key(row)].add(row["subscription_id"]),
+    "receiver": lambda run, row: run.receivers.update({(row["subscriber"], *_key(row)): row["excuse"]}),
+    "waits": lambda run, row: run.waits[_key(row)].append((row["node_id"], row["reason"])),
     "waited": _take_waited,
 }
 
 
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
-    """Finds the messages that spread a subscription: those of the first call that names it; a later one ends it."""
+    """Maps each subscription to the messages that propagate it: those of the first call with its id.
+
+    A later call with this id ends the subscription.
+    """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
         named = [message for message in served if message.body.get("subscription_id") is not None]
@@ -219,7 +190,7 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Finds the beginning of each fault of links, and the first end of its kind there after that."""
+    """Pairs the begin of each link fault with the next end of the same kind on the same link."""
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -233,7 +204,7 @@ def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
 
 
 def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Sorts the additions and removals of links; a link removed and added in one round exists."""
+    """Groups link additions and removals by link; within a round, removals precede additions."""
     found = defaultdict(list)
     for row in sorted(events, key=lambda row: (row["round"], row["kind"] == LINKED)):
         if row["kind"] in (LINKED, UNLINKED):
@@ -252,7 +223,7 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Makes a down time of a row of view ``node_recovery``; where the protocol says nothing, nothing is restored."""
+    """Converts a row of view ``node_recovery``. Without reported statuses `Downtime.restored` is None."""
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))

@@ -1,6 +1,6 @@
-"""The story of one publication for one subscriber: how it ended, why, and a tree of steps; its printed forms.
+"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps; with its printed forms.
 
-A step is under the step that it followed from.
+A step is a child of the step that caused it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,23 @@ _ISSUED: _Key = None
 
 @dataclass
 class StoryStep:
-    """Something that happened.
+    """An event of a story.
 
     Attributes:
-        event: ``published``; ``copy`` (with ``message_id, kind, from, to, sent_round, due_round, fate, bypassed,
-            is_resent, is_guided``); ``delivery`` (``node, hops``); ``crash`` (``node, until, statuses``); ``detection``
-            (``node, peer``); ``contact``, a message without a call that a node behind did not get (``from, to, kind,
-            due_round, fate``); ``subscription`` (``node, confirmed_round``), with the copies that spread it.
-        round: When; a copy's is the round in which it was sent.
-        text: In words.
-        data: What belongs to the event.
-        steps: What followed.
+        event: The type, which determines the fields of ``data``:
+
+            - ``published``: ``node``;
+            - ``copy``: ``message_id, kind, from, to, sent_round, due_round, fate, bypassed, is_resent, is_guided``;
+            - ``delivery``: ``node, hops``;
+            - ``crash``: ``node, until, statuses``;
+            - ``detection``, a report of a failure detector: ``node, peer``;
+            - ``contact``, a lost message without a call to a node behind a failed one: ``from, to, kind, due_round,
+              fate``;
+            - ``subscription``: ``node, confirmed_round``; its children are the copies that propagate it.
+        round: The round; for a copy, the round of sending.
+        text: The event as a sentence.
+        data: Further fields.
+        steps: The children.
     """
 
     event: str
@@ -57,24 +63,19 @@ class StoryStep:
     steps: list[StoryStep] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
+        """Returns the step and its children as a JSON-serialisable dict."""
         below = [step.as_dict() for step in self.steps]
         return {"event": self.event, "round": self.round, "text": self.text, **self.data, "steps": below}
 
 
 def steps(
-    trail: Trail,
-    publication: PublicationFact,
-    deliveries: Sequence[tuple[int, int]],
+    trail: Trail, publication: PublicationFact, deliveries: Sequence[tuple[int, int]],
     named: Collection[tuple[int, int]],
-) -> StoryStep:
-    """Puts together what happened.
+) -> StoryStep:  # fmt: skip
+    """Builds the tree of steps of a publication.
 
-    Args:
-        trail: The copies.
-        publication: The publication.
-        deliveries: Round and hops of each delivery to the subscriber.
-        named: Node and round of the crashes that ended it; they are told even if they were long before.
+    ``deliveries`` has round and hops of each delivery to the subscriber. ``named`` has node and round of the crashes in
+    the cause, which the tree includes even if they precede the publication.
     """
     return _Teller(trail, deliveries, named).tell(publication)
 
@@ -82,14 +83,9 @@ def steps(
 def subscribing(
     facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
 ) -> StoryStep:
-    """Returns how a subscription came from its subscriber to a publisher.
+    """Builds the tree of steps of a subscription on its path from the subscriber to a publisher.
 
-    Args:
-        facts: The run.
-        subscription: The subscription.
-        subscriber: Its node.
-        source: The publisher.
-        served: The messages that spread it; none where the protocol sends none.
+    ``served`` has the messages that propagate the subscription; it is empty if the protocol sends none.
     """
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
@@ -101,7 +97,7 @@ def subscribing(
 
 
 class _Teller:
-    """Hangs steps under the copy that they followed from, by message id; `_ISSUED`: under the publication."""
+    """Collects the children of each step, keyed by the message id of the causing copy, or `_ISSUED`."""
 
     def __init__(self, trail: Trail, deliveries: Sequence[tuple[int, int]], named: Collection[tuple[int, int]]) -> None:
         self._trail = trail
@@ -130,12 +126,11 @@ class _Teller:
         return StoryStep("published", publication.round, text, {"node": name}, top)
 
     def _had(self, node: int, before: int) -> _Key:
-        """Returns the last copy that a node took before a round."""
         taken = [copy for copy in self._trail.arrivals.get(node, []) if copy.due < before]
         return taken[-1].message_id if taken else _ISSUED
 
     def _crashes_to_tell(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
-        """The crashes on the way that were felt while it was under way, and those that ended it."""
+        """Returns the crashes on the path that overlap the time of the copies, and those in ``named``."""
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
         near = dict.fromkeys([*self._trail.path, *(copy.dst for copy in self._trail.copies)])
@@ -164,9 +159,8 @@ class _Teller:
             "is_guided": marks.is_guided,
         }  # fmt: skip
         self._below[copy.message_id] += self._after_loss(copy) if copy.fate in LOST else []
-        return StoryStep(
-            "copy", copy.sent, f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}", data
-        )
+        text = f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}"
+        return StoryStep("copy", copy.sent, text, data)
 
     def _fate(self, copy: MessageFact) -> str:
         dst = self._names[copy.dst]
@@ -187,7 +181,7 @@ class _Teller:
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
-        """The crash behind a lost copy, where it is not told yet, and the report of the sender's failure detector."""
+        """Returns the crash that lost a copy, unless an earlier step has it, and the sender's failure report."""
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:
             return []
@@ -201,7 +195,7 @@ class _Teller:
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
-        """What the sender sent to nodes behind, once each, since it knew of the failure, and they did not get."""
+        """Returns the sender's first lost message to each node behind the failed node, from round ``since``."""
         path = self._trail.path
         behind = path[path.index(copy.dst) + 1 :] if copy.dst in path else ()
         lost: dict[int, MessageFact] = {}
@@ -236,28 +230,29 @@ _STYLES = {"crash": "red", "detection": "yellow", "delivery": "green"}
 
 @dataclass(frozen=True)
 class Story:
-    """How a publication ended for a subscriber; ``print`` shows it as a tree.
+    """The story of one publication for one subscriber; ``print`` shows it as a tree.
 
     Attributes:
         run_id: The run.
-        subscriber: Name of the subscriber.
-        source: Name of the publisher.
-        seq: Number of the publication among those that the publisher issued; None: it was not issued.
-        call: Its number among all calls of the publisher, ``source_seq`` in the tables.
-        ended: ``delivered``; ``lost``; ``not_matching``: no subscription of the subscriber stood that asks for it;
-            ``not_issued``: the publisher could not publish it; ``unknown``: it was under way when the history ended.
-        node: Name of the last node on the path that had it; None where nobody had.
-        round: Round of the delivery, or in which that node had it; None where nobody had it.
-        late_rounds: Deliveries: by how many rounds later than the links allow; None where there are no links.
-        is_expected: Whether the subscriber has to get it, as view ``expected_delivery`` says.
-        excused: Losses: ``subscriber_down`` or ``publisher_crashed``, why it does not have to get it; None: neither.
-        cause: What ended it; deliveries: what kept it, None where nothing did.
-        also: Losses: other crashes on the way because of which nobody sent it again: ``node, round, until``.
-        path: Names of the nodes on the fastest way.
-        steps: What happened, a tree.
-        subscription: How the subscription came to the publisher, a tree, where it came too late; None: it did not.
-        verdict: All that in a sentence.
+        subscriber: The name of the subscriber.
+        source: The name of the publisher.
+        seq: The number of the publication among those that the publisher issued; None if it was not issued.
+        call: Its number among all calls of the publisher: column ``source_seq``.
+        ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription; ``not_issued``:
+            the publisher could not issue it; ``unknown``: it was in flight at the end of the history.
+        node: The name of the last node on the path that received it; None if no node did.
+        round: The round of the delivery, or the round in which ``node`` received it; None if no node did.
+        late_rounds: For a delivery, the rounds beyond the latency of the fastest path; None in runs without links.
+        is_expected: Whether view ``expected_delivery`` has this delivery.
+        excused: For a loss, the excuse ``subscriber_down`` or ``publisher_crashed``; None without an excuse.
+        cause: The cause of a loss or of a late delivery; None for other deliveries.
+        also: For a loss, further crashes on the path that prevented a repetition: ``node, round, until``.
+        path: The names of the nodes on the fastest path.
+        steps: The tree of steps.
+        verdict: The outcome as a sentence.
         names: Node names by id.
+        subscription: If the subscription reached the publisher too late, the tree of steps of its propagation; else
+            None.
     """
 
     run_id: int
@@ -280,39 +275,36 @@ class Story:
     subscription: StoryStep | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON.
+        """Returns a JSON-serialisable dict.
 
         Returns:
-            The attributes by name, without ``names``. ``cause`` has ``kind, node, round, text`` (see `Cause`), and
-            with a crash ``until``. A step has ``event, round, text``, what belongs to the event (see `steps.Step`), and
-            ``steps``, those that followed from it.
+            The attributes by name, without ``names``. ``cause`` is the dict of `Cause.as_dict`; ``steps`` and
+            ``subscription`` are dicts of `StoryStep.as_dict`.
         """
         kept = (
             "run_id", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
             "excused",
         )  # fmt: skip
-        return {name: getattr(self, name) for name in kept} | {
-            "cause": self.cause.as_dict(self.names) if self.cause else None,
-            "also": list(self.also),
-            "path": list(self.path),
-            "verdict": self.verdict,
-            "steps": self.steps.as_dict() if self.steps else None,
-            "subscription": self.subscription.as_dict() if self.subscription else None,
-        }
+        cause = self.cause.as_dict(self.names) if self.cause else None
+        found = {name: getattr(self, name) for name in kept}
+        found |= {"cause": cause, "also": list(self.also), "path": list(self.path), "verdict": self.verdict}
+        trees = {"steps": self.steps, "subscription": self.subscription}
+        return found | {name: tree.as_dict() if tree else None for name, tree in trees.items()}
 
     def __str__(self) -> str:
-        """Returns it as text, as ``roundtable why`` prints it where the output is no terminal."""
-        return as_text(self)
+        """Returns the plain text that ``roundtable why`` prints, without a final line break."""
+        out = io.StringIO()
+        print_story(self, out)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     def _repr_html_(self) -> str:
-        """Shows it in a notebook: what happened as nested lists, then the verdict."""
         heading = f"{story_name(self)}; way: {' - '.join(self.path)}"
         told = "" if self.steps is None else f"<ul>{_items(self.steps)}</ul>"
         return f"<p>{escape(heading)}</p>{told}<p><b>{escape(self.verdict)}</b></p>"
 
 
 def print_story(story: Story, out: TextIO | None = None) -> None:
-    """Prints a story; a step takes one line where the output is no terminal."""
+    """Prints a story to ``out``, by default standard output; wraps lines only on a terminal."""
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
     way = " - ".join(story.path)
@@ -322,26 +314,13 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     console.print(Text(story.verdict))
 
 
-def as_text(story: Story) -> str:
-    """Returns a story as text without a line end."""
-    out = io.StringIO()
-    print_story(story, out)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-
-
 def json_line(story: Story) -> str:
-    """Returns a story as one JSON object, see `Story.as_dict`."""
+    """Returns a story as one JSON object; see `Story.as_dict`."""
     return json.dumps(story.as_dict(), ensure_ascii=False)
 
 
 def publication_name(source: str, seq: int | None, call: int) -> str:
-    """Returns the name of a publication: its number among those that its source issued, and among all calls of it.
-
-    Args:
-        source: Name of the publisher.
-        seq: The first number; None: it was not issued.
-        call: The second one, ``source_seq`` in the tables.
-    """
+    """Returns the display name of a publication with both of its numbers: `Story.seq` and `Story.call`."""
     return f"call {call} of {source}" if seq is None else f"publication {seq} (call {call}) of {source}"
 
 
@@ -356,16 +335,7 @@ def _items(step: StoryStep) -> str:
 
 
 def _tree(step: StoryStep) -> Tree:
-    tree = Tree(_line(step))
-    _grow(tree, step)
-    return tree
-
-
-def _grow(tree: Tree, step: StoryStep) -> None:
-    for below in step.steps:
-        _grow(tree.add(_line(below)), below)
-
-
-def _line(step: StoryStep) -> Text:
     is_lost = str(step.data.get("fate", "")).startswith("lost")
-    return Text(step.text, style="red" if is_lost else _STYLES.get(step.event, ""))
+    tree = Tree(Text(step.text, style="red" if is_lost else _STYLES.get(step.event, "")))
+    tree.children.extend(map(_tree, step.steps))
+    return tree

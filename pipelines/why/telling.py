@@ -1,4 +1,4 @@
-"""The story of a publication for a subscriber: whether it asked for it then, how it ended, and why."""
+"""Composes the story of a publication for a subscriber: its subscriptions, the outcome, and the cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions that stood when the publication was issued, and that it satisfies."""
+    """Returns the subscriptions that match ``publication`` and were established when it was issued."""
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
@@ -24,9 +24,10 @@ def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> li
 
 
 def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
-    """Returns why nobody has to deliver it to the subscriber; None where a subscription stands that asks for it.
+    """Returns the reason why the subscriber need not receive the publication, or None if it must.
 
-    The kinds are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and ``unsubscribed``.
+    The kinds of the cause are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and
+    ``unsubscribed``.
     """
     is_asked = (subscriber, publication.source, publication.seq) in facts.receivers
     standing = asking(facts, subscriber, publication)
@@ -42,14 +43,13 @@ def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
     if not satisfied:
         asked = "; ".join(str(subscription.predicate) for subscription in issued[:_SHOWN])
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
-        return Cause(
-            "no_match", subscriber, publication.round, f"it satisfies no subscription of {name} ({asked}{more})"
-        )
+        text = f"it satisfies no subscription of {name} ({asked}{more})"
+        return Cause("no_match", subscriber, publication.round, text)
     return _not_standing(facts, name, subscriber, publication, satisfied[0])
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns in words why even a protocol that bears the faults may lose it (view ``receiver``); None: it may not."""
+    """Returns the excuse for a loss in view ``receiver`` as a phrase; None without an excuse."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
@@ -61,15 +61,12 @@ def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> st
         felt = [down for down in downs if _or_never(down.restored) > publication.round]
     why = f" (crash in round {felt[0].round})" if felt else ""
     name = facts.names[node]
-    return (
-        f"{name} crashed before the publication was confirmed" + why
-        if node == publication.source
-        else f"{name} was not up all the time" + why
-    )
+    is_source = node == publication.source
+    return f"{name} {'crashed before the publication was confirmed' if is_source else 'was not up all the time'}{why}"
 
 
 def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions of a subscriber that a publication satisfies, in the order of their calls."""
+    """Returns the subscriptions of ``subscriber`` that ``publication`` satisfies, in the order of their calls."""
     satisfied = facts.matching.get((publication.source, publication.seq), set())
     found = [s for s in facts.subscriptions.get(subscriber, []) if s.subscription_id in satisfied]
     return sorted(found, key=lambda subscription: (subscription.issued_round, subscription.subscription_id))
@@ -117,7 +114,7 @@ class _End:
 
 
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
-    """Returns the story of a publication that was issued."""
+    """Returns the story of an issued publication."""
     served = facts.messages.get((publication.source, publication.seq), [])
     facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
@@ -131,7 +128,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns how the subscription came to the publisher, if it came too late for the publication; else None."""
+    """Returns the propagation of the subscription, if it reached the publisher too late; else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None
@@ -140,7 +137,7 @@ def _late_subscription(facts: RunFacts, subscriber: int, publication: Publicatio
 
 
 def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
-    """Returns the story of a publication that its publisher could not issue."""
+    """Returns the story of a publication that ``cause`` prevented its publisher from issuing."""
     end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
     return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
 
@@ -151,25 +148,13 @@ def _story(
 ) -> Story:  # fmt: skip
     names = facts.names
     return Story(
-        run_id=facts.run_id,
-        subscriber=names[subscriber],
-        source=names[source],
-        seq=_number(facts, source, seq),
-        call=seq,
-        ended=end.ended,
-        node=None if end.node is None else names[end.node],
-        round=end.round,
-        late_rounds=end.late,
-        is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None,
-        excused=end.excused,
-        cause=end.cause,
+        run_id=facts.run_id, subscriber=names[subscriber], source=names[source], seq=_number(facts, source, seq),
+        call=seq, ended=end.ended, node=None if end.node is None else names[end.node], round=end.round,
+        late_rounds=end.late, is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None,
+        excused=end.excused, cause=end.cause,
         also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in end.also),
-        path=tuple(names[node] for node in path),
-        steps=tree,
-        subscription=late,
-        verdict=end.verdict,
-        names=names,
-    )
+        path=tuple(names[node] for node in path), steps=tree, subscription=late, verdict=end.verdict, names=names,
+    )  # fmt: skip
 
 
 def _number(facts: RunFacts, source: int, call: int) -> int | None:
@@ -218,9 +203,10 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
-    """Returns whether it may still come: copies, reports and connections that were under way when the history ended.
+    """Returns the pending message that may still bring the publication, as a cause, or None.
 
-    What a protocol says that the publication waits for tells more than that its nodes still talk.
+    Pending messages are copies, failure reports, and connections around failed nodes. A wait that the protocol reports
+    replaces a pending connection.
     """
     facts = trail.facts
     if not facts.is_finished:

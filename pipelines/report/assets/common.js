@@ -1,4 +1,4 @@
-/* What all pages share: the data, elements made of text only, names in place of ids. */
+/* Functions that all pages share: access to the data, elements that contain only text, names instead of ids. */
 "use strict";
 globalThis.roundtable = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -9,7 +9,7 @@ globalThis.roundtable = (() => {
   const MOST_CELLS = 200;
   const DENSITY = 2;
 
-  /** Fills an element: attributes by name (functions are listeners), children are elements or texts. */
+  /** Sets attributes (functions become listeners) and appends children (elements or strings). */
   const filled = (made, attributes, children) => {
     for (const [name, value] of Object.entries(attributes)) {
       if (typeof value === "function") made.addEventListener(name, value);
@@ -28,10 +28,10 @@ globalThis.roundtable = (() => {
     return typeof value === "object" ? JSON.stringify(value) : String(value);
   };
 
-  /** A title of a column, which may break behind an underscore and nowhere else within a word. */
+  /** A column title with line breaks only after underscores and between words. */
   const title = (name) => name.split(/(?<=_)/).flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part]));
 
-  /** A table that scrolls by itself where it is wide; numbers stand on the right. */
+  /** A table with a horizontal scroll bar if it is wide; numbers are right-aligned. */
   const table = (columns, rows, caption = null) => {
     const counts = (value) => value === null || typeof value === "number" || (value instanceof Node && /^[\d,.]+$/.test(value.textContent));
     const isNumber = columns.map((_, place) => rows.length > 0 && rows.every((row) => counts(row[place])));
@@ -46,7 +46,7 @@ globalThis.roundtable = (() => {
       more);
   };
 
-  /** Rows of a table that was sent as columns. */
+  /** Converts a table from columns to rows. */
   const rowsOf = (columns) => {
     const names = Object.keys(columns);
     return (columns[names[0]] ?? []).map((_, place) => Object.fromEntries(names.map((name) => [name, columns[name][place]])));
@@ -64,7 +64,7 @@ globalThis.roundtable = (() => {
     return `${replay.texts.kind[rows.kind[place]]} of ${nameOf(replay, rows.src[place])} to ${nameOf(replay, rows.dst[place])}, round ${rows.sent_round[place]}`;
   };
 
-  /** A value of a body or of a state, with names in place of ids. */
+  /** A value of a message body or a state row, with names instead of ids. */
   const named = (replay, value, field) => {
     if (Array.isArray(value)) return value.map((one) => named(replay, one, field));
     if (value !== null && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, named(replay, one, name)]));
@@ -80,21 +80,21 @@ globalThis.roundtable = (() => {
   };
   const rounds = (replay, number) => (number === null ? "-" : `${text(number)} ${number === 1 ? "round" : "rounds"}${ms(replay, number)}`);
 
-  /** The name of a publication: its number among those that its source issued, and among all calls of the source. */
+  /** The display name of a publication: its index among the publications and among all calls of its source. */
   const publicationName = (replay, source, call) => {
     replay.seqs ??= new Map(rowsOf(replay.publication).map((one) => [`${one.source} ${one.source_seq}`, one.seq]));
     const seq = replay.seqs.get(`${source} ${call}`);
     return `${seq === undefined ? `call ${call}` : `publication ${seq} (call ${call})`} of ${nameOf(replay, source)}`;
   };
 
-  /** A link to a page of the report, with what it is to show; the / keeps browsers from scrolling to the section. */
+  /** A link to a page of the report, with parameters; the / prevents browsers from scrolling to the section. */
   const address = (page, values = {}) => {
     const asked = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined));
     return `#${page}/${asked}`;
   };
   const replayOf = (runId) => data.replays.find((one) => one.run.run_id === Number(runId));
 
-  /** Kinds of messages and their colours, the same in all pictures of a run. */
+  /** Message kinds and their colours, equal in all pictures of a run. */
   const kindColours = (replay) => ({ domain: replay.texts.kind, range: replay.texts.kind.map((_, place) => COLOURS[place % COLOURS.length]) });
 
   const saved = (blob, name) => {
@@ -103,7 +103,7 @@ globalThis.roundtable = (() => {
     URL.revokeObjectURL(link.href);
   };
 
-  /** A picture as SVG, black on white: a file does not know the page around it. */
+  /** A picture as SVG, black on white, because a file may be placed on any page. */
   const onPaper = async (view) => (await view.toSVG()).replaceAll("currentColor", "#1b1b1b").replace(/>/, '><rect width="100%" height="100%" fill="white"/>');
 
   const asPng = (svg) => new Promise((done) => {
@@ -116,7 +116,7 @@ globalThis.roundtable = (() => {
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   });
 
-  /** The data of a picture; rows of several datasets have a column that names theirs. */
+  /** The data of a picture; with several datasets, column `part` names the dataset of a row. */
   const asCsv = (datasets) => {
     const several = Object.keys(datasets).length > 1;
     const rows = Object.entries(datasets).flatMap(([part, of]) => of.map((row) => (several ? { part, ...row } : row)));
@@ -125,7 +125,7 @@ globalThis.roundtable = (() => {
     return [names, ...rows.map((row) => names.map((name) => row[name]))].map((row) => `${row.map(cell).join(",")}\n`).join("");
   };
 
-  /** Buttons that save a picture as SVG and PNG, and its data. */
+  /** Buttons that save a picture as SVG or PNG, and its data as CSV. */
   const savers = (view, datasets, name) => {
     const button = (said, save) => element("button", { type: "button", class: "save", click: save }, said);
     return element("span", { class: "group" },
@@ -135,9 +135,9 @@ globalThis.roundtable = (() => {
   };
 
   const draw = async (target, spec, datasets, name) => {
-    // Vega warns of layers without rows.
+    // Vega warns about layers without rows, so they are removed.
     const layers = spec.layer?.filter((one) => one.data === undefined || datasets[one.data.name].length > 0);
-    // Vega fits no picture whose height follows from the number of its bars.
+    // Vega cannot fit a picture whose height depends on the number of bars.
     const bars = () => new Set(datasets[spec.data.name].map((row) => row[spec.encoding.y.field])).size;
     const fitted = spec.height?.step ? { height: spec.height.step * bars() } : {};
     const whole = { ...spec, ...fitted, ...(layers ? { layer: layers } : {}), datasets, config: data.specifications.config };
@@ -147,21 +147,21 @@ globalThis.roundtable = (() => {
   };
 
   const drawing = new Map();
-  /** Draws a Vega-Lite specification with rows as wide as its place, with buttons below that save it under a name.
-      Pictures of one place are drawn one after the other. */
+  /** Draws a Vega-Lite specification with rows in the width of its container, with buttons below that save it.
+      Pictures of one container are drawn one after the other. */
   const picture = (target, ...others) => {
     const next = (drawing.get(target) ?? Promise.resolve()).then(() => draw(target, ...others));
     drawing.set(target, next);
     return next;
   };
 
-  /** A word for a shell. */
+  /** Quotes a word for a shell. */
   const word = (value) => (/^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\"'\"'")}'`);
 
-  /** The command that does something with the store, for what is not in this page. */
+  /** A command for the store, for content that is not in this page. */
   const command = (does, options) => element("code", {}, `roundtable ${does} ${word(data.store)} ${options}`);
 
-  /** A run: a link to its replay, or a button that tells the command which makes one. */
+  /** A link to the replay of a run, or a button that shows the command that creates the replay. */
   const runLink = (runId) => {
     if (replayOf(runId)) return element("a", { href: address("replay", { run: runId }) }, `run ${runId}`);
     const told = element("span", { class: "told" });

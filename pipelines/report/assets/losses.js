@@ -1,4 +1,4 @@
-/* Deliveries that are missing, twice or late, by cause, and all violations, with their stories. */
+/* Missing, repeated and late deliveries by cause, and all violations, with their stories. */
 "use strict";
 (() => {
   const { element, text, table, nameOf, rowsOf, command, word, pages, address, publicationName } = globalThis.roundtable;
@@ -24,7 +24,7 @@
     stories.map((story) => entry(replay, story)), more > 0 ? element("p", { class: "faint" }, `and ${text(more)} more`) : null);
   };
 
-  /** The deliveries of a kind: how many there are, and those whose cause is known, by cause. */
+  /** The deliveries of a category: their number, and by cause those whose cause was computed. */
   const kind = (replay, what, title) => {
     const { number: { [what]: number = 0 }, n_asked: { [what]: asked }, causes } = replay.losses;
     if (number === 0) return [];
@@ -50,7 +50,7 @@
     rows.length > MOST_VIOLATIONS ? element("p", { class: "faint" }, `${text(rows.length - MOST_VIOLATIONS)} more are in table violation.`) : null];
   };
 
-  /** Why the verdict counts more missing deliveries than this page has stories of. */
+  /** Explains why the verdict counts more missing deliveries than this page has stories. */
   const unexpected = (replay) => {
     const { n_wanted: wanted, n_wanted_delivered: delivered, n_missing: missing } = replay.run;
     const number = wanted - delivered - missing;

@@ -1,11 +1,11 @@
-/* Pictures of what a run measured. */
+/* The charts of a run. */
 "use strict";
 (() => {
   const { data, element, text, picture, pages, kindColours } = globalThis.roundtable;
   const OTHER = "#888888";
   let shown = null;
 
-  /** Kinds have the colours that they have in the replay; the others together are grey. */
+  /** Message kinds have their colours in the replay; the sum of the other kinds is grey. */
   const coloured = (spec, replay) => {
     const { domain, range } = kindColours(replay);
     const shown = [...new Set(replay.measures.kinds.map((row) => row.kind))].sort();
@@ -13,7 +13,7 @@
     return { ...spec, encoding: { ...spec.encoding, color: { ...spec.encoding.color, scale } } };
   };
 
-  /** Titles say how long a round is. */
+  /** Adds the duration of a round to titles. */
   const timed = (spec, replay) => {
     const one = replay.run.round_ms;
     return one === null ? spec : JSON.parse(JSON.stringify(spec).replaceAll("(rounds)", `(rounds of ${text(one)} ms)`));

@@ -1,4 +1,4 @@
-/* Several runs in one chart: quantiles of their latencies, and what happened round by round. */
+/* Several runs in one chart: quantiles of latencies, and numbers of events in each round. */
 "use strict";
 (() => {
   const { data, element, text, picture, pages } = globalThis.roundtable;
@@ -10,7 +10,7 @@
   const byRun = new Map(data.summary.runs.map((run) => [run.run_id, run]));
   const said = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : text(value));
 
-  /** Ids of runs from words such as 0, 3, 5 to 9. */
+  /** Parses run ids such as "0, 3, 5 to 9". */
   const idsOf = (asked) => new Set([...asked.matchAll(/(\d+)(?:\s*(?:to|-|:)\s*(\d+))?/g)].flatMap(([, first, last]) => {
     const [from, to] = [Number(first), Number(last ?? first)];
     return known.filter((one) => one >= from && one <= to);

@@ -1,5 +1,5 @@
-/* Which page is shown: the part of the address behind #, e.g. #replay/run=0&round=30. In a frame of a notebook the page
-   has no address of its own, and a link would open the notebook in it; there the part is kept here. */
+/* Selects the page by the fragment of the address, for example #replay/run=0&round=30. In a frame of a notebook the page
+   has no address, and a link would open the notebook in the frame; a variable holds the fragment instead. */
 "use strict";
 (() => {
   const { data, element, pages, address } = globalThis.roundtable;
@@ -35,13 +35,13 @@
     const differs = data.summary.varied.map((name) => `${name} ${JSON.stringify(one.run.parameters[name])}`).join(", ");
     return element("option", { value: one.run.run_id }, [`${one.run.run_id}`, one.run.why, differs].filter(Boolean).join(": "));
   }));
-  /** Goes to a part of the page. */
+  /** Navigates to a fragment. */
   const open = (to) => {
     if (!isFramed) { location.hash = to; return; }
     kept = to;
     show();
   };
-  /** Has the address say what is shown already. */
+  /** Sets the fragment to the current content without navigation. */
   globalThis.roundtable.remember = (to) => {
     if (isFramed) kept = to;
     else history.replaceState(null, "", to);

@@ -16,7 +16,7 @@
   let at = null;
   const view = globalThis.roundtable.zoomable(byId("overlay"), (shown) => drawLabels(shown));
 
-  /** What is asked of a run again and again, made once: messages by round, states of nodes, events. */
+  /** Indexes that are computed once for a run: messages by round, states of nodes, events. */
   const prepared = (replay) => {
     if (replay.made) return replay.made;
     const messages = rowsOf(replay.message).map((row) => ({ ...row, kind: replay.texts.kind[row.kind], fate: replay.texts.fate[row.fate],
@@ -56,7 +56,7 @@
     return replay.made;
   };
 
-  /** Status of every node at the end of a round: down, paused, or what the protocol says of it. */
+  /** The status of each node at the end of a round: down, paused, or the status that the protocol reports. */
   const statuses = (replay, round) => {
     const made = prepared(replay);
     const found = replay.nodes.name.map(() => ({ is_down: false, is_paused: false, status: null }));
@@ -76,7 +76,7 @@
     const others = [...new Set(replay.status.status)].filter((one) => !usual.has(one)).sort();
     return OTHERS[others.indexOf(status) % OTHERS.length] ?? UP;
   };
-  /** Whether a round is not among those whose messages are in the page. */
+  /** Whether the page omits the messages of a round. */
   const isOutside = (replay, round) => round < replay.first || round > replay.last;
   const inFlight = (one, round) => one.sent_round <= round && (one.due_round > round || one.fate === "in_flight");
 
@@ -127,7 +127,7 @@
     drawLegend(replay);
   };
 
-  /** Names of the nodes that are in view, where they are few enough to be read. */
+  /** Shows the names of the visible nodes, if they are few enough to be legible. */
   const drawLabels = ({ x, y, scale }) => {
     if (at === null || at.labels === undefined) return;
     const [wide, high] = [at.wide / scale, at.high / scale];
@@ -138,7 +138,7 @@
     at.labels.replaceChildren(...(seen.length > MOST_NAMED ? [] : labels(at.replay, at.size, seen, 1 / scale)));
   };
 
-  /** The name of what is under the pointer, at once: beside a node, and in words. */
+  /** Shows the node or message under the pointer: its name beside it, and a description. */
   const hovered = (event) => {
     const mark_ = event.target.closest?.("g.node, .message");
     const id = mark_ === null ? -1 : at.nodes.indexOf(mark_);
@@ -148,7 +148,7 @@
     at.hover.replaceChildren(...(id < 0 || at.labels.childElementCount ? [] : labels(at.replay, at.size, [id], 1 / view.shown.scale)));
   };
 
-  /** Chooses the node of this name, or the first whose name contains it, and moves it into the middle. */
+  /** Selects and centres the node with this name, or the first node whose name contains it. */
   const find = (asked, isWhole) => {
     const names = at.replay.nodes.name;
     const exact = names.indexOf(asked);
@@ -158,7 +158,7 @@
     chooseNode(id);
   };
 
-  /** Names beside their nodes, on the side where least is in their way. */
+  /** Places names beside their nodes, on the side with the fewest overlaps. */
   const labels = (replay, size, ids, part) => {
     const taken = ids.map((id) => place(replay, id)).map(([x, y]) => [x - size, y - size, x + size, y + size]);
     const common = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
@@ -179,7 +179,7 @@
     });
   };
 
-  /** The edges that nodes hold in a round, where the protocol makes the overlay; one that is down holds none. */
+  /** The edges that nodes hold in a round, if the protocol builds the overlay; a crashed node holds none. */
   const drawEdges = (replay, round, states) => {
     const held = prepared(replay).edges.filter((one) => !states[one.node_id].is_down && one.round <= round && (one.end_round === null || one.end_round > round));
     at.edges.replaceChildren(...held.map((one) => {
@@ -208,7 +208,7 @@
     const isStruckIn = (one) => STRUCK.has(one.fate) && one.due_round === round;
     const known = (prepared(replay).flying.get(round) ?? []).filter((one) => inFlight(one, round) || isStruckIn(one));
     const chosen_ = known.filter((one) => !at.hidden.has(one.kind));
-    // Lost messages come first: few are lost, and they are what one looks for.
+    // Lost messages are drawn first, because they are few and the most important ones.
     const shown = [...chosen_.filter(isStruckIn), ...chosen_.filter((one) => !isStruckIn(one))].slice(0, MOST_DRAWN);
     at.moving = shown.map((one) => {
       const isStruck = isStruckIn(one);
@@ -222,7 +222,7 @@
     return prepared(replay).flyingSoFar[round] - (flies(known) - flies(chosen_)) - flies(shown);
   };
 
-  /** Moves the messages to where they are in the present part of the round: all that changes from frame to frame. */
+  /** Moves the messages to their positions in the current fraction of the round; nothing else changes per frame. */
   const moveMessages = () => {
     for (const { message, from: [x1, y1], to: [x2, y2], share, mark: mark_ } of at.moving) {
       const part = share ?? Math.min(0.97, (at.round + at.part + 0.5 - message.sent_round) / Math.max(1, message.due_round - message.sent_round));
@@ -237,7 +237,7 @@
     const delivering = new Set(made.deliveries.filter((one) => one.round === round).map((one) => one.subscriber));
     at.nodes.forEach((mark_, id) => {
       const kind = states[id].is_down ? "down" : states[id].is_paused ? "paused" : "";
-      // Most nodes are as they were: writing an attribute costs more than comparing a string.
+      // Most nodes are unchanged, and writing an attribute costs more than comparing a string.
       const shown = [words(states[id]), delivering.has(id), at.node === id].join();
       if (at.shown[id] === shown) return;
       at.shown[id] = shown;
@@ -315,7 +315,7 @@
     draw();
   };
 
-  /** The round that is shown first: of a run that is too large as a whole, one shortly before the first event. */
+  /** The initial round; for a run with omitted messages, a round shortly before the first event. */
   const opening = (replay) => {
     const events = Object.values(prepared(replay).jumps).map((rounds_) => rounds_.find((one) => one >= replay.first)).filter((one) => one <= replay.last);
     return replay.is_cut && events.length ? Math.max(replay.first, Math.min(...events) - BEFORE) : replay.first;

@@ -1,4 +1,4 @@
-/* Space-time diagrams of a publication, a node, or some rounds, with the story beside. */
+/* Space-time diagrams of a publication, a node or a range of rounds, beside the story. */
 "use strict";
 (() => {
   const { data, element, text, nameOf, rowsOf, picture, command, word, pages, publicationName, kindColours } = globalThis.roundtable;
@@ -11,13 +11,13 @@
 
   const angle = (x, y) => (Math.atan2(y, x) * 180) / Math.PI + 90;
 
-  /** The messages that were chosen: those of a publication, of a node, of rounds, or of what is in all of them. */
+  /** The messages that match all selected conditions: publication, node, rounds. */
   const chosen = (replay, asked) => rowsOf(replay.message).filter((one) =>
     (asked.publication === null || (one.source === asked.publication[0] && one.source_seq === asked.publication[1]))
     && (asked.node === null || one.src === asked.node || one.dst === asked.node)
     && (asked.first === null || one.due_round >= asked.first) && (asked.last === null || one.sent_round <= asked.last));
 
-  /** The messages of a story: copies on the way, and what its nodes sent to get around a failure. */
+  /** The messages of a story: copies on the path, and contacts around failed nodes. */
   const ofStory = (replay, step) => {
     if (step === null) return [];
     const id = (name) => replay.nodes.name.indexOf(name);
@@ -26,12 +26,12 @@
     return [...own, ...step.steps.flatMap((below) => ofStory(replay, below))];
   };
 
-  /** The deliveries that a story tells, whose rounds may be none of those in the page. */
+  /** The deliveries of a story; their rounds may be outside the rounds of the page. */
   const deliveriesOf = (replay, step) => (step === null ? [] : [
     ...(step.event === "delivery" ? [{ subscriber: replay.nodes.name.indexOf(step.node), round: step.round }] : []),
     ...step.steps.flatMap((below) => deliveriesOf(replay, below))]);
 
-  /** The calls that a story tells: the publication, and a subscription that came too late with its confirmation. */
+  /** The calls of a story: the publication, and a late subscription with its confirmation. */
   const callsOf = (step) => {
     if (step === null || step === undefined) return [];
     const own = { published: [[step.round, "publish"]], subscription: [[step.round, "subscribe"], [step.confirmed_round, "confirmed"]] }[step.event] ?? [];
@@ -113,7 +113,7 @@
     await picture("#st-picture", { ...spec, ...size }, datasets, `run-${at.run.run_id}-space-time`);
   };
 
-  /** A diagram whose time can be zoomed and moved; names are on the axis, which stays. */
+  /** A diagram with zoom and pan along the time axis; node names stay at the other axis. */
   const zoomed = (spec, names) => {
     spec.layer = spec.layer.filter((one) => one.mark.type !== "text" || one.data.name !== "nodes");
     for (const one of spec.layer) one.mark.clip = one.mark.type !== "point" && one.mark.type !== "text";
@@ -122,7 +122,7 @@
     return spec;
   };
 
-  /** Colours of the kinds that are shown, those that they have in the replay. */
+  /** The colours of the displayed message kinds, equal to those in the replay. */
   const usedColours = (replay, messages) => {
     const [used, all] = [new Set(messages.map((one) => replay.texts.kind[one.kind])), kindColours(replay)];
     const places = all.domain.map((kind, place) => (used.has(kind) ? place : -1)).filter((place) => place >= 0);

@@ -1,4 +1,4 @@
-/* Results over the grid of a study, with chosen axes, and a way to the worst run of each point. */
+/* Results of a sweep over its parameters, with selectable axes and a link to the worst run of each point. */
 "use strict";
 (() => {
   const { data, element, text, table, picture, pages, address, replayOf, runLink } = globalThis.roundtable;
@@ -22,14 +22,14 @@
 
   const inOrder = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : said(a) < said(b) ? -1 : 1);
 
-  /** Puts points of one value side by side, so that their intervals do not cover each other. */
+  /** Places points with equal x side by side, so that their intervals do not overlap. */
   const setApart = (shown, values) => {
     const lines = [...new Set(shown.map((one) => `${one.colour} ${one.rest}`))];
     const wide = values.at(-1) - values[0];
     for (const one of shown) one.x += (lines.indexOf(`${one.colour} ${one.rest}`) - (lines.length - 1) / 2) * wide * Math.min(APART, 0.1 / lines.length);
   };
 
-  /** Lines of rows with x, mean, low, high and colour: one legend tells colour, dash and shape. */
+  /** Lines of rows with x, mean, low, high and colour; one legend shows colour, dash and shape. */
   const lines = (shown, x, y, colour, groups, values = [...new Set(shown.map((one) => one.x))].sort(inOrder)) => {
     const spec = structuredClone(data.specifications.study);
     const isNumber = values.every((one) => typeof one === "number");
@@ -40,7 +40,7 @@
     const legend = groups.length < 2 ? null : { columns: Math.max(1, Math.floor((document.querySelector("main").clientWidth - EDGE) / wide)), symbolLimit: 0 };
     const shared = { field: "colour", type: "nominal", title: colour || null, sort: groups, scale: { domain: groups }, legend };
     spec.encoding.color = shared;
-    // Channels of the same field, title and domain share a legend.
+    // Channels with equal field, title and domain share a legend.
     for (const { encoding } of spec.layer) for (const channel of ["shape", "strokeDash"]) if (encoding[channel]) encoding[channel] = shared;
     if (shown.length > FEW) spec.layer.at(-1).mark.size = SMALL;
     return spec;

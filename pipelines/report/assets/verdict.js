@@ -1,4 +1,4 @@
-/* The page that says how the runs ended. */
+/* Page Verdict: the outcome of all runs. */
 "use strict";
 (() => {
   const { data, element, text, table, title, address, replayOf, runLink } = globalThis.roundtable;
@@ -19,7 +19,7 @@
   };
 
   const inTime = (value, one) => (value === null ? "-" : `${text(value)} ${value === 1 ? "round" : "rounds"}${one === null ? "" : ` (${text(one)} ms)`}`);
-  /** Columns of the table of runs: a title, the value that sorts and filters, and what is shown where that is not the value. */
+  /** Columns of the table of runs: title, value for sorting and filtering, and displayed value if it differs. */
   const columns = [
     ["run", (run) => run.run_id, (run) => runLink(run.run_id)], ["seed", (run) => run.seed],
     ...found.varied.map((name) => [name, (run) => run.parameters[name] ?? null]),
@@ -32,7 +32,7 @@
   const ordered = (a, b) => (a === null || b === null ? (a === null) - (b === null) : typeof a === "number" && typeof b === "number" ? a - b : String(text(a)).localeCompare(text(b), "en", { numeric: true }));
   const OPERATORS = { "=": (a, b) => a === b, "<": (a, b) => a < b, ">": (a, b) => a > b, "<=": (a, b) => a <= b, ">=": (a, b) => a >= b };
 
-  /** Whether a run has each word of a filter in its row; a word like messages>100 compares a column, by the start of its title. */
+  /** Whether the row of a run contains all words of a filter; a word such as messages>100 compares a column. */
   const passes = (run, words) => words.every((one) => {
     const [, name, sign, value] = /^([\w.]+)(<=|>=|=|<|>)(.+)$/.exec(one) ?? [];
     const column = name === undefined ? undefined : columns.find(([titled]) => titled.toLowerCase().startsWith(name) || titled.toLowerCase().endsWith(`.${name}`));

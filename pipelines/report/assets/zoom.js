@@ -1,4 +1,4 @@
-/* Zoom and pan of a picture of several SVG layers by their viewBox: Ctrl and the wheel, a drag, buttons. */
+/* Zooms and pans SVG layers by their viewBox, with Ctrl and the mouse wheel, by dragging, or by buttons. */
 "use strict";
 globalThis.roundtable.zoomable = (box, changed) => {
   const layers = [...box.children];
@@ -16,7 +16,7 @@ globalThis.roundtable.zoomable = (box, changed) => {
     for (const layer of layers) layer.setAttribute("viewBox", `${shown.x} ${shown.y} ${wide} ${high}`);
     changed(shown);
   };
-  /** The point of the picture under a pointer. */
+  /** Converts the position of the pointer to picture coordinates. */
   const under = (event) => {
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(layers[0].getScreenCTM().inverse());
     return [x, y];
@@ -45,15 +45,15 @@ globalThis.roundtable.zoomable = (box, changed) => {
     apply();
   });
   for (const name of ["pointerup", "pointercancel"]) box.addEventListener(name, () => { setTimeout(() => { drag = null; }); });
-  // A drag that ends on a node does not choose it.
+  // A drag that ends on a node does not select the node.
   box.addEventListener("click", (event) => { if (drag?.moved) event.stopPropagation(); }, true);
   return {
     shown,
     in: () => by(STEP),
     out: () => by(1 / STEP),
-    /** Shows the whole of a picture of this size. */
+    /** Fits a picture of this size into the view. */
     reset: (wide = whole.wide, high = whole.high) => { Object.assign(whole, { wide, high }); Object.assign(shown, { x: 0, y: 0, scale: 1 }); apply(); },
-    /** Moves a point into the middle, at this scale or a larger one. */
+    /** Centres a point, at this scale or a larger one. */
     to: (x, y, scale = shown.scale) => {
       shown.scale = Math.max(shown.scale, Math.min(MOST, scale));
       [shown.x, shown.y] = [x - whole.wide / shown.scale / 2, y - whole.high / shown.scale / 2];
