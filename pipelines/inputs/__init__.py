@@ -1,1 +1,1 @@
-"""What runs are given: overlays, workloads and faults, drawn by hashes."""
+"""The inputs of a run: overlay, workload and faults, computed from a scenario and a seed."""

@@ -1,4 +1,4 @@
-"""Outages of named nodes: tables with columns node, down and up, and state profiles of SimGrid."""
+"""Outages of named nodes: tables with the columns node, down and up, and state profiles of SimGrid."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class NamedOutages:
-    """Outages as a file has them.
+    """The outages in a table.
 
     Attributes:
-        places: Where each row stands, for messages.
-        nodes: The node of each.
-        down: When it goes down.
-        up: When it is up again; NaN and round -1 where it stays down.
+        places: The place of each row in the file, for messages.
+        nodes: The node of each row.
+        down: The time of the crash.
+        up: The time of the recovery; NaN if the node stays down.
         is_rounds: Whether the times are rounds.
     """
 
@@ -57,9 +57,9 @@ class Profile:
     """A state profile of SimGrid.
 
     Attributes:
-        seconds: When the state changes, ascending.
-        is_up: The state from then on.
-        period: Seconds after which it repeats; None: never.
+        seconds: The times of state changes, ascending.
+        is_up: The state from each time on.
+        period: Seconds after which the profile repeats; None: it does not repeat.
     """
 
     seconds: tuple[float, ...]
@@ -68,7 +68,7 @@ class Profile:
 
 
 def named_format(path: Path, given: str | None) -> str | None:
-    """Returns ``named`` or ``simgrid`` where a file is of that format, None where it is a trace.
+    """Returns ``named`` or ``simgrid`` for a file of this format, else None.
 
     Raises:
         DataFileError: The file cannot be read.
@@ -91,21 +91,22 @@ def named_format(path: Path, given: str | None) -> str | None:
 def outages_of_file(
     path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
 ) -> list[Outage]:
-    """Returns the outages that a file has of nodes that may crash.
+    """Returns the outages of a file.
 
-    A table names the nodes; those that may not crash are left out. A profile is that of every node that may crash.
+    A table names the nodes, and rows of nodes outside of `nodes` are skipped. A profile applies to every node of
+    `nodes`.
 
     Args:
         path: The file.
-        spec: Its format and its unit.
+        spec: The format of the file and the unit of its times.
         overlay: The run's overlay.
         nodes: The nodes that may crash.
         rounds: First and last round in which a node may crash.
-        clock: How times become rounds.
+        clock: The conversion of times to rounds.
 
     Raises:
         DataFileError: The file cannot be used; the message names the rows.
-        TooManyError: More than `MAX_OUTAGES` crashes.
+        OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
     stamp = path.stat()
     state = (path, stamp.st_mtime_ns, stamp.st_size)
@@ -122,7 +123,7 @@ def outages_of_file(
 
 
 def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
-    """Returns how the times of a file of named outages were taken, a sentence each; it can be read."""
+    """Returns notes on the times of a readable table of outages, a sentence for each column; empty for other files."""
     if named_format(path, spec.format) != "named":
         return []
     stamp = path.stat()
@@ -134,7 +135,7 @@ def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
-    """Returns whether the times of a file of named outages are timestamps; it can be read."""
+    """Returns whether a readable file is a table of outages whose times are timestamps."""
     if named_format(path, spec.format) != "named":
         return False
     stamp = path.stat()
@@ -187,7 +188,6 @@ def _table(path: Path, _mtime: int, _size: int, unit: str | None) -> NamedOutage
 
 
 def _on_clock(table: NamedOutages, clock: Clock) -> Clock:
-    """Returns the clock, which begins with the first crash where timestamps have no other origin."""
     return clock if clock.origin_ms is not None else Clock(clock.round_ms, clock.speed, table.down.origin_ms)
 
 
@@ -238,7 +238,6 @@ def _profile(path: Path, _mtime: int, _size: int) -> Profile:
 
 
 def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tuple[int, int]]:
-    """Returns the down times of a profile up to a round, each ``[start, end)``."""
     spans: list[tuple[int, int]] = []
     down: int | None = None
     offset = 0.0
