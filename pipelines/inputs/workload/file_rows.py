@@ -272,7 +272,7 @@ class FileRows:
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
-        """Notes a problem if content cannot hold column `name`: infinite numbers, NaN, and nested types such as lists."""
+        """Notes a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
         try:
             values = column_type(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
