@@ -6,10 +6,11 @@ import csv
 import gzip
 import io
 import lzma
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,9 @@ import pyarrow.csv as pa_csv
 
 from pipelines.errors import DataFileError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Read: TypeAlias = Callable[Concatenate[Path, P], R]
 BLANKS = " "
 """The delimiter that stands for any number of spaces and tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
@@ -95,7 +99,7 @@ class TextRows:
 
 @dataclass(frozen=True)
 class TextTable:
-    """The rows of a table in a text file.
+    """The rows of a table in delimited text.
 
     Attributes:
         rows: Columns of strings by title; null for an empty cell.
@@ -117,6 +121,27 @@ def open_data(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
+
+
+def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
+    """Decorates a function of a file and hashable arguments; caches its results until the file changes."""
+
+    def decorate(read: Read[P, R]) -> Read[P, R]:
+        @lru_cache(maxsize=maxsize)
+        def cached(path: Path, _state: object, args: Any, kwargs: Any) -> R:  # noqa: ANN401 - those of `read`
+            return read(path, *args, **dict(kwargs))
+
+        @wraps(read)
+        def current(path: Path, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                state = (path.stat().st_mtime_ns, path.stat().st_size)
+            except OSError:
+                return read(path, *args, **kwargs)  # which raises its own error
+            return cached(path, state, args, tuple(kwargs.items()))
+
+        return current
+
+    return decorate
 
 
 def split(

@@ -31,6 +31,10 @@ _RECORDED = ("system", "hours_per_round", "skip_hours", "shuffled")
 _NAMED = ("named", "simgrid")
 _ONLY_COUNT = ("down", "consecutive", "stagger")
 _DownRound = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+_DownRounds = Annotated[tuple[_DownRound, _DownRound], ORDERED]
+_Rounds = Annotated[tuple[Round, Round], ORDERED]
+_Number = Annotated[int, Field(ge=0, le=10_000, strict=True)]
+_Shape = Annotated[float, Field(ge=0.05, le=100.0, strict=True)]
 _GENERATOR = "<<generate>>"
 
 
@@ -45,7 +49,7 @@ class Weibull(Strict):
     """Times by a Weibull distribution; with a shape below 1, many times are short and some are very long."""
 
     kind: Literal["weibull"] = Field(description="the distribution")
-    shape: Annotated[float, Field(ge=0.05, le=100.0, strict=True)] = Field(description="below 1: heavy tail")
+    shape: _Shape = Field(description="below 1: heavy tail")
     scale: Positive = Field(description="scale parameter, in rounds")
 
 
@@ -53,9 +57,7 @@ class Pareto(Strict):
     """Times by a Pareto distribution, each at least `scale`; a shape of 1 or less has an infinite mean."""
 
     kind: Literal["pareto"] = Field(description="the distribution")
-    shape: Annotated[float, Field(ge=0.05, le=100.0, strict=True)] = Field(
-        description="the smaller, the heavier the tail"
-    )
+    shape: _Shape = Field(description="the smaller, the heavier the tail")
     scale: Positive = Field(description="the shortest time, in rounds")
 
 
@@ -159,14 +161,12 @@ class CrashGenerator(Checked):
     """Crashes drawn from the seed or read from a trace: exactly one of count, rate and trace."""
 
     kind: Literal["crash"] = Field(description="what goes wrong")
-    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] | None = Field(
+    count: _Number | None = Field(
         None, description="exact number of crashes, at drawn rounds and nodes; with consecutive: number of chains"
     )
     rate: CrashRate | None = Field(None, description="alternating up and down times of each node")
     trace: CrashTrace | None = Field(None, description="recorded outages")
-    rounds: Annotated[tuple[Round, Round], ORDERED] | None = Field(
-        None, description="first and last round of crashes; default: 0 and time.rounds"
-    )
+    rounds: _Rounds | None = Field(None, description="first and last round of crashes; default: 0 and time.rounds")
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "leaves", "inner", "clients"], Tag("<text>")],
@@ -187,7 +187,7 @@ class CrashGenerator(Checked):
         description="at_most: rounds for which a recovered node is not operational; default: 20 times the largest "
         "latency of a link",
     )
-    down: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
+    down: _DownRounds | None = Field(
         None, description="count: fewest and most rounds of a drawn down time; without it: for good"
     )
     consecutive: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
@@ -234,14 +234,12 @@ class DrawnTimes(Checked):
     """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
 
     kind: str = Field(description="what goes wrong")
-    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] | None = Field(
-        None, description="exact number of faults, at drawn rounds and nodes or links"
-    )
+    count: _Number | None = Field(None, description="exact number of faults, at drawn rounds and nodes or links")
     rate: CrashRate | None = Field(None, description="alternating times without and with the fault, for each place")
-    rounds: Annotated[tuple[Round, Round], ORDERED] | None = Field(
+    rounds: _Rounds | None = Field(
         None, description="first and last round in which a fault begins; default: 0 and time.rounds"
     )
-    down: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
+    down: _DownRounds | None = Field(
         None, description="count: fewest and most rounds of a fault, drawn; without it: for good"
     )
 
@@ -283,10 +281,8 @@ class ReplaceGenerator(Strict):
     """Replacements of drawn links: each new link joins drawn nodes of the two parts of the tree."""
 
     kind: Literal["replace"] = Field(description="what goes wrong")
-    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] = Field(description="exact number of replacements")
-    rounds: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
-        None, description="first and last round of a break; default: 1 and time.rounds"
-    )
+    count: _Number = Field(description="exact number of replacements")
+    rounds: _DownRounds | None = Field(None, description="first and last round of a break; default: 1 and time.rounds")
     after: Extra = Field((0, 0), description="fewest and most rounds from a break until the new link exists")
 
 

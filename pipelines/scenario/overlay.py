@@ -40,6 +40,7 @@ OverlayFormat = Literal[
     "parquet",
 ]  # fmt: skip
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
+_Thousand = Annotated[int, Field(ge=1, le=1000, strict=True)]
 SUPERVISOR = "supervisor"
 SUBSCRIBER = "subscriber"
 Kind = Literal[
@@ -210,18 +211,14 @@ class GenerateOverlay(_Rooted):
     nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
     rows: Size | None = Field(None, description="grid: number of rows")
     columns: Size | None = Field(None, description="grid: number of columns")
-    branching: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        2, description="balanced_tree: children of each node"
-    )
+    branching: _Thousand = Field(2, description="balanced_tree: children of each node")
     max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(
         None, description="random_tree: most links of a node"
     )
     probability: Share | None = Field(
         None, description="erdos_renyi: probability of each link; watts_strogatz: probability of rewiring a link"
     )
-    attach: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        2, description="barabasi_albert: links of each new node"
-    )
+    attach: _Thousand = Field(2, description="barabasi_albert: links of each new node")
     neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
         4, description="watts_strogatz: neighbours of each node in the ring"
     )
@@ -264,7 +261,7 @@ class NodesOverlay(Checked):
     """Nodes without links, for protocols that build the overlay themselves."""
 
     count: Size = Field(description="nodes with applications; they are called prefix1, prefix2, ...")
-    supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+    supervisors: _Thousand = Field(
         1, description="additional nodes that supervise the others, called supervisor1, supervisor2, ..."
     )
     prefix: Prefix = Field("N", description="prefix of the names of the nodes with applications")

@@ -37,6 +37,8 @@ Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
 _Topic = Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]
+_Million = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+_Classes = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
 class _Call(Timed):
@@ -201,7 +203,7 @@ class _GeneratedPublications(Strict):
 
 
 class _Topics(Checked):
-    topics: Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)] = Field(10, description="number of topics")
+    topics: _Topic = Field(10, description="number of topics")
     levels: Annotated[list[_Topic], Field(min_length=2)] | None = Field(
         None, description="replaces topics: names in each level; [3, 4] means the 12 topics topic1/1 to topic3/4"
     )
@@ -231,9 +233,7 @@ class AttributeRange(Checked):
 
 
 class _Content(Strict):
-    classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        20, description="number of classes; a class is a topic"
-    )
+    classes: _Classes = Field(20, description="number of classes; a class is a topic")
     zipf: Zipf = 1.0
     attributes: dict[str, AttributeRange] = Field(
         default_factory=lambda: {"a": AttributeRange(), "b": AttributeRange()},
@@ -243,7 +243,7 @@ class _Content(Strict):
 
 
 class _Symbols(Strict):
-    symbols: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="number of stocks")
+    symbols: _Classes = Field(20, description="number of stocks")
     zipf: Zipf = 1.0
 
 
@@ -307,12 +307,8 @@ class BankPublications(Checked):
     nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
     topic: Topic = Field("bank", description="the topic of all operations")
     round: Round = Field(description="the first round of the operations")
-    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        100, description="number of operations of each node"
-    )
-    interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        5, description="rounds between two operations of a node"
-    )
+    operations: _Million = Field(100, description="number of operations of each node")
+    interval: _Million = Field(5, description="rounds between two operations of a node")
     accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
         100, description="number of accounts (account1, account2, ...); with one account, withdraw replaces transfer"
     )

@@ -18,7 +18,7 @@ from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
-from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
+from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
@@ -344,7 +344,7 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
         path = find_file(trace.path, context.beside)
         if named_format(path, trace.format) is not None:
             return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
-        recorded = load_trace(trace_file(path, trace))
+        recorded = load_trace(path, trace.format, trace.system)
         return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
     except UnknownSystemError as error:
         raise context.problem("trace", "system", message=str(error)) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.inputs.text_rows import open_data, split
+from pipelines.inputs.text_rows import cached_until_changed, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import Clock
@@ -108,13 +107,11 @@ def outages_of_file(
         DataFileError: The file cannot be used; the message names the rows.
         OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
-    stamp = path.stat()
-    state = (path, stamp.st_mtime_ns, stamp.st_size)
     if named_format(path, spec.format) == "simgrid":
-        spans = _of_profile(_profile(*state), spec.unit or "s", clock, rounds[1])
+        spans = _of_profile(_profile(path), spec.unit or "s", clock, rounds[1])
         found = [Outage(node, *span) for node in nodes.tolist() for span in spans]
     else:
-        found = _of_table(path, _table(*state, spec.unit), overlay, {*nodes.tolist()}, clock)
+        found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, clock)
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
@@ -126,20 +123,14 @@ def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
     """Returns notes on the times of a readable table of outages, a sentence for each column; empty for other files."""
     if named_format(path, spec.format) != "named":
         return []
-    stamp = path.stat()
-    table = _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit)
-    if table.is_rounds:
-        return []
-    both = _on_clock(table, clock)
-    return [times.note(f"{title} of {path.name}", both) for title, times in (("down", table.down), ("up", table.up))]
+    table = _table(path, spec.unit)
+    times = () if table.is_rounds else (("down", table.down), ("up", table.up))
+    return [moments.note(f"{title} of {path.name}", _on_clock(table, clock)) for title, moments in times]
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
     """Returns whether a readable file is a table of outages whose times are timestamps."""
-    if named_format(path, spec.format) != "named":
-        return False
-    stamp = path.stat()
-    return _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit).down.origin_ms is not None
+    return named_format(path, spec.format) == "named" and _table(path, spec.unit).down.origin_ms is not None
 
 
 def _text(path: Path) -> str:
@@ -150,8 +141,8 @@ def _text(path: Path) -> str:
         raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
 
 
-@lru_cache(maxsize=4)
-def _table(path: Path, _mtime: int, _size: int, unit: str | None) -> NamedOutages:
+@cached_until_changed(maxsize=4)
+def _table(path: Path, unit: str | None) -> NamedOutages:
     if path.suffix in (".parquet", ".pq"):
         try:
             rows = pq.read_table(path)
@@ -213,8 +204,8 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
     return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
 
 
-@lru_cache(maxsize=32)
-def _profile(path: Path, _mtime: int, _size: int) -> Profile:
+@cached_until_changed(maxsize=32)
+def _profile(path: Path) -> Profile:
     period, seconds, is_up = None, list[float](), list[bool]()
     for number, line in enumerate(_text(path).splitlines(), start=1):
         fields = line.split("#")[0].split()

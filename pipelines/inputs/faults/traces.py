@@ -8,7 +8,6 @@ import warnings
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,7 +19,7 @@ from pipelines.contract.run_inputs import Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
-from pipelines.inputs.text_rows import open_data
+from pipelines.inputs.text_rows import cached_until_changed, open_data
 from pipelines.scenario.faults import CrashTrace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -60,53 +59,33 @@ class Trace:
     hours: float
 
 
-@dataclass(frozen=True)
-class TraceFile:
-    """A version of a file, the key of its cached content.
-
-    Attributes:
-        path: The file.
-        stamp: The time of the last change in ns, and the size.
-        format: The format; None: found by the titles.
-        system: The only system whose nodes are read.
-    """
-
-    path: Path
-    stamp: tuple[int, int]
-    format: str | None
-    system: int | None
-
-
-def trace_file(path: Path, spec: CrashTrace) -> TraceFile:
-    """Returns the present version of the file `path`."""
-    state = path.stat()
-    return TraceFile(path, (state.st_mtime_ns, state.st_size), spec.format, spec.system)
-
-
-@lru_cache(maxsize=4)
-def load_trace(file: TraceFile) -> Trace:
+@cached_until_changed(maxsize=4)
+def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
     """Reads the outages of a trace.
+
+    Args:
+        path: The file.
+        format_: The format; None: found by the titles.
+        system: The only system whose nodes are read; None: all systems.
 
     Raises:
         DataFileError: The file is damaged or not of its format.
         UnknownSystemError: The trace lacks the system.
     """
-    titles = _titles(file.path)
-    given = file.format or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
+    titles = _titles(path)
+    given = format_ or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
     if given is None:
         raise DataFileError(
-            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
+            f"{path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
             " node, down and up (named), an event_trace.tab of the Failure Trace Archive (fta), the LANL CSV (lanl), or"
             " name its format"
         )
     wanted = _FTA if given == "fta" else _LANL
     for title in wanted:
         if title not in titles:
-            raise DataFileError(
-                f"{file.path} has no column {title!r}, which format {given} needs;{nearest(title, titles)} its columns:"
-                f" {', '.join(titles)[:200]!r}"
-            )
-    return _fta(file, titles) if given == "fta" else _lanl(file)
+            message = f"{path} has no column {title!r}, which format {given} needs;{nearest(title, titles)}"
+            raise DataFileError(f"{message} its columns: {', '.join(titles)[:200]!r}")
+    return _fta(path, titles, system) if given == "fta" else _lanl(path, system)
 
 
 def _titles(path: Path) -> list[str]:
@@ -136,38 +115,38 @@ def _read(path: Path, **options: object) -> pd.DataFrame:
         raise _unreadable(path, error) from error
 
 
-def _fta(file: TraceFile, titles: list[str]) -> Trace:
-    if file.system is not None:
+def _fta(path: Path, titles: list[str], system: int | None) -> Trace:
+    if system is not None:
         message = "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
         raise UnknownSystemError(message)
-    rows = _read(file.path, sep=r"\s+", comment="#", header=None, names=titles)
+    rows = _read(path, sep=r"\s+", comment="#", header=None, names=titles)
     numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     is_open = rows["event_stop_time"].str.upper().isin(_OPEN)
     following = numbers.sort_values("event_start_time", kind="stable").groupby(["platform_id", "node_id"])
     last = numbers[["event_start_time", "event_stop_time"]].max().max()
     stops = following["event_start_time"].shift(-1).reindex(numbers.index).fillna(last)
     numbers["event_stop_time"] = numbers["event_stop_time"].where(~is_open, stops)
-    _refuse(file.path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
+    _refuse(path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
     node, is_down = numbers.groupby(["platform_id", "node_id"]).ngroup(), numbers["event_type"] == _FTA_DOWN
-    return _trace(file.path, node, numbers["event_start_time"], numbers["event_stop_time"], is_down.to_numpy())
+    return _trace(path, node, numbers["event_start_time"], numbers["event_stop_time"], is_down.to_numpy())
 
 
-def _lanl(file: TraceFile) -> Trace:
-    rows = _read(file.path)
+def _lanl(path: Path, system: int | None) -> Trace:
+    rows = _read(path)
     rows.columns = _stripped(rows.columns)
-    if file.system is not None:
+    if system is not None:
         systems = rows["System"].unique()
-        rows = rows[rows["System"] == str(file.system)]
+        rows = rows[rows["System"] == str(system)]
         if not len(rows):
             known = ", ".join(sorted(systems, key=lambda name: (len(name), name))[:40])
-            raise UnknownSystemError(f"the trace has no system {file.system}; its systems: {known}")
+            raise UnknownSystemError(f"the trace has no system {system}; its systems: {known}")
     rows = rows[rows["nodenumz"] != ""]  # failures of a whole system have no node number
     key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")
-    _refuse(file.path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
+    _refuse(path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
     seconds = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(seconds=1))
     node = key.groupby(["System", "nodenumz"]).ngroup()
-    return _trace(file.path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
+    return _trace(path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
 
 
 def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> None:

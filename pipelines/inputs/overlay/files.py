@@ -31,7 +31,7 @@ from pipelines.inputs.overlay.weighted import (
     propagation_ms,
     unique_names,
 )
-from pipelines.inputs.text_rows import split
+from pipelines.inputs.text_rows import cached_until_changed, split
 from pipelines.scenario.overlay import FileOverlay, OverlayFormat, OverlaySpec
 
 _FORMATS = (
@@ -73,13 +73,8 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     Raises:
         ContentError: The file cannot be read, or is not of its format.
     """
-    try:
-        stamp = path.stat()
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror}") from error
     columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
-    given = tuple(sorted(spec.model_fields_set & _SETTINGS))
-    return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, spec.format, columns, given)
+    return _load(path, spec.member, spec.format, columns, tuple(sorted(spec.model_fields_set & _SETTINGS)))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -108,11 +103,10 @@ def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, floa
     return positions(READERS[kind](content), spec.names) if kind in READERS else {}
 
 
-@lru_cache(maxsize=512)
+@cached_until_changed(maxsize=512)
 def _load(
-    path: Path, _mtime: int, _size: int, member: str | None, given_kind: OverlayFormat | None, columns: Columns,
-    given: tuple[str, ...],
-) -> WeightedGraph:  # fmt: skip
+    path: Path, member: str | None, given_kind: OverlayFormat | None, columns: Columns, given: tuple[str, ...]
+) -> WeightedGraph:
     name, content = _content(path, member)
     if not content.strip():
         raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")

@@ -6,9 +6,9 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,13 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
-from pipelines.inputs.text_rows import TextTable, split, with_decimal_points
+from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
 _VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")
 _UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
+Titles: TypeAlias = tuple[str | None, str | None, str | None]
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
 _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
@@ -68,38 +69,13 @@ class MeasuredLatencies:
         return np.where(found, self.values[place], np.nan)
 
 
+@cached_until_changed(maxsize=8)
 def read_matrix(path: Path) -> MeasuredLatencies:
     """Reads a latency matrix: CSV with titles of columns and rows, or numbers without names.
 
     Raises:
         ContentError: The file cannot be read, the matrix is not square, or a latency is negative.
     """
-    return _matrix(path, *_stamp(path, "matrix"))
-
-
-def read_pairs(path: Path, columns: tuple[str | None, str | None, str | None]) -> MeasuredLatencies:
-    """Reads a list of pairs of nodes with latencies; columns without titles are called 1, 2, 3.
-
-    Args:
-        path: A text or Parquet file.
-        columns: The titles of the two ends and of the latency; None: found.
-
-    Raises:
-        ContentError: The file cannot be read or lacks a column, or a latency is negative.
-    """
-    return _pairs(path, *_stamp(path, "pairs"), columns)
-
-
-def _stamp(path: Path, field: str) -> tuple[int, int]:
-    try:
-        state = path.stat()
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror}", field) from error
-    return state.st_mtime_ns, state.st_size
-
-
-@lru_cache(maxsize=8)
-def _matrix(path: Path, _mtime: int, _size: int) -> MeasuredLatencies:
     name = path.name.removesuffix(".gz")
     try:
         content = read_bytes(path)
@@ -186,10 +162,17 @@ def _place(table: TextTable | None, row: int) -> str:
     return f"row {row + 1}" if table is None else table.place(row)
 
 
-@lru_cache(maxsize=8)
-def _pairs(
-    path: Path, _mtime: int, _size: int, columns: tuple[str | None, str | None, str | None]
-) -> MeasuredLatencies:
+@cached_until_changed(maxsize=8)
+def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
+    """Reads a list of pairs of nodes with latencies; columns without titles are called 1, 2, 3.
+
+    Args:
+        path: A file of delimited text, or a Parquet file.
+        columns: The titles of the two ends and of the latency; None: found.
+
+    Raises:
+        ContentError: The file cannot be read or lacks a column, or a latency is negative.
+    """
     try:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
@@ -220,9 +203,7 @@ def _pairs(
     return MeasuredLatencies(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
 
 
-def _picked(
-    titles: Sequence[str], columns: tuple[str | None, str | None, str | None], *, has_titles: bool
-) -> list[int]:
+def _picked(titles: Sequence[str], columns: Titles, *, has_titles: bool) -> list[int]:
     found = []
     for number, (field, given, known) in enumerate(
         zip(("source", "destination", "value"), columns, (SRC, DST, _VALUES), strict=True)

@@ -58,7 +58,8 @@ def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, p
     if isinstance(nodes, str):
         found, message = _group(nodes, overlay)
     elif nodes > len(candidates):
-        found, message = [], f"{nodes} nodes wanted, the overlay has {len(candidates)}; give at most as many, or all"
+        count = len(candidates)
+        found, message = [], f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all"
     else:
         order = np.argsort(draws_numpy.bits(seed, purpose, candidates), kind="stable")
         return np.sort(candidates[order[:nodes]])
