@@ -59,11 +59,7 @@ class TextRows:
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
     def table(self, titles: Sequence[str], *, skip: int) -> TextTable:
-        """Parses the lines and returns columns of strings.
-
-        Args:
-            titles: A title for each column.
-            skip: Number of lines at the start that are no rows.
+        """Parses all lines but the first `skip` and returns columns of strings, one for each title.
 
         Raises:
             DataFileError: The number of cells in a row differs from the number of titles.
@@ -149,12 +145,9 @@ def split(
 ) -> TextRows:
     """Splits a file into lines and detects the delimiter, which gives the first 50 lines equally many cells.
 
-    Args:
-        text: The content of the file.
-        delimiter: The separator of the cells; None: it is detected.
-        is_quoted: Whether cells may be in double quotes.
-        comments: Lines that begin with one of these characters are comments.
-        only_before: Whether only lines before the first row can be comments or blank; later ones belong to cells.
+    Lines that begin with a character of `comments` are comments. With `only_before`, only lines before the first row
+    can be
+    comments or blank; later ones belong to cells.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]

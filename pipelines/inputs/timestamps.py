@@ -71,14 +71,10 @@ def iso(ms: float) -> str:
 
 
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
-    """Returns the times in a column.
+    """Returns the times in a column of strings, numbers, or timestamps of Arrow.
 
-    Numbers are timestamps if their least, as a time from 1970, is in or after July 1998. Other numbers count from the
-    start of the run.
-
-    Args:
-        column: Strings, numbers, or timestamps of Arrow.
-        unit: The unit of numbers; None: detected for timestamps, ms for other numbers.
+    Numbers are timestamps if their least, as a time from 1970, is in or after July 1998; without `unit` their unit is
+    detected. Other numbers count from the start of the run, in ms without `unit`.
     """
     if pa.types.is_temporal(column.type):
         stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)

@@ -52,12 +52,11 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 
 
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
-    """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash.
+    """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash in `parts`.
 
-    Args:
-        overlay: Node names are checked only if it lists its links, servers and clients; None: they are not checked.
-        horizon: The last round of a run; None: rounds are not checked.
-        parts: The items that `calls` yields.
+    Node names are checked only against an overlay that lists its links, servers and clients. Without `horizon` rounds
+    are
+    not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}

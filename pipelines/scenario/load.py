@@ -83,8 +83,7 @@ def shipped() -> dict[str, Path]:
 def find_scenario(path: Path) -> Path:
     """Returns the scenario file at `path`, else the installed scenario of this name, else `path`.
 
-    Args:
-        path: A file; or a name such as ``quickstart``, ``compared/loss`` or ``conf/scenarios/quickstart.yaml``.
+    Names are, for example, ``quickstart``, ``compared/loss`` or ``conf/scenarios/quickstart.yaml``.
 
     Raises:
         ScenarioError: `path` has no suffix, and no file and no installed scenario has this name.
@@ -205,14 +204,9 @@ def _unquoted(text: str, kinds: set[Any]) -> str:
 
 
 def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNode, list[Complaint]]:
-    """Sets values in a scenario's tree, in the order of `overrides`.
+    """Sets values in a scenario's tree; returns the changed tree, and a complaint about each invalid override.
 
-    Args:
-        root: The values of the file.
-        overrides: Strings ``path=value``: a dotted path, whose list items are indexes from 0, and a value in YAML.
-
-    Returns:
-        The changed tree, and a complaint about each invalid override, which changes nothing.
+    An override is ``path=value``: a dotted path, in which list items are indexes from 0, and a value in YAML.
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):
@@ -265,11 +259,7 @@ class LoadedScenario:
 
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
-    """Reads a scenario file.
-
-    Args:
-        path: The YAML file.
-        overrides: Values that replace those of the file, each ``path=value``.
+    """Reads a scenario file, and replaces values by `overrides`, each ``path=value``.
 
     Raises:
         ScenarioError: The file or an override is invalid; the error has all problems of both.

@@ -65,7 +65,7 @@ _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS
 
 
 class Latency(Checked):
-    """The source of the link latencies that replace those of the overlay: exactly one of rounds, ..., pairs."""
+    """Latencies that replace the overlay's: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
@@ -121,8 +121,7 @@ class Latency(Checked):
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
     """Yields self-loops, repeated links and missing connections of undirected links; paths start at ``links``.
 
-    Args:
-        links: ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
+    A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
     """
     first: dict[frozenset[str], int] = {}
     for index, (a, b, *_) in enumerate(links):

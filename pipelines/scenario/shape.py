@@ -24,12 +24,7 @@ def scenario_schema() -> Schema:
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
-    """Yields the alternatives of `schema` except null.
-
-    Args:
-        schema: A JSON Schema, which may be a reference or a union.
-        node: If given, only the alternatives whose constants this node has are yielded; all, if none fits.
-    """
+    """Yields the alternatives of `schema` except null; with `node`, only those whose constants the node has, if any."""
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from branches({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, node)

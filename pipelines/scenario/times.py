@@ -142,9 +142,6 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
 
     The function computes only rounds that the scenario does not give. Invalid values stay unchanged: the model refuses
     them later.
-
-    Args:
-        data: A mapping with the parts of a scenario; any other value is returned unchanged.
     """
     if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
         return data
@@ -223,9 +220,7 @@ def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noq
 def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Iterator[Problem]:
     """Yields a problem for each item whose round and time differ by more than a round, or whose time is before round 0.
 
-    Args:
-        time: The ``time`` part.
-        items: The items of lists with their paths; items that are not `Timed` are skipped.
+    `items` are the items of lists with their paths; items that are not `Timed` are skipped.
     """
     timed = [(path, item) for path, item in items if isinstance(item, Timed)]
     clock = _clock(time, [_moments(item) for _, item in timed])

@@ -45,14 +45,9 @@ class _RefusedError(Exception):
 
 
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
-    """Parses one YAML document.
+    """Parses one YAML document; returns its values, and a complaint about each invalid value, which the tree omits.
 
-    Args:
-        text: The document.
-        place_of: Returns the `SourcePlace` of a line and a column, both from 1.
-
-    Returns:
-        The values, and a complaint about each invalid value; the tree omits the invalid value or has None instead.
+    `place_of` returns the `SourcePlace` of a line and a column, both from 1.
 
     Raises:
         ScenarioError: The document is not YAML, has forbidden characters or exceeds the limits of size.
@@ -252,12 +247,7 @@ def _tag_message(tag: str) -> str:
 
 
 def scenario_text(parts: Mapping[str, Any], heading: Sequence[str] = ()) -> str:
-    """Returns a YAML document with a line for each entry of a list of lists or mappings.
-
-    Args:
-        parts: The values of the scenario.
-        heading: Comment lines before them, without ``#``.
-    """
+    """Returns a YAML document with the comment lines `heading`; nested lists have a line for each entry."""
     return "".join(f"{line}\n" for line in (*(f"# {line}" for line in heading), *_lines(parts, "")))
 
 

@@ -42,11 +42,7 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
 
     Pauses of a node that overlap or touch are merged. A crash ends a pause, and messages that wait for the node are
     lost.
-
-    Args:
-        pauses: The listed and drawn pauses.
-        crashes: The down times of all nodes, disjoint for each node.
-        horizon: The last round in which a pause may begin.
+    `crashes` are disjoint for each node. Pauses that begin after the horizon are omitted.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
@@ -67,15 +63,9 @@ def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
 def drawn_intervals(
     wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
 ) -> list[Outage]:
-    """Returns drawn intervals of faults at `places`; the intervals of a place are disjoint.
+    """Returns drawn intervals of faults at `places` (node ids or link indexes); the intervals of a place are disjoint.
 
-    Args:
-        wanted: The number of intervals, or the distributions of their lengths.
-        places: Ids of the nodes or indexes of the links that may be struck.
-        horizon: The last round.
-        seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
-        at: Path of the generator in the scenario, for errors.
+    `at` is the path of the generator in the scenario, for errors.
 
     Raises:
         FaultError: The rounds have no room for the intervals, or their number exceeds `MAX_OUTAGES`.
@@ -142,14 +132,7 @@ def build_faults(
 ) -> Faults:  # fmt: skip
     """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
-    Args:
-        faults: The ``faults`` part of the scenario.
-        overlay: The run's overlay.
-        seed: The run's seed; equal seeds give equal faults on every machine.
-        horizon: The last round of the run.
-        beside: The folder of the scenario file, in which relative paths of traces are looked up first.
-        kinds: Returns the message kinds of the run's protocol.
-        clock: The conversion of times in files to rounds.
+    Equal seeds give equal faults on every machine. `kinds` returns the message kinds of the run's protocol.
 
     Raises:
         FaultError: All problems of the faults, each with its path in the scenario.
@@ -193,14 +176,7 @@ def build_faults(
 def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     """Yields a listed fault itself, or the faults that a generator of pauses, breaks, partitions or replacements draws.
 
-    Crash generators yield nothing: `crash_times` draws crashes.
-
-    Args:
-        fault: The listed fault or the generator.
-        number: Its index in the scenario.
-        overlay: The run's overlay.
-        seed: The run's seed.
-        horizon: The last round of the run.
+    `number` is the index of the fault in the scenario. Crash generators yield nothing: `crash_times` draws crashes.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault

@@ -94,22 +94,11 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Places chains of crashes beside the outages of a timeline.
+    """Adds chains of crashes to a copy of `timeline`; returns it and the number of chains that found room.
 
-    1. For each chain, draw a path, a round and a down time, repeatedly until the chain fits.
+    1. For each chain, draw a path of `nodes`, a round and a down time, repeatedly until the chain fits.
     2. If a chain never fits, start again with all chains; the last attempts use the shortest down time.
     3. If no attempt places all chains, place each in the earliest round in which it fits.
-
-    Args:
-        timeline: The existing outages; not changed.
-        wanted: The parameters of the chains.
-        overlay: The overlay, whose paths are the candidates.
-        nodes: The nodes that may crash, ascending.
-        seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
-
-    Returns:
-        The timeline with the chains, and the number of placed chains, which is smaller than wanted if no more fit.
     """
 
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
@@ -225,17 +214,9 @@ def crash_times(
 ) -> list[Outage]:
     """Returns the down times of nodes, disjoint for each node, in order of (start, node).
 
-    1. Take the listed crashes.
+    1. Take the listed crashes; those of unknown nodes are skipped.
     2. Add the crashes of each generator; overlapping down times of a node are merged.
     3. Omit crashes after the horizon; a recovery after the horizon becomes an outage for good.
-
-    Args:
-        faults: The ``faults`` part of the scenario; listed crashes of unknown nodes are skipped.
-        overlay: The run's overlay.
-        seed: The run's seed.
-        horizon: The last round of the run.
-        beside: The folder of the scenario file, in which relative paths of traces are looked up first.
-        clock: The conversion of times in traces to rounds.
 
     Raises:
         FaultError: All problems of the generators, each with its path in the scenario.

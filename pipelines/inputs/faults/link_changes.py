@@ -42,9 +42,7 @@ class Replacement(NamedTuple):
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
     """Returns the replacements of a run, in order of (first round of the new link, round of the break).
 
-    Args:
-        wanted: The faults with their indexes in the scenario; their nodes exist in the overlay.
-        overlay: The run's overlay, a tree.
+    `wanted` has the faults with their indexes in the scenario; their nodes exist in `overlay`, which is a tree.
 
     Raises:
         FaultError: The link does not exist in its round, or the new link does not join the two parts of the tree.
@@ -89,12 +87,7 @@ def drawn_replacements(
 ) -> Iterator[Replace]:
     """Yields drawn replacements; each breaks an existing link, and its new link joins the two parts of the tree.
 
-    Args:
-        generator: The number of replacements and their rounds.
-        overlay: The run's overlay, a tree that no other replacement changes.
-        horizon: The last round.
-        seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
+    The draws assume that no other replacement changes `overlay`.
     """
     tree, since, ending = _graph(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)

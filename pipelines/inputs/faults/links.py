@@ -47,7 +47,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
         link: A number for each directed link, on which alone its draws depend.
         rounds: The first round, and the round after the last one.
         seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
+        purpose: The name of the draws.
 
     Returns:
         Link, first round, and round after the last of each bad period, in order of (link, first round).
@@ -133,12 +133,7 @@ class LinkRows:
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
-        """Adds the rows of a listed or drawn fault.
-
-        Args:
-            fault: The fault; its links exist in the overlay.
-            number: Index of the fault in the scenario, a key of its draws.
-        """
+        """Adds the rows of a fault whose links exist; `number`, its index in the scenario, is a key of its draws."""
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
@@ -239,8 +234,7 @@ class LinkRows:
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
     """Returns rows of `SIDE` for partitions, which may overlap.
 
-    Args:
-        parts: First round, round of the end, and the group of each node.
+    Each part has the first round, the round of the end, and the group of each node.
     """
     rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
     rows: list[tuple[int, ...]] = []
@@ -281,14 +275,7 @@ def _null_first(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def link_problems(
     fault: LinkFaultSpec, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
 ) -> Iterator[Problem]:
-    """Yields a problem for each node, link and message kind that the overlay or the protocol lacks.
-
-    Args:
-        fault: The fault.
-        place: Path of the fault in the scenario.
-        overlay: The run's overlay.
-        kinds: Returns the message kinds of the protocol.
-    """
+    """Yields a problem for each node, link and message kind of `fault` that the overlay or the protocol lacks."""
     yield from unlinked(fault.links or [], (*place, "links"), overlay)
     if isinstance(fault, MessageFault):
         for key, name in (("from", fault.sender), ("to", fault.receiver)):

@@ -90,18 +90,10 @@ def named_format(path: Path, given: str | None) -> str | None:
 def outages_of_file(
     path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
 ) -> list[Outage]:
-    """Returns the outages of a file.
+    """Returns the outages of a file, of the nodes `nodes` in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
     A table names the nodes, and rows of nodes outside of `nodes` are skipped. A profile applies to every node of
     `nodes`.
-
-    Args:
-        path: The file.
-        spec: The format of the file and the unit of its times.
-        overlay: The run's overlay.
-        nodes: The nodes that may crash.
-        rounds: First and last round in which a node may crash.
-        clock: The conversion of times to rounds.
 
     Raises:
         DataFileError: The file cannot be used; the message names the rows.

@@ -115,13 +115,7 @@ class Room:
     """
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Counts existing outages, which may exceed the limit.
-
-        Args:
-            outages: Disjoint down times of nodes.
-            most: The limit.
-            recovery: Rounds for which a recovered node is not yet operational.
-        """
+        """Counts existing disjoint `outages`, which may exceed the limit `most`."""
         self._most = most
         self._recovery = recovery
         self._levels = Levels()
@@ -174,14 +168,7 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
     """Returns the outages of nodes that alternate between up and down; every node is up before the first round.
 
-    The times of a node depend on its id, not on the set of nodes.
-
-    Args:
-        rate: Distributions of up and down times.
-        nodes: The nodes that may crash.
-        rounds: First and last round in which a node may crash.
-        seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
+    The times of a node depend on its id, not on the set of nodes. `rounds` are the first and last round of crashes.
 
     Raises:
         OutageLimitError: More than `MAX_OUTAGES` crashes.

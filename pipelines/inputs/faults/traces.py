@@ -61,12 +61,7 @@ class Trace:
 
 @cached_until_changed(maxsize=4)
 def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
-    """Reads the outages of a trace.
-
-    Args:
-        path: The file.
-        format_: The format; None: found by the titles.
-        system: The only system whose nodes are read; None: all systems.
+    """Reads the outages of a trace, of all systems or of one; without `format_` the titles determine the format.
 
     Raises:
         DataFileError: The file is damaged or not of its format.
@@ -213,20 +208,12 @@ def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
 def mapped(
     trace: Trace, spec: CrashTrace, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str
 ) -> list[Outage]:
-    """Returns the outages of a trace as outages of nodes of an overlay.
+    """Returns the outages of a trace as outages of `nodes`, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
     1. Draw distinct pairs of a trace's node and a node of the overlay, as many as the smaller of both sets has.
     2. Permute the times of each node if ``spec.shuffled`` is set.
     3. Map hour ``spec.skip_hours`` to the first round; an outage that covers this hour starts in the first round.
     4. Round the length of each outage to whole rounds, at least one.
-
-    Args:
-        trace: The recorded outages.
-        spec: The scale of time.
-        nodes: The nodes that may crash, ascending.
-        rounds: First and last round in which a node may crash.
-        seed: The run's seed.
-        purpose: Purpose of the draws, as in `draws_numpy.bits`.
 
     Raises:
         OutageLimitError: The trace has more than `MAX_OUTAGES` crashes in these rounds.

@@ -45,10 +45,6 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
     Latencies come from the edge attribute ``columns.latency``, else from great-circle distances. Directed links become
     undirected, the shortest of parallel links remains, and self-loops are dropped.
 
-    Args:
-        graph: The graph.
-        columns: The attributes of names and latencies.
-
     Raises:
         ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
     """
@@ -75,10 +71,6 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
     """Returns (longitude, latitude) of the nodes that have both, by the names that `weighted_graph` gives them.
-
-    Args:
-        graph: The graph.
-        names: The attribute that names the nodes, as in `Columns`.
 
     Raises:
         ContentError: A coordinate is no number, or a node lacks the attribute `names`.

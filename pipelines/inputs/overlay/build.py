@@ -66,12 +66,6 @@ def with_attached(
 ) -> Overlay:
     """Returns `brokers` with servers and clients, whose ids follow those of the brokers, servers first.
 
-    Args:
-        brokers: The overlay of brokers.
-        servers: The ``overlay.servers`` of the scenario.
-        clients: The ``overlay.clients`` of the scenario.
-        seed: The run's seed.
-
     Raises:
         OverlayError: An edge broker is unknown, or a name is not unique.
     """
@@ -157,12 +151,9 @@ class _Path(NamedTuple):
 
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
-    """Returns a note on the shortest paths that rounding lengthens by more than 10 %, or an empty string.
+    """Returns a note on the shortest paths that rounding to `rounds` lengthens by more than 10 %, or an empty string.
 
-    Args:
-        graph: The overlay, with latencies in ms; the paths begin at no more than ten evenly spaced nodes.
-        rounds: The latency of each link in rounds.
-        round_ms: Milliseconds of a round.
+    The paths begin at no more than ten evenly spaced nodes.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -210,19 +201,13 @@ def build_overlay(
     1. Read, generate or draw the graph with the latencies of its source.
     2. Check that the graph is connected, or take its largest component.
     3. Replace the latencies by ``overlay.latency``, if given.
-    4. Replace the graph by a spanning tree if the scenario or the protocol needs one.
+    4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    Args:
-        spec: The ``overlay`` part of the scenario.
-        seed: The run's seed.
-        round_ms: Milliseconds of a round.
-        needs_tree: Whether the protocol requires a tree.
-        beside: The folder of the scenario file, in which relative paths are looked up first.
-        notes_rounding: Whether the notes include the paths that rounding lengthens.
-        keeps_links: Whether a tree that only `needs_tree` requires just places the servers and clients, and the
-            overlay keeps all links of the graph.
+    With `keeps_links`, a tree that only the protocol needs just places the servers and clients, and the overlay keeps
+    all
+    links. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
         OverlayError: The overlay cannot be built; each problem has the path of its key in the scenario.

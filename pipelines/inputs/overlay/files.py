@@ -66,10 +66,6 @@ def _named(kind: str) -> set[str]:
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     """Returns the graph in a file; an unchanged file returns the identical object.
 
-    Args:
-        path: The file.
-        spec: The member of an archive, the format, and the names of columns or attributes.
-
     Raises:
         ContentError: The file cannot be read, or is not of its format.
     """
@@ -187,11 +183,7 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns (longitude, latitude) in degrees by node name; nodes without coordinates are absent.
-
-    Args:
-        spec: The ``overlay`` part of the scenario; only topohub networks and some files have coordinates.
-        beside: The folder of the scenario file, in which relative paths are looked up first.
+    """Returns (longitude, latitude) in degrees by node name; only topohub networks and some files have coordinates.
 
     Raises:
         DataFileError: The file does not exist.

@@ -21,11 +21,7 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns a generated overlay whose links take one round each.
-
-    Args:
-        spec: The kind of overlay, its size, and the settings of the kind.
-        seed: The run's seed; kinds without draws ignore it.
+    """Returns a generated overlay whose links take one round each; kinds without draws ignore the seed.
 
     Raises:
         ContentError: The overlay cannot exist or is too large, or none of the drawn ones is connected.

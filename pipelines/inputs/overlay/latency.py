@@ -164,11 +164,9 @@ def _place(table: TextTable | None, row: int) -> str:
 
 @cached_until_changed(maxsize=8)
 def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
-    """Reads a list of pairs of nodes with latencies; columns without titles are called 1, 2, 3.
+    """Reads a list of pairs of nodes with latencies, in delimited text or Parquet.
 
-    Args:
-        path: A file of delimited text, or a Parquet file.
-        columns: The titles of the two ends and of the latency; None: found.
+    `columns` are the titles of the two ends and of the latency; None: found. Columns without titles are called 1, 2, 3.
 
     Raises:
         ContentError: The file cannot be read or lacks a column, or a latency is negative.
@@ -243,11 +241,7 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float) -> Floats:
     """Returns the latency of each link in ms: a fixed one, or one drawn from the seed and the ends of the link.
 
-    Args:
-        graph: The overlay before a tree replaces it, so that a link has one latency in every tree.
-        latency: One of ``rounds``, ``ms``, ``uniform``, ``lognormal_ms``.
-        seed: The run's seed.
-        round_ms: Milliseconds of a round.
+    `graph` is the overlay before a tree replaces it, so that a link has one latency in every tree.
     """
     if latency.rounds is not None:
         return np.full(len(graph.a), latency.rounds * round_ms)
@@ -288,12 +282,6 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     A node has the row of its name. With ``draw_rows``, or for a matrix without names, the seed assigns rows to nodes
     without replacement. A link takes the mean of its two directions, or keeps both with ``per_direction``. An unknown
     direction takes the latency of the opposite direction.
-
-    Args:
-        graph: The overlay.
-        latency: The ``overlay.latency`` part of the scenario.
-        path: The file.
-        seed: The run's seed.
 
     Raises:
         ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.

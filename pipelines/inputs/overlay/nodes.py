@@ -41,13 +41,9 @@ def leaves(overlay: Overlay) -> Ints:
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
     """Returns the ids of the chosen nodes, ascending; names keep their order.
 
-    Args:
-        nodes: Names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``, ``brokers``,
-            ``servers``, ``clients``, or ``inner`` (brokers without clients).
-        overlay: The run's overlay.
-        seed: The run's seed.
-        purpose: Purpose of the draw, as in `draws_numpy.bits`.
-        place: Path of the key in the scenario, for errors.
+    `nodes` are names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``,
+    ``brokers``,
+    ``servers``, ``clients``, or ``inner`` (brokers without clients).
 
     Raises:
         WorkloadError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.

@@ -32,10 +32,6 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
     The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines
     ``label src dest weight bw delay``. The two directions of a link become one link with the smaller delay.
 
-    Args:
-        content: The file.
-        columns: The unit of the delays.
-
     Raises:
         ContentError: A line is invalid; the message has its number.
     """
@@ -59,10 +55,6 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
     The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
     lines
     ``id from to delay``.
-
-    Args:
-        content: The file.
-        columns: The unit of the delays.
 
     Raises:
         ContentError: A line is invalid; the message has its number.
@@ -106,14 +98,10 @@ def decode(content: bytes) -> str:
 
 
 def delay(text: object, place: str) -> float:
-    """Returns the delay in a cell.
-
-    Args:
-        text: The cell.
-        place: The place of the cell, for the message.
+    """Returns the delay in the cell `text`.
 
     Raises:
-        ContentError: The cell is not a finite number of 0 or more.
+        ContentError: The cell is not a finite number of 0 or more; the message names `place`.
     """
     try:
         value = float(str(text))
@@ -182,13 +170,9 @@ def _no_more(lines: Lines, expected: str) -> None:
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
     """Reads an edge list; the ids of nodes follow their first appearance.
 
-    Delimiter and titles are detected; columns without titles are called 1, 2, 3. Without a column of latencies every
-    link takes one round.
-
-    Args:
-        content: The file.
-        delimiter: The separator of the cells; None: detected.
-        columns: The titles of the columns.
+    Without `delimiter` the delimiter is detected, and so are titles; columns without titles are called 1, 2, 3. Without
+    a
+    column of latencies every link takes one round.
 
     Raises:
         ContentError: A line is invalid; the message has its number.

@@ -78,12 +78,7 @@ class WeightedGraph:
 
 
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
-    """Returns distinct names: the label, or the id if the label is empty; repeated names get ``#2``, ``#3``, ...
-
-    Args:
-        labels: The label of each node; surrounding spaces are removed.
-        ids: The id of each node.
-    """
+    """Returns distinct names: the label, or the id if the label is empty; repeated names get ``#2``, ``#3``, ..."""
     taken: set[str] = set()
     count: dict[str, int] = {}
     names: list[str] = []
@@ -109,13 +104,8 @@ def merge_parallel(
 ) -> WeightedGraph:
     """Returns a graph without self-loops and with the shortest of parallel links; its last note counts both.
 
-    Args:
-        names: The name of each node.
-        ends: The two ends of each link, shape (links, 2).
-        ms: The latency of each link.
-        latency_note: As in `WeightedGraph`.
-        notes: As in `WeightedGraph`.
-        is_directed: Whether links are directed; two opposite links are then not counted as parallel.
+    `ends` has the two ends of each link, shape (links, 2). With `is_directed`, two opposite links are not counted as
+    parallel.
     """
     given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     pairs = np.sort(given, axis=1)
@@ -207,13 +197,9 @@ def split_message(graph: WeightedGraph) -> str | None:
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
-    """Returns distances on a sphere of the Earth's mean radius (haversine formula), NaN if a coordinate is NaN.
+    """Returns distances between positions in degrees, on a sphere of the Earth's mean radius (haversine formula).
 
-    Args:
-        latitude: Latitudes of the first ends, in degrees.
-        longitude: Longitudes of the first ends, in degrees.
-        to_latitude: Latitudes of the second ends, in degrees.
-        to_longitude: Longitudes of the second ends, in degrees.
+    The distance is NaN if a coordinate is NaN.
     """
     phi, to_phi = np.radians(latitude), np.radians(to_latitude)
     turn = np.radians(to_longitude) - np.radians(longitude)
@@ -295,9 +281,6 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
 
 def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
     """Returns the index of the first link that closes a cycle, and the nodes of the cycle in order.
-
-    Args:
-        links: Links without self-loops and repetitions.
 
     Raises:
         ValueError: The links have no cycle.

@@ -48,15 +48,7 @@ _SHOWN = 5
 def build_workload(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> Workload:
-    """Returns the subscriptions, publications, joins and other calls of one run.
-
-    Args:
-        spec: The ``workload`` part of the scenario.
-        overlay: The run's overlay.
-        seed: The run's seed; equal seeds give equal workloads on every machine.
-        horizon: The last round of the run.
-        beside: The folder of the scenario file, in which relative paths are looked up first.
-        clock: The conversion of times in files to rounds.
+    """Returns the subscriptions, publications, joins and other calls of one run; equal seeds give equal workloads.
 
     Raises:
         WorkloadError: All problems of the workload, each with its path in the scenario.

@@ -144,18 +144,11 @@ def _problems(index: int, call: OtherCall, ids: dict[str, int], overlay: Overlay
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the subscriptions of a run, changed by the moves.
+    """Returns the subscriptions of a run, changed by the moves in the order of their rounds.
 
-    Args:
-        subscription: The subscriptions without moves.
-        moves: The moves of the scenario, applied in the order of their rounds.
-        overlay: The run's overlay.
-        horizon: The last round of the run.
-
-    Returns:
-        The rows of `subscription`, in which a move sets ``end_round`` to its round, then the rows that begin after
-        moves.
-        A subscription whose own end is not after the move does not begin again.
+    A move sets ``end_round`` of the subscriptions at its node to its round. Rows that begin after a move follow the
+    rows of
+    `subscription`. A subscription whose own end is not after the move does not begin again.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.

@@ -35,11 +35,9 @@ def publication_rows(
 
 
 def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """Returns a JSON object for each row.
+    """Returns a JSON object for each of `rows` rows.
 
-    Args:
-        columns: The attributes, each int64, finite float64, bool or string; null if a row lacks the attribute.
-        rows: The number of rows.
+    Each column is an attribute, of type int64, finite float64, bool or string; null if a row lacks the attribute.
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
@@ -63,9 +61,7 @@ def _json_values(column: pa.Array) -> pa.Array:
 def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
     """Returns a table of schema `ATTRIBUTE`, for each publication its topic first, then its attributes by name.
 
-    Args:
-        topic: The topic of each publication, or null.
-        columns: The attributes, as in `json_rows`.
+    Null means that a publication lacks the topic or the attribute; the columns are those of `json_rows`.
     """
     named = {"topic": topic, **{name: columns[name] for name in sorted(columns)}}
     rows, width = len(topic), len(named)

@@ -51,13 +51,9 @@ def topic_name(rank: int, levels: Sequence[int] | None) -> str:
 
 
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
-    """Returns ranks from `first` to ``size - 1`` with weights ``(rank + 1) ** -exponent``, by inversion.
+    """Returns ranks from `first` to ``size - 1`` with weights ``(rank + 1) ** -exponent``, by inversion of `uniform`.
 
-    Args:
-        uniform: Draws in [0, 1).
-        size: The number of ranks.
-        exponent: The exponent of the weights; 0 is the uniform distribution.
-        first: The smallest rank; a number, or one for each draw.
+    `first` is a number, or one for each draw.
     """
     masses = _masses(size, exponent)
     wanted = (1.0 - uniform) * masses[size - 1 - first]
@@ -126,14 +122,9 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows, and draws repeated rows of an owner again until none repeats.
+    """Draws rows, and draws repeated rows of an owner again until none repeats; returns their columns.
 
-    Args:
-        owner: The owner of each row; shape (rows,).
-        draw: Returns columns of draws for row numbers and an attempt.
-
-    Returns:
-        The columns; shape (rows,) each.
+    `owner` is the owner of each row, shape (rows,). `draw` returns columns for row numbers and an attempt.
 
     Raises:
         RepetitionError: Repeated rows remain after 64 attempts.

@@ -131,13 +131,7 @@ class FileRows:
         return "; without titles name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
-        """Returns the round of the time in each row; -1 for an empty cell.
-
-        Args:
-            key: The key that names the column.
-            name: The column.
-            unit: The unit of numbers, as in `moments_of`.
-        """
+        """Returns the round of the time in each row of column `name`, which key `key` names; -1 for an empty cell."""
         column = self.column(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
@@ -159,13 +153,9 @@ class FileRows:
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the round in which each row ends; null for an empty cell.
+        """Returns the round in which each row ends, after the round `begin` of its begin; null for an empty cell.
 
-        Args:
-            until: The column of rounds, or None.
-            until_ms: The column of times, or None.
-            unit: The unit of numbers, as in `moments_of`.
-            begin: The round in which each row begins.
+        Either `until` is a column of rounds, or `until_ms` is a column of times.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -194,13 +184,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        Args:
-            name: The column. Its distinct values, in order of first appearance, are assigned to the chosen nodes in
-                turn.
-                None: the rows are assigned to the chosen nodes in turn.
-            nodes: The chosen nodes; None: the column holds names of nodes.
-            seed: The run's seed.
-            purpose: Purpose of the draw of nodes, as in `draws_numpy.bits`.
+        Without `nodes`, column `name` holds names of nodes. With `nodes`, the distinct values of the column, in order
+        of first
+        appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -237,12 +223,7 @@ class FileRows:
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
-        """Returns the round of each row.
-
-        Args:
-            given: The column of rounds, or the first round.
-            per_round: The number of rows in each round; None: all rows have the first round.
-        """
+        """Returns the round of each row: that in column `given`, or from round `given` on `per_round` rows a round."""
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
             if per_round is not None:

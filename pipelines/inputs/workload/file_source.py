@@ -92,14 +92,7 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields notes on a readable file: detected properties, and the form of its times.
-
-    Args:
-        file: The file's part of the scenario.
-        place: The path of that part.
-        clock: The conversion of times to rounds.
-        beside: The folder of the scenario file, in which relative paths are looked up first.
-    """
+    """Yields notes on a readable file, whose key is `place`: detected properties, and the form of its times."""
     loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):

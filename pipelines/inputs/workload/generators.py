@@ -92,13 +92,7 @@ def quote_volumes(share: Floats) -> Floats:
 
 
 def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a bank, in order of (round, index of the node in `nodes`).
-
-    Args:
-        spec: The number of operations, and the shares of their types.
-        nodes: Ids of the nodes that publish operations.
-        seed: The run's seed.
-    """
+    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a bank, in order of (round, index of the node in `nodes`)."""
     node = np.tile(nodes, spec.operations)
     index = np.repeat(np.arange(spec.operations, dtype=np.int64), len(nodes))
     start = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.start", 0, spec.interval - 1, node)

@@ -48,13 +48,11 @@ _PUBLISHED_TITLES = {  # of well-known files that are also distributed without t
 def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
 
-    Quoted values are strings, all other values numbers. Quotes of several members are sorted by date, newest first,
-    then by
-    symbol. Without dates they keep the order of the members.
-
-    Args:
-        members: The name and the content of each file, newest quote first.
-        reverse: Whether the oldest quote comes first.
+    Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
+    first.
+    Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol. Without
+    dates
+    they keep the order of the members.
 
     Raises:
         DataFileError: A line or a date is invalid; the message names member and line.
