@@ -1,7 +1,7 @@
-"""Random draws as hashes: the same seed, purpose and entity give the same number on every engine and machine.
+"""Random draws as hashes: equal seed, purpose and keys give equal numbers on every engine and machine.
 
-The mixer is SplitMix64 (Steele, Lea, Flood 2014), chained over the keys. Everything is vectorised over numpy
-arrays that broadcast against each other.
+The hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014), chained over the keys. All functions are vectorised
+over arrays of keys, which numpy broadcasts.
 """
 
 from __future__ import annotations
@@ -25,15 +25,11 @@ def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def bits(seed: int, purpose: str, *keys: Key) -> npt.NDArray[np.uint64]:
-    """Returns 64 hashed bits for each combination of keys.
+    """Returns 64 hashed bits for each combination of `keys`, in the broadcast shape of the keys.
 
-    Args:
-        seed: The run's seed.
-        purpose: What the draw is for, e.g. ``"overlay.parent"``: different purposes are independent.
-        *keys: Integers or integer arrays that name the entity and the round.
-
-    Returns:
-        Shape of the broadcast keys; shape () where all are scalars.
+    `purpose` names the draw, for example ``"overlay.parent"``; draws of different purposes are independent. The keys
+    are
+    integers or integer arrays that identify the entity and the round.
     """
     salt = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
     state = _mix(np.asarray([(seed ^ salt) & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
@@ -51,7 +47,7 @@ def uniform(seed: int, purpose: str, *keys: Key) -> npt.NDArray[np.float64]:
 
 
 def integers(seed: int, purpose: str, low: Key, high: Key, *keys: Key) -> npt.NDArray[np.int64]:
-    """Returns integers from low to high, both included; the other arguments as in `bits`."""
+    """Returns uniform integers from `low` to `high`, both included; other arguments and shape as in `bits`."""
     span = np.asarray(high, dtype=np.int64) - np.asarray(low, dtype=np.int64) + 1
     offset = np.floor(uniform(seed, purpose, *keys) * span).astype(np.int64)
     drawn: npt.NDArray[np.int64] = np.asarray(low, dtype=np.int64) + np.minimum(offset, span - 1)

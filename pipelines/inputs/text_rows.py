@@ -1,4 +1,4 @@
-"""Tables in text files: delimiter, titles, comments and decimal commas are found in the file; Arrow reads the rows."""
+"""Tables in text files: detection of delimiter, titles, comments and decimal commas; Arrow parses the rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import csv
 import gzip
 import io
 import lzma
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +18,11 @@ import pyarrow.csv as pa_csv
 
 from pipelines.errors import DataFileError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Read: TypeAlias = Callable[Concatenate[Path, P], R]
 BLANKS = " "
-"""The delimiter of files whose cells are separated by any number of spaces and tabs."""
+"""The delimiter that stands for any number of spaces and tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", BLANKS: "spaces"}
 _SAMPLE = 50
@@ -28,13 +32,13 @@ _WITH_COMMA = r"^[-+]?[0-9]+(,[0-9]+)?$"
 
 @dataclass(frozen=True)
 class TextRows:
-    """The lines of a table, before its titles are known.
+    """The lines of a table before its titles are known.
 
     Attributes:
         lines: The lines with rows, without comments and blank lines.
-        numbers: The line number of each in the file.
-        delimiter: What separates the cells; `BLANKS` for any blanks.
-        sample: The cells of the first lines, trimmed.
+        numbers: The line number in the file of each line.
+        delimiter: The separator of the cells, or `BLANKS`.
+        sample: The cells of the first 50 lines, trimmed.
         is_quoted: Whether cells may be in double quotes.
     """
 
@@ -51,18 +55,14 @@ class TextRows:
 
     @property
     def delimiter_name(self) -> str:
-        """The delimiter as messages call it."""
+        """The name of the delimiter in messages, for example ``semicolons``."""
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
     def table(self, titles: Sequence[str], *, skip: int) -> TextTable:
-        """Returns the rows as columns of strings.
-
-        Args:
-            titles: A title for each column.
-            skip: How many of the lines are no rows.
+        """Parses all lines but the first `skip` and returns columns of strings, one for each title.
 
         Raises:
-            DataFileError: Rows have another number of cells.
+            DataFileError: The number of cells in a row differs from the number of titles.
         """
         bad: list[tuple[int, int]] = []
 
@@ -95,12 +95,12 @@ class TextRows:
 
 @dataclass(frozen=True)
 class TextTable:
-    """The rows of a table.
+    """The rows of a table in delimited text.
 
     Attributes:
-        rows: Columns of strings by title, null where a cell is empty.
-        numbers: The line of each row in the file; empty where a cell holds line breaks.
-        source: The lines that it was read from.
+        rows: Columns of strings by title; null for an empty cell.
+        numbers: The line number of each row in the file; empty if a cell contains line breaks.
+        source: The lines of the table.
     """
 
     rows: pa.Table
@@ -108,28 +108,46 @@ class TextTable:
     source: TextRows
 
     def place(self, row: int) -> str:
-        """Returns the line of a row for messages; its number in tables without lines."""
+        """Returns the place of row `row` for messages: its line, or its number if the line is unknown."""
         return f"line {self.numbers[row]}" if self.numbers else f"row {row + 1}"
 
 
 def open_data(path: Path) -> IO[bytes]:
-    """Opens a file, as it is or as what is compressed in it (.gz, .xz)."""
+    """Opens a file for reading; ``.gz`` and ``.xz`` files are decompressed."""
     if path.suffix == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
 
 
+def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
+    """Decorates a function of a file and hashable arguments; caches its results until the file changes."""
+
+    def decorate(read: Read[P, R]) -> Read[P, R]:
+        @lru_cache(maxsize=maxsize)
+        def cached(path: Path, _state: object, args: Any, kwargs: Any) -> R:  # noqa: ANN401 - those of `read`
+            return read(path, *args, **dict(kwargs))
+
+        @wraps(read)
+        def current(path: Path, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                state = (path.stat().st_mtime_ns, path.stat().st_size)
+            except OSError:
+                return read(path, *args, **kwargs)  # which raises its own error
+            return cached(path, state, args, tuple(kwargs.items()))
+
+        return current
+
+    return decorate
+
+
 def split(
     text: str, *, delimiter: str | None = None, is_quoted: bool = True, comments: str = "#%", only_before: bool = False
 ) -> TextRows:
-    """Returns the lines of a table and the delimiter that splits all of the first ones into equally many cells.
+    """Splits a file into lines and detects the delimiter, which gives the first 50 lines equally many cells.
 
-    Args:
-        text: The file.
-        delimiter: What separates the cells; None finds it.
-        is_quoted: Whether cells may be in double quotes.
-        comments: Lines that begin with one of these characters are no rows.
-        only_before: Whether comments and blank lines are before the rows only; later ones belong to cells.
+    Lines that begin with a character of `comments` are comments. With `only_before`, only lines before the first row
+    can be
+    comments or blank; later ones belong to cells.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
@@ -144,10 +162,11 @@ def split(
 
 
 def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
-    """Returns the rows with decimal points where numbers have decimal commas, and the titles of those columns.
+    """Returns the rows with decimal points instead of decimal commas, and the titles of the changed columns.
 
-    A column has decimal commas where all of its cells are numbers with a comma or whole numbers, one of them has a
-    comma, and the delimiter is not a comma.
+    A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one has a
+    comma.
+    Files with comma as the delimiter have none.
     """
     rows, changed = table.rows, []
     if table.source.delimiter == ",":
@@ -163,13 +182,9 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Returns the delimiter with which the lines have the same number of cells, of several the one with most cells.
-
-    Where none has, that with which the first line has most cells.
-    """
-    widths = {
-        mark: [len(row) for row in _cells(lines, mark, is_quoted=mark != BLANKS)] for mark in (*_DELIMITERS, BLANKS)
-    }
+    marks = (*_DELIMITERS, BLANKS)
+    widths = {mark: [len(row) for row in _cells(lines, mark, is_quoted=mark != BLANKS)] for mark in marks}
+    # Of several delimiters with equally many cells in all lines, the one with most cells wins.
     even = [mark for mark in _DELIMITERS if widths[mark] and min(widths[mark]) == max(widths[mark]) > 1]
     if not even and widths[BLANKS] and min(widths[BLANKS]) == max(widths[BLANKS]) > 1:
         return BLANKS
@@ -188,7 +203,6 @@ def _cells(lines: Sequence[str], delimiter: str, *, is_quoted: bool) -> list[lis
 
 
 def _ragged(bad: Sequence[tuple[int, int]], numbers: Sequence[int], width: int) -> str:
-    """Returns the message for rows whose number of cells differs from that of the columns."""
     places = [
         (f"line {numbers[number - 1]}" if numbers and number else f"row {number}", n_cells)
         for number, n_cells in bad[:_SHOWN]

@@ -1,4 +1,4 @@
-"""Columns of times: milliseconds from the start of a run, or timestamps in ISO 8601 or as numbers from 1970."""
+"""Columns of times: milliseconds from the start of a run, ISO 8601 timestamps, or numbers from 1970."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nan
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The times of the rows of a file.
+    """The times in a column of a file.
 
     Attributes:
-        ms: Milliseconds from the start, or from `origin_ms` for timestamps; NaN where a cell is empty.
-        is_wrong: Which cells hold no time.
-        origin_ms: The first timestamp, in ms from 1970; None: the times count from the start.
-        form: What the cells hold, for notes.
+        ms: Milliseconds from the start of the run, or from `origin_ms` for timestamps; NaN for an empty cell.
+        is_wrong: Whether a cell holds no time; shape as `ms`.
+        origin_ms: The first timestamp, in ms from 1970; None: the times count from the start of the run.
+        form: The form of the cells, for notes.
     """
 
     ms: Floats
@@ -37,22 +37,22 @@ class Moments:
     form: str
 
     def from_start(self, clock: Clock) -> Floats:
-        """Returns milliseconds from the start; without an origin of the clock timestamps begin with the first."""
+        """Returns milliseconds from the start of the run; the first timestamp is 0 if `clock` has no origin."""
         if self.origin_ms is None or clock.origin_ms is None:
             return self.ms
         return self.ms + (self.origin_ms - clock.origin_ms)
 
     def rounds(self, clock: Clock) -> Ints:
-        """Returns the nearest round of each time, -1 before the start and where a cell is empty."""
+        """Returns the nearest round of each time; -1 for empty cells and times before round 0."""
         exact = np.nan_to_num(self.exact(clock), nan=-1.0)
         return np.clip(np.floor(exact + 0.5), -1, MAX_ROUND).astype(np.int64)
 
     def exact(self, clock: Clock) -> Floats:
-        """Returns the times in rounds, not rounded."""
+        """Returns the times in rounds, not rounded to whole ones."""
         return self.from_start(clock) / clock.speed / clock.round_ms
 
     def note(self, title: str, clock: Clock) -> str:
-        """Returns how a column was taken, and the largest rounding error."""
+        """Returns a note on the column `title`: the form of its times, round 0, and the largest rounding error."""
         exact, rounds = self.exact(clock), self.rounds(clock)
         is_known = ~np.isnan(exact) & (rounds >= 0)
         error = np.abs(exact - rounds)[is_known].max(initial=0.0) * clock.round_ms
@@ -65,20 +65,16 @@ class Moments:
 
 
 def iso(ms: float) -> str:
-    """Returns a time in ms from 1970 as an ISO 8601 timestamp."""
+    """Returns `ms`, milliseconds from 1970, as an ISO 8601 timestamp."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
-    """Returns the times in a column.
+    """Returns the times in a column of strings, numbers, or timestamps of Arrow.
 
-    Numbers whose least is in 1998 or later if they count from 1970 are timestamps; their unit is found if none is
-    given. Other numbers count from the start, in ms if no unit is given.
-
-    Args:
-        column: Strings, numbers, or timestamps of Arrow.
-        unit: Of numbers.
+    Numbers are timestamps if their least, as a time from 1970, is in or after July 1998; without `unit` their unit is
+    detected. Other numbers count from the start of the run, in ms without `unit`.
     """
     if pa.types.is_temporal(column.type):
         stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)

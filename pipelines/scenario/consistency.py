@@ -1,4 +1,4 @@
-"""Consistency of the parts of a scenario: calls and faults are of nodes of the overlay, before the horizon."""
+"""Consistency of the parts of a scenario: calls and faults name nodes of the overlay, and rounds before the horizon."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAX_LISTED = 10
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
-    """Yields the parts of workload and faults that name nodes or rounds, with their paths in the scenario."""
+    """Yields each part of `workload` and `faults` that can name nodes or rounds, with its path in the scenario."""
     for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
         path: Path = ("workload", name)
@@ -52,12 +52,11 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 
 
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
-    """Yields inconsistencies of workload and faults with the other parts.
+    """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash in `parts`.
 
-    Args:
-        overlay: Names are checked where it lists its links, its servers and its clients; None checks none.
-        horizon: The last round in which anything may happen; None checks none.
-        parts: As `calls` returns them.
+    Node names are checked only against an overlay that lists its links, servers and clients. Without `horizon` rounds
+    are
+    not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}
@@ -69,9 +68,8 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
             yield from _late(path, part, horizon)
         unknown = [(place, name) for place, name in _nodes(path, part) if links and name not in known]
         for place, name in unknown:
-            yield Problem(
-                place, f"no link names the node {name!r};{_nearest_name(name, names)} allowed: {_listed(names)}"
-            )
+            hint = nearest(name, names[:_MAX_SEARCHED])
+            yield Problem(place, f"no link names the node {name!r};{hint} allowed: {_listed(names)}")
         if isinstance(part, Join):
             yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
         elif isinstance(part, LinkFaultSpec) and links and not unknown:
@@ -83,7 +81,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
 
 
 def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
-    """Returns the ends of all links, those of servers and clients too; None where not all of them are listed."""
+    # Files and generators name nodes that only `pipelines.inputs` knows.
     if overlay.links is None or not isinstance(overlay.clients, list) or not isinstance(overlay.servers, list):
         return None
     brokers = [(link[0], link[1]) for link in overlay.links]
@@ -159,20 +157,19 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
     for place, round_ in _rounds(path, part):
         if round_ > horizon:
             name = next(step for step in reversed(place) if isinstance(step, str))
-            yield Problem(
-                place,
-                f"{name}: {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds",
-            )
+            message = f"{name}: {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds"
+            yield Problem(place, message)
 
 
 def _link_problems(path: Path, fault: LinkFaultSpec, pairs: set[frozenset[str]]) -> Iterator[Problem]:
     for index, (a, b) in enumerate(fault.links or []):
         if frozenset((a, b)) not in pairs:
-            around = sorted(name for pair in pairs if a in pair for name in pair if name != a)
-            yield Problem(
-                (*path, "links", index),
-                f"there is no link between {a!r} and {b!r}; linked with {a!r}: {_listed(around)}",
-            )
+            message = f"there is no link between {a!r} and {b!r}; linked with {a!r}: {_neighbours(a, pairs)}"
+            yield Problem((*path, "links", index), message)
+
+
+def _neighbours(node: str, pairs: set[frozenset[str]]) -> str:
+    return _listed(sorted(name for pair in pairs if node in pair for name in pair if name != node))
 
 
 def _join_problems(
@@ -181,18 +178,13 @@ def _join_problems(
     if join.node == join.to:
         yield Problem((*path, "to"), f"{join.node!r} cannot join at itself; allowed: a neighbour of {join.node!r}")
     elif pairs is not None and frozenset((join.node, join.to)) not in pairs:
-        around = sorted(name for pair in pairs if join.node in pair for name in pair if name != join.node)
-        yield Problem(
-            (*path, "to"),
-            f"there is no link between {join.node!r} and its join point {join.to!r};"
-            f" allowed: {_listed(around)}, or add the link to overlay.links",
-        )
+        message = f"there is no link between {join.node!r} and its join point {join.to!r}; allowed:"
+        yield Problem((*path, "to"), f"{message} {_neighbours(join.node, pairs)}, or add the link to overlay.links")
     if joined.setdefault(join.node, path) != path:
         yield Problem((*path, "node"), f"{join.node!r} joins twice; allowed: one join for each node")
 
 
 def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
-    """Yields the crashes of one node that come while it is down, or in the round of its recovery."""
     ordered = sorted(of_node, key=lambda entry: entry[1].round)
     for (before, earlier), (path, crash) in pairwise(ordered):
         if earlier.until is None:
@@ -201,15 +193,8 @@ def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
             cure = f"recovers in round {earlier.until}; allowed: {earlier.until + 1} or later"
         else:
             continue
-        yield Problem(
-            (*path, "round"),
-            f"{crash.node!r} cannot crash in round {crash.round}: it is down from round {earlier.round} on by number"
-            f" {int(before[-1]) + 1} of the list, and {cure}",
-        )
-
-
-def _nearest_name(name: str, names: Sequence[str]) -> str:
-    return nearest(name, names[:_MAX_SEARCHED])
+        message = f"{crash.node!r} cannot crash in round {crash.round}: it is down from round {earlier.round} on"
+        yield Problem((*path, "round"), f"{message} by number {int(before[-1]) + 1} of the list, and {cure}")
 
 
 def _listed(names: Sequence[str]) -> str:

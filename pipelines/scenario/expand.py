@@ -33,11 +33,11 @@ class RunConfig:
     """One run of an experiment.
 
     Attributes:
-        run_id: From 0, in the order of the protocols, then of the grid and then of the seeds.
-        seed: The seed of its random draws.
-        scenario: The scenario with the grid's values; the seeds of a combination share it.
-        parameters: The grid's values by path; the seed is not among them.
-        protocols: Those of the experiment, this run's among them, where it has several; else none.
+        run_id: Number of the run from 0; runs are ordered by protocol, then by combination of the grid, then by seed.
+        seed: The seed of the run's random draws.
+        scenario: The scenario with the grid's values; all seeds of a combination share this object.
+        parameters: The grid's values by path, without the seed.
+        protocols: All protocols of the experiment if it has several, else empty.
     """
 
     run_id: int
@@ -48,19 +48,22 @@ class RunConfig:
 
 
 def expand(loaded: LoadedScenario) -> list[RunConfig]:
-    """Returns all runs: the grid's combinations in the file's order (the last path varies fastest), times the seeds.
+    """Returns all runs: the combinations of the grid, each with every seed.
 
-    Where the grid has several protocols, all combinations of the first one come first: runs of a protocol are
-    neighbours, so that they go through the same rounds.
+    The last path of the grid varies fastest. If the grid has several protocols, the combinations are grouped by
+    protocol, because only runs of one protocol can play their rounds as one job.
 
     Raises:
-        ScenarioError: There are too many runs, or a value of the grid is wrong, cited at its place.
+        ScenarioError: The number of runs is above `MAX_RUNS`, or a value of the grid is wrong.
     """
-    seeds = loaded.scenario.runs.all_seeds()
-    _check_number(loaded)
+    seeds, grid = loaded.scenario.runs.all_seeds(), loaded.scenario.runs.grid
+    factors = [*(len(loaded.scenario.runs.grid_values(path)) for path in grid), len(seeds)]
+    if (number := prod(factors)) > MAX_RUNS:
+        message = f"grid and seeds make {' x '.join(map(str, factors))} = {number} runs; allowed: {MAX_RUNS}"
+        raise ScenarioError([f"{loaded.locate(('runs',))}: {message}, so drop seeds or values"])
     scenarios: list[tuple[Scenario, dict[str, Any]]] = []
     complaints: set[Complaint] = set()
-    for combination in _combinations(loaded):
+    for combination in product(*([(path, node) for node in _values(loaded, path)] for path in grid)):
         scenario, found = _with_values(loaded, combination)
         complaints.update(found)
         if len(complaints) >= _MAX_COMPLAINTS:
@@ -79,22 +82,7 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
     ]
 
 
-def _check_number(loaded: LoadedScenario) -> None:
-    runs = loaded.scenario.runs
-    factors = [*(len(runs.grid_values(path)) for path in runs.grid), len(runs.all_seeds())]
-    number = prod(factors)
-    if number > MAX_RUNS:
-        counts = " x ".join(map(str, factors))
-        message = f"grid and seeds make {counts} = {number} runs; allowed: {MAX_RUNS}, so drop seeds or values"
-        raise ScenarioError([f"{loaded.locate(('runs',))}: {message}"])
-
-
-def _combinations(loaded: LoadedScenario) -> Iterator[Combination]:
-    yield from product(*([(path, node) for node in _values(loaded, path)] for path in loaded.scenario.runs.grid))
-
-
 def _values(loaded: LoadedScenario, path: str) -> list[ValueNode]:
-    """Returns the values of a path of the grid, with ranges expanded to their numbers."""
     node, values = nearest_node(loaded.root, ("runs", "grid", path)), loaded.scenario.runs.grid[path]
     if isinstance(values, ValueRange):
         return [ValueNode(value, node.place, raw=str(value)) for value in values.values()]
@@ -102,7 +90,6 @@ def _values(loaded: LoadedScenario, path: str) -> list[ValueNode]:
 
 
 def _with_values(loaded: LoadedScenario, combination: Combination) -> tuple[Scenario | None, list[Complaint]]:
-    """Returns the scenario of a combination, or complaints at the values that are to blame."""
     if not combination:
         return loaded.scenario, []
     scenario, found = _validated(loaded, combination)
@@ -129,7 +116,7 @@ def _validated(loaded: LoadedScenario, combination: Combination) -> tuple[Scenar
 
 
 def _blamed(loaded: LoadedScenario, combination: Combination, complaint: Complaint) -> Complaint:
-    """Cites a complaint about another value at the first grid value that brings it about alone, or at the last one."""
+    # The first value that causes the complaint alone is to blame, else the last value of the combination.
     alone = [(path, node) for path, node in combination if complaint in _validated(loaded, ((path, node),))[1]]
     values = alone[:1] or list(combination)
     given = ", ".join(f"{path} = {node.raw or shown(node)}" for path, node in values)

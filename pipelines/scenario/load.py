@@ -1,4 +1,4 @@
-"""Scenario files: the installed ones, values set from outside, and all errors of a file, each at its place."""
+"""Scenario files: lookup of installed ones, parsing, values of ``--set``, and all errors with their positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from pipelines.errors import InputError, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario import tree
 from pipelines.scenario.consistency import Call, call_problems
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.model import Scenario
@@ -71,7 +70,7 @@ _ITEMS: dict[ValuePath, tuple[Any, Any]] = {
 
 
 def shipped() -> dict[str, Path]:
-    """Returns the installed scenario files by name, in the order of their names; a folder is a part of the name."""
+    """Returns the installed scenario files by name, sorted; the name of a file in a folder is ``folder/file``."""
     folders = [Path(str(files(spec.scenarios))) for spec in PROTOCOLS.values() if spec.scenarios]
     found = {
         path.relative_to(folder).with_suffix("").as_posix(): path
@@ -82,14 +81,12 @@ def shipped() -> dict[str, Path]:
 
 
 def find_scenario(path: Path) -> Path:
-    """Returns the scenario file of a path, or of the name of an installed scenario.
+    """Returns the scenario file at `path`, else the installed scenario of this name, else `path`.
 
-    Args:
-        path: A file; or ``quickstart``, ``compared/loss``, or ``conf/scenarios/quickstart.yaml``, even where the
-            folder does not exist.
+    Names are, for example, ``quickstart``, ``compared/loss`` or ``conf/scenarios/quickstart.yaml``.
 
     Raises:
-        ScenarioError: No file and no installed scenario has this name.
+        ScenarioError: `path` has no suffix, and no file and no installed scenario has this name.
     """
     if path.exists() or path.is_absolute():
         return path
@@ -100,10 +97,8 @@ def find_scenario(path: Path) -> Path:
         if name in found:
             return found[name]
         if not path.suffix:
-            told = (
-                f"{path}: there is no such file, and no installed scenario of this name; allowed: {', '.join(found)};"
-            )
-            raise ScenarioError([told + nearest(path.name, found)])
+            message = f"{path}: there is no such file, and no installed scenario of this name; allowed:"
+            raise ScenarioError([f"{message} {', '.join(found)};{nearest(path.name, found)}"])
     return path
 
 
@@ -112,7 +107,7 @@ def _own() -> Path:
 
 
 def complaints_of(error: ValidationError, root: ValueNode) -> Iterator[Complaint]:
-    """Yields the complaints of a validation of ``plain(root)``, at the places that the tree knows."""
+    """Yields a complaint for each error that pydantic found in the values of `root`."""
     for detail in error.errors(include_url=False, include_input=False):
         location = detail["loc"]
         path = tuple(step for step, _ in walk(root, location))
@@ -132,7 +127,7 @@ def complaints_of(error: ValidationError, root: ValueNode) -> Iterator[Complaint
 
 
 def placed(problems: Iterable[Problem], root: ValueNode) -> Iterator[Complaint]:
-    """Yields problems with a path as complaints at the nearest place of that path."""
+    """Yields a complaint for each problem, at the position of the nearest value to the problem's path."""
     for problem in problems:
         yield Complaint(nearest_node(root, problem.path).place, problem.message)
 
@@ -163,9 +158,8 @@ def _no_choice(root: ValueNode, path: ValuePath, key: str) -> Complaint:
     node = nearest_node(root, path)
     if not isinstance(node.value, dict):
         names = describe(at_path((*path, key)))
-        return Complaint(
-            node.place, f"{_name(path)} is {shown(node)}; allowed: a mapping with the key {key!r}, {names}"
-        )
+        message = f"{_name(path)} is {shown(node)}; allowed: a mapping with the key {key!r}, {names}"
+        return Complaint(node.place, message)
     return _missing(root, path, key) if key not in node.value else _mismatch(root, (*path, key))
 
 
@@ -174,13 +168,10 @@ def _from_error(root: ValueNode, path: ValuePath, error: Exception) -> Iterator[
     if isinstance(error, InputError):
         for problem in error.problems:
             yield Complaint(nearest_node(root, (*path, *problem.path)).place, problem.message)
-    elif (
-        isinstance(error, PredicateError)
-        and error.column is not None
-        and node.text_column is not None
-        and node.place.line
-    ):
-        yield Complaint(node.place._replace(column=node.text_column + error.column - 1), f"{path[-1]}: {error}")
+        return
+    column = error.column if isinstance(error, PredicateError) else None
+    if column is not None and node.text_column is not None and node.place.line:
+        yield Complaint(node.place._replace(column=node.text_column + column - 1), f"{path[-1]}: {error}")
     else:
         yield Complaint(node.place, f"{_name(path)}: {error}")
 
@@ -188,14 +179,11 @@ def _from_error(root: ValueNode, path: ValuePath, error: Exception) -> Iterator[
 def _mismatch(root: ValueNode, path: ValuePath) -> Complaint:
     node = nearest_node(root, path)
     found = at_path(path, root)
-    hint = _hint(node, found)
-    return Complaint(
-        node.place, f"{_name(path)} is {shown(node)};{hint} allowed: {describe(found)}{_description(found)}"
-    )
+    allowed = f"allowed: {describe(found)}{_description(found)}"
+    return Complaint(node.place, f"{_name(path)} is {shown(node)};{_hint(node, found)} {allowed}")
 
 
 def _hint(node: ValueNode, schemas: list[Schema]) -> str:
-    """Returns the likely remedy: the nearest name, quotes for a value that YAML reads as another type, or no quotes."""
     kinds = {schema.get("type") for schema in schemas}
     names = [str(name) for schema in schemas for name in (schema.get("enum") or [schema.get("const")]) if name]
     if isinstance(node.value, str):
@@ -203,7 +191,7 @@ def _hint(node: ValueNode, schemas: list[Schema]) -> str:
     if isinstance(node.value, bool) and "string" in kinds and not names:
         return f" YAML reads {node.raw} as {str(node.value).lower()}, so quote it: '{node.raw}';"
     if isinstance(node.value, (int, float)) and "string" in kinds and not kinds & _NUMBERS:
-        return f" a number is no text here, so quote it: '{shown(node)}';"
+        return f" a string is needed, not a number, so quote it: '{shown(node)}';"
     return ""
 
 
@@ -216,14 +204,9 @@ def _unquoted(text: str, kinds: set[Any]) -> str:
 
 
 def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNode, list[Complaint]]:
-    """Sets values in a scenario's tree, in the order given.
+    """Sets values in a scenario's tree; returns the changed tree, and a complaint about each invalid override.
 
-    Args:
-        root: The file's values.
-        overrides: Strings ``path=value``: a dotted path, list items by index from 0, and a value in YAML.
-
-    Returns:
-        The changed tree, and a complaint about each invalid override, which is not applied.
+    An override is ``path=value``: a dotted path, in which list items are indexes from 0, and a value in YAML.
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):
@@ -240,9 +223,10 @@ def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode,
     path_text, separator, value_text = text.partition("=")
     if not separator or not path_text.strip():
         raise LookupError("this is no path=value; write e.g. --set protocol.delta=2")
-    path = _of_grid(parse_path(path_text.strip()))
-    wrong = unknown_step(path)
-    if wrong is not None:
+    path = parse_path(path_text.strip())
+    if path[:2] == ("runs", "grid") and len(path) > 2:
+        path = (*path[:2], ".".join(map(str, path[2:])))  # the keys of the grid are dotted paths
+    if (wrong := unknown_step(path)) is not None:
         raise LookupError(wrong)
     try:
         node, complaints = read_yaml(value_text, lambda _line, _column: place)
@@ -251,22 +235,16 @@ def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode,
     return replaced(root, path, node), complaints
 
 
-def _of_grid(path: ValuePath) -> ValuePath:
-    """Returns a path with what the grid varies as one step: its keys are paths themselves."""
-    inside = path[2:] if path[:2] == ("runs", "grid") else ()
-    return (*path[:2], ".".join(map(str, inside))) if inside else path
-
-
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A scenario with the places of its values.
+    """A scenario with the positions of its values.
 
     Attributes:
-        path: The file under the name that the user gave.
-        scenario: The model, with the values set from outside; the grid is not applied.
-        root: The values with their places.
-        text: The text of the file.
-        overrides: The values set from outside, each ``path=value``.
+        path: The file, as the user named it.
+        scenario: The model, with the overrides and without the values of the grid.
+        root: The values with their positions.
+        text: The content of the file.
+        overrides: The values of ``--set``, each ``path=value``.
     """
 
     path: Path
@@ -276,30 +254,27 @@ class LoadedScenario:
     overrides: tuple[str, ...]
 
     def locate(self, path: ValuePath) -> str:
-        """Returns ``file:line:column`` (or the ``--set``) of a value, or of the nearest value around it."""
-        return str(tree.nearest_node(self.root, path).place)
+        """Returns ``file:line:column`` (or the ``--set``) of the value at `path`, or of its nearest ancestor."""
+        return str(nearest_node(self.root, path).place)
 
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
-    """Reads a scenario file.
-
-    Args:
-        path: The YAML file.
-        overrides: Values set from outside, each ``path=value``.
+    """Reads a scenario file, and replaces values by `overrides`, each ``path=value``.
 
     Raises:
-        ScenarioError: With every problem of the file and of the overrides.
+        ScenarioError: The file or an override is invalid; the error has all problems of both.
     """
     return read_scenario(path, scenario_text(path), overrides)
 
 
 def read_scenario(path: Path, text: str, overrides: Sequence[str] = ()) -> LoadedScenario:
-    """Reads the text of a scenario file; arguments and errors as in `load_scenario`."""
+    """Parses the content `text` of the scenario file `path`; other arguments and errors as in `load_scenario`."""
     root, complaints = read_yaml(text, lambda line, column: SourcePlace(0, line, column, str(path)))
     if root.value is None and not complaints:
         raise ScenarioError([f"{path}:1:1: the file holds no scenario; write at least name, protocol and overlay"])
     if not isinstance(root.value, dict):
-        raise scenario_error(complaints or [Complaint(root.place, _not_a_mapping(root))])
+        message = f"the file holds {shown(root)}; allowed: a mapping with the keys {', '.join(Scenario.model_fields)}"
+        raise scenario_error(complaints or [Complaint(root.place, message)])
     root, wrong = apply_overrides(root, overrides)
     complaints += wrong
     scenario, found = validate(root)
@@ -311,12 +286,12 @@ def read_scenario(path: Path, text: str, overrides: Sequence[str] = ()) -> Loade
 
 
 def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioError:
-    """Returns the problems that a builder found, with their places in the file."""
+    """Returns the problems of `error` as a `ScenarioError` with positions in the scenario file."""
     return scenario_error(placed(error.problems, loaded.root))
 
 
 def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
-    """Checks a scenario's tree against the model; returns the scenario, or None and the complaints."""
+    """Validates a scenario's tree; returns the model, or None if it is invalid, and all complaints."""
     complaints = list(_grid_complaints(root))
     data = plain(root)
     try:
@@ -331,9 +306,9 @@ def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
 
 
 def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN401 - any part of the model
-    """Returns one part of a scenario that is right by itself, or None."""
+    # Consistency is also checked between the valid parts of an invalid scenario.
     try:
-        return adapter.validate_python(plain(tree.nearest_node(root, path)))
+        return adapter.validate_python(plain(nearest_node(root, path)))
     except ValidationError:
         return None
 
@@ -341,7 +316,7 @@ def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN
 def _valid_calls(root: ValueNode) -> Iterator[Call]:
     path: ValuePath
     for path, (item, source) in _ITEMS.items():
-        part = tree.nearest_node(root, path)
+        part = nearest_node(root, path)
         places = [(*path, index) for index in range(len(part.value))] if isinstance(part.value, list) else [path]
         for place in places:
             valid = _valid(item if len(place) > len(path) else source, root, *place)
@@ -350,7 +325,7 @@ def _valid_calls(root: ValueNode) -> Iterator[Call]:
 
 
 def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
-    grid = tree.nearest_node(root, ("runs", "grid"))
+    grid = nearest_node(root, ("runs", "grid"))
     runs = root.child("runs")
     if runs is None or grid is not runs.child("grid"):
         return
@@ -360,17 +335,12 @@ def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
         if wrong is not None:
             yield Complaint(place, wrong)
         elif path[0] in _FIXED:
-            yield Complaint(
-                place, f"{text} cannot be varied: {_FIXED[str(path[0])]}; allowed: values of the other parts"
-            )
-
-
-def _not_a_mapping(root: ValueNode) -> str:
-    return f"the file holds {tree.shown(root)}; allowed: a mapping with the keys {', '.join(Scenario.model_fields)}"
+            message = f"{text} cannot be varied: {_FIXED[str(path[0])]}; allowed: values of the other parts"
+            yield Complaint(place, message)
 
 
 def scenario_text(path: Path) -> str:
-    """Returns the text of a scenario file; errors as in `load_scenario`."""
+    """Returns the content of a scenario file; errors as in `load_scenario`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -382,9 +352,8 @@ def scenario_text(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ScenarioError([f"{path}: the file cannot be read ({reason}); check its name and rights"]) from None
     if len(data) > MAX_BYTES:
-        raise ScenarioError(
-            [f"{path}: the file is larger than {MAX_BYTES // 1_000_000} MB; put large lists into files of their own"]
-        )
+        limit = f"{MAX_BYTES // 1_000_000} MB"
+        raise ScenarioError([f"{path}: the file is larger than {limit}; put large lists into files of their own"])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,12 +1,12 @@
-"""The ``overlay`` part of a scenario: its source, its nodes, and link latencies."""
+"""The models of the ``overlay`` part of a scenario: source of the links, nodes, and link latencies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import networkx as nx
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, Tag
 
 from pipelines.contract.settings import (
     MAX_NODES,
@@ -26,7 +26,8 @@ from pipelines.contract.settings import (
     one_of,
     repetition_problems,
 )
-from pipelines.errors import OverlayError, Problem, nearest
+from pipelines.errors import Problem, nearest
+from pipelines.scenario.times import Checked
 
 LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix", "pairs")
 _MEASURED = ("unit", "round_trip", "per_direction", "zero_is_unknown", "missing")
@@ -35,21 +36,11 @@ _SHOWN_PARTS = 5
 Tree = Literal["minimum", "shortest_path"]
 LatencyUnit = Literal["us", "ms", "s", "km"]
 OverlayFormat = Literal[
-    "graphml",
-    "gml",
-    "gexf",
-    "pajek",
-    "dot",
-    "json",
-    "sndlib",
-    "dimacs",
-    "rocketfuel",
-    "cch",
-    "pssim",
-    "edges",
+    "graphml", "gml", "gexf", "pajek", "dot", "json", "sndlib", "dimacs", "rocketfuel", "cch", "pssim", "edges",
     "parquet",
-]
+]  # fmt: skip
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
+_Thousand = Annotated[int, Field(ge=1, le=1000, strict=True)]
 SUPERVISOR = "supervisor"
 SUBSCRIBER = "subscriber"
 Kind = Literal[
@@ -69,92 +60,77 @@ _FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         ("watts_strogatz", {"nodes", "probability"}, {"neighbours"}),
     )
 }
-"""Kind → the settings of its own that it must have, and those that it may have."""
+"""Kind → its required keys and its optional keys."""
 _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
 
 
-class Latency(Strict):
-    """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
+class Latency(Checked):
+    """Latencies that replace the overlay's: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
-    rounds: LatencyRounds | None = Field(None, description="the same for every link, in rounds")
-    ms: Positive | None = Field(None, description="the same for every link, in milliseconds")
+    rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
+    ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
     uniform: Annotated[tuple[LatencyRounds, LatencyRounds], ORDERED] | None = Field(
-        None, description="drawn per link, in rounds, ends included"
+        None, description="least and largest latency in rounds; drawn for each link"
     )
-    lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
+    lognormal_ms: tuple[Positive, Positive] | None = Field(
+        None, description="median in ms and sigma of a log-normal distribution; drawn for each link"
+    )
     matrix: FilePath | None = Field(
-        None,
-        description="a file of latencies: CSV with the nodes' names, or numbers as of PlanetLab and King, also .gz",
+        None, description="a latency matrix: CSV with node names, or only numbers (PlanetLab, King); also .gz"
     )
     pairs: FilePath | None = Field(
-        None, description="a file with a row for each pair of nodes: its ends and the latency, as of WonderNetwork"
+        None, description="a file with a row for each pair of nodes: two ends and a latency (WonderNetwork)"
     )
-    draw_rows: Flag = Field(False, description="matrix: the seed draws the row of each node, instead of by its name")
+    draw_rows: Flag = Field(False, description="matrix: the seed assigns rows to nodes; names are ignored")
     source: Composed | None = Field(
-        None, description="pairs: the column of one end; default: source, src, from and the like, else the first"
+        None, description="pairs: column of one end; default: found by its title (source, src, from), else the first"
     )
     destination: Composed | None = Field(
-        None,
-        description="pairs: the column of the other end; default: destination, dst, to and the like, else the second",
+        None, description="pairs: column of the other end; default: found by its title (dst, to), else the second"
     )
     value: Composed | None = Field(
-        None,
-        description="pairs: the column of the latency; default: latency, ms, rtt, avg and the like, else the third",
+        None, description="pairs: column of the latency; default: found by its title (latency, rtt), else the third"
     )
-    unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: of the numbers")
+    unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: unit of the numbers")
     round_trip: Flag | None = Field(
         None,
-        description="matrix, pairs: a link takes half of a number; default: true for a matrix and for columns that are "
-        "called rtt, or avg, min, max as of ping",
+        description="matrix, pairs: the numbers are round-trip times, so a link takes half; default: true for a matrix "
+        "and for columns called rtt, ping, avg, min or max",
     )
     per_direction: Flag = Field(
-        False, description="matrix, pairs: a link takes to either end what the file says; else the mean of both"
+        False, description="matrix, pairs: each direction of a link has its own latency; false: the mean of both"
     )
-    zero_is_unknown: Flag = Field(False, description="matrix, pairs: 0 stands for a latency that is not known")
+    zero_is_unknown: Flag = Field(False, description="matrix, pairs: 0 means that the latency is unknown")
     missing: Literal["error", "mean", "draw"] = Field(
         "error",
-        description="matrix, pairs: for links that the file does not know; mean: the mean of its latencies; draw: one "
-        "of them, drawn",
+        description="matrix, pairs: latency of links that the file lacks; mean: the mean of the file's latencies; "
+        "draw: a drawn one of them",
     )
 
-    @model_validator(mode="after")
-    def _one_choice(self) -> Latency:
+    def _problems(self) -> Iterator[Problem]:
         one_of(self, LATENCY_SOURCES, "latency")
-        problems = []
         if self.draw_rows and self.matrix is None:
-            problems.append(Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out"))
+            yield Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out")
         for names, needed in ((_PAIRS, ("pairs",)), (_MEASURED, ("matrix", "pairs"))):
-            if all(getattr(self, name) is None for name in needed):
-                problems += [
-                    Problem((name,), f"{name} is given without {' or '.join(needed)}; add that, or leave it out")
-                    for name in names
-                    if name in self.model_fields_set
-                ]
-        if problems:
-            raise OverlayError(*problems)
-        return self
+            for name in names if all(getattr(self, one) is None for one in needed) else ():
+                if name in self.model_fields_set:
+                    message = f"{name} is given without {' or '.join(needed)}; add that, or leave it out"
+                    yield Problem((name,), message)
 
 
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields the problems of undirected links ``(a, b)`` or ``(a, b, latency)``; paths start at ``links``."""
+    """Yields self-loops, repeated links and missing connections of undirected links; paths start at ``links``.
+
+    A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
+    """
     first: dict[frozenset[str], int] = {}
     for index, (a, b, *_) in enumerate(links):
         if a == b:
-            yield Problem(
-                ("links", index), f"the link joins {a!r} to itself; allowed: links between two different nodes"
-            )
-            continue
-        before = first.setdefault(frozenset((a, b)), index)
-        if before != index:
-            yield Problem(
-                ("links", index),
-                f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list;"
-                " links are undirected: write each once, in either direction",
-            )
-    yield from _connection_problems(links)
-
-
-def _connection_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
+            message = f"the link joins {a!r} to itself; allowed: links between two different nodes"
+            yield Problem(("links", index), message)
+        elif (before := first.setdefault(frozenset((a, b)), index)) != index:
+            message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list; links are"
+            yield Problem(("links", index), f"{message} undirected: write each once, in either direction")
     graph: nx.Graph[str] = nx.Graph()
     graph.add_edges_from((a, b) for a, b, *_ in links)
     parts = [next(iter(part)) if len(part) == 1 else min(part) for part in nx.connected_components(graph)]
@@ -169,11 +145,9 @@ def _connection_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
 
 
 def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    return (
-        ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
-        if isinstance(value, (list, tuple))
-        else None
-    )
+    if not isinstance(value, (list, tuple)):
+        return None
+    return "<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>"
 
 
 Link = Annotated[
@@ -184,18 +158,9 @@ Link = Annotated[
 ]
 
 
-class _Rooted(Strict):
-    """What the sources of graphs share: how the graph is cut down to a tree."""
-
-    tree: Tree | None = Field(None, description="the spanning tree to cut the graph down to")
+class _Rooted(Checked):
+    tree: Tree | None = Field(None, description="the spanning tree that replaces the graph")
     root: NodeName | None = Field(None, description="the root of a shortest_path tree")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = list(self._problems())
-        if problems:
-            raise OverlayError(*problems)
-        return self
 
     def _problems(self) -> Iterator[Problem]:
         if self.root is not None and self.tree != "shortest_path":
@@ -203,60 +168,58 @@ class _Rooted(Strict):
 
 
 class FileOverlay(_Rooted):
-    """An overlay read from a file: a graph with attributes, a map of routers, or an edge list in text or Parquet."""
+    """An overlay from a file: a graph with attributes, a map of routers, or an edge list in text or Parquet."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
     format: OverlayFormat | None = Field(
         None,
-        description="default: by the file's name, else by its beginning; rocketfuel: .graph, also Repetita's; cch: "
-        "Rocketfuel's maps of routers; json: node-link; edges: an edge list in text",
+        description="default: found by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
+        "Repetita); cch: Rocketfuel's router maps; json: node-link; edges: an edge list in text",
     )
     names: Composed | None = Field(
         None, description="the attribute that names the nodes; default: label, else name, else their ids"
     )
     src: Composed | None = Field(
-        None, description="edge lists: the column of one end; default: src, source, from and the like, else the first"
+        None, description="edge lists: column of one end; default: found by its title (src, from), else the first"
     )
     dst: Composed | None = Field(
-        None,
-        description="edge lists: the column of the other end; default: dst, target, to and the like, else the second",
+        None, description="edge lists: column of the other end; default: found by its title (dst, to), else the second"
     )
     latency: Composed | None = Field(
-        None, description="the column of an edge list (1, 2, 3 where there are no titles), or the attribute of edges"
+        None, description="edge lists: column of the latency (1, 2, 3 without titles); graphs: the edge attribute"
     )
     latency_unit: LatencyUnit = Field(
-        "ms",
-        description="of latency and of .graph and pssim delays; km: the length of the link, for light in fibre",
+        "ms", description="unit of latency and of .graph and pssim delays; km: length of a fibre, at 200 km/ms"
     )
-    largest_component: Flag = Field(True, description="take the largest component of a graph that is not connected")
+    largest_component: Flag = Field(
+        True, description="take the largest component of a graph that is not connected; false: refuse it"
+    )
 
 
 class TopohubOverlay(_Rooted):
-    """A real network from the package ``topohub``, with great-circle distances as latencies."""
+    """A real network from the package ``topohub``; its latencies follow from great-circle distances."""
 
     name: str = Field(min_length=1, description="e.g. topozoo/Geant2012, sndlib/germany50, caida/...")
 
 
 class GenerateOverlay(_Rooted):
-    """An overlay made from the seed."""
+    """An overlay with a regular shape, or one drawn from the seed."""
 
     kind: Kind = Field(description="the shape")
-    nodes: Size | None = Field(
-        None, description="number of nodes (all kinds but grid, which may give rows and columns)"
+    nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
+    rows: Size | None = Field(None, description="grid: number of rows")
+    columns: Size | None = Field(None, description="grid: number of columns")
+    branching: _Thousand = Field(2, description="balanced_tree: children of each node")
+    max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(
+        None, description="random_tree: most links of a node"
     )
-    rows: Size | None = Field(None, description="grid")
-    columns: Size | None = Field(None, description="grid")
-    branching: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        2, description="balanced_tree: children a node"
+    probability: Share | None = Field(
+        None, description="erdos_renyi: probability of each link; watts_strogatz: probability of rewiring a link"
     )
-    max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(None, description="random_tree")
-    probability: Share | None = Field(None, description="erdos_renyi: of a link; watts_strogatz: of rewiring")
-    attach: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        2, description="barabasi_albert: links a new node"
-    )
+    attach: _Thousand = Field(2, description="barabasi_albert: links of each new node")
     neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
-        4, description="watts_strogatz: ring neighbours"
+        4, description="watts_strogatz: neighbours of each node in the ring"
     )
     prefix: Prefix = Field("N", description="nodes are called prefix1, prefix2, ...")
 
@@ -271,9 +234,8 @@ class GenerateOverlay(_Rooted):
         allowed = ", ".join(sorted(required | optional))
         for name in sorted(given - required - optional):
             owners = ", ".join(kind for kind, (must, may) in _FIELDS.items() if name in must | may)
-            yield Problem(
-                (name,), f"{name} does not belong to kind {self.kind}; allowed here: {allowed} ({name} is for {owners})"
-            )
+            message = f"{name} does not belong to kind {self.kind}; allowed here: {allowed} ({name} is for {owners})"
+            yield Problem((name,), message)
         for name in sorted(required - given):
             yield Problem((), f"kind {self.kind} needs the key {name!r}; its settings: {allowed}")
         if self.kind == "grid" and given & _OWN not in ({"nodes"}, {"rows", "columns"}):
@@ -281,9 +243,8 @@ class GenerateOverlay(_Rooted):
 
     def _size_problems(self) -> Iterator[Problem]:
         if (self.rows or 1) * (self.columns or 1) > MAX_NODES:
-            yield Problem(
-                ("rows",), f"{self.rows} rows of {self.columns} nodes are too many; allowed: {MAX_NODES} nodes in all"
-            )
+            message = f"{self.rows} rows of {self.columns} nodes are too many; allowed: {MAX_NODES} nodes in all"
+            yield Problem(("rows",), message)
         if self.nodes is None:
             return
         if self.kind == "ring" and self.nodes < 3:
@@ -291,33 +252,31 @@ class GenerateOverlay(_Rooted):
         if self.kind == "barabasi_albert" and self.attach >= self.nodes:
             yield Problem(("attach",), f"attach is {self.attach} with {self.nodes} nodes; allowed: less than nodes")
         if self.kind == "watts_strogatz" and self.neighbours >= self.nodes:
-            yield Problem(
-                ("neighbours",), f"neighbours is {self.neighbours} with {self.nodes} nodes; allowed: less than nodes"
-            )
+            message = f"neighbours is {self.neighbours} with {self.nodes} nodes; allowed: less than nodes"
+            yield Problem(("neighbours",), message)
 
 
-class NodesOverlay(Strict):
-    """Nodes without links, for protocols that make the overlay themselves."""
+class NodesOverlay(Checked):
+    """Nodes without links, for protocols that build the overlay themselves."""
 
     count: Size = Field(description="nodes with applications; they are called prefix1, prefix2, ...")
-    supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        1, description="nodes that serve them, beside these; they are called supervisor1, supervisor2, ..."
+    supervisors: _Thousand = Field(
+        1, description="additional nodes that supervise the others, called supervisor1, supervisor2, ..."
     )
     prefix: Prefix = Field("N", description="prefix of the names of the nodes with applications")
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _problems(self) -> Iterator[Problem]:
         if self.prefix == SUPERVISOR:
-            raise OverlayError(Problem(("prefix",), f"prefix is {SUPERVISOR!r}, as supervisors are; allowed: another"))
-        return self
+            message = f"prefix {SUPERVISOR!r} belongs to the names of supervisors; allowed: any other prefix"
+            yield Problem(("prefix",), message)
 
 
 class Attached(Strict):
-    """A node with one link, to a broker."""
+    """A node with a single link, which leads to a broker."""
 
-    name: NodeName = Field(description="its name; no other node has it")
-    at: NodeName = Field(description="its edge broker")
-    latency: LatencyRounds = Field(1, description="latency of the link to its edge broker, in rounds")
+    name: NodeName = Field(description="the name of the node; no other node has it")
+    at: NodeName = Field(description="the edge broker: the broker that the node is linked to")
+    latency: LatencyRounds = Field(1, description="latency of the link to the edge broker, in rounds")
 
 
 class ListedClient(Attached):
@@ -325,47 +284,43 @@ class ListedClient(Attached):
 
 
 class Server(Attached):
-    """A server: neither broker nor client, for protocols that have some."""
+    """A server: a node beside a broker, for protocols with servers."""
 
 
-class GeneratedServers(Strict):
-    """A server at each of some brokers."""
+class GeneratedServers(Checked):
+    """Generated servers: one at each of some brokers."""
 
     at: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "central"], Tag("<text>")],
         by_form(nodes_form),
-    ] = Field("central", description="brokers: names, all, or the most central ones: the least latency to all others")
-    count: Size | None = Field(None, description="at: central — number of brokers with clients (default: 1)")
+    ] = Field("central", description="brokers: names, all, or central: those with the least total latency to others")
+    count: Size | None = Field(None, description="at: central: number of brokers with a server; default: 1")
     prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each server's link, in rounds")
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _problems(self) -> Iterator[Problem]:
         if self.count is not None and self.at != "central":
-            raise OverlayError(
-                Problem(("count",), "count is given without at: central; write that, or leave count out")
-            )
-        return self
+            yield Problem(("count",), "count is given without at: central; write that, or leave count out")
 
 
 class ServerGenerator(Strict):
-    """Servers placed by rule."""
+    """The servers of an overlay, generated."""
 
     generate: GeneratedServers
 
 
 class GeneratedClients(Strict):
-    """A number of clients at each of some brokers."""
+    """Generated clients: an equal number at each of some brokers."""
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
-    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
+    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients at each broker")
     prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each client's link, in rounds")
 
 
 class ClientGenerator(Strict):
-    """Clients made by rule."""
+    """The clients of an overlay, generated."""
 
     generate: GeneratedClients
 
@@ -379,8 +334,8 @@ def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the 
     return "<generate>" if has_generate else None
 
 
-class OverlaySpec(Strict):
-    """The overlay: exactly one of links, file, topohub, generate, nodes; and the servers and clients at its brokers."""
+class OverlaySpec(Checked):
+    """The overlay: exactly one of links, file, topohub, generate and nodes, with servers and clients at its brokers."""
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
         None,
@@ -388,12 +343,12 @@ class OverlaySpec(Strict):
     )
     file: FileOverlay | None = Field(None, description="a graph in a file")
     topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")
-    generate: GenerateOverlay | None = Field(None, description="a graph made from the seed")
-    nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol makes the overlay itself")
+    generate: GenerateOverlay | None = Field(None, description="a generated graph")
+    nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol builds the overlay itself")
     order: Annotated[list[NodeName], Field(min_length=1)] | None = Field(
-        None, description="links: all their nodes, in the order of their ids; without it as links name them first"
+        None, description="links: all nodes, in the order of their ids; default: the order of their first links"
     )
-    latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
+    latency: Latency | None = Field(None, description="link latencies that replace those of the source")
     clients: Annotated[
         Annotated[list[ListedClient], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
         by_form(_attached_tag),
@@ -404,23 +359,22 @@ class OverlaySpec(Strict):
     ] = Field(default_factory=list, description="a list, or a generator, for protocols with servers at brokers")
     start: Literal["joined", "joining"] = Field(
         "joined",
-        description="joined: the overlay stands at round 0; joining: every link is made by the protocol's join",
+        description="joined: all links exist in round 0; joining: the protocol's join operation creates every link",
     )
     join_root: NodeName | None = Field(
-        None, description="start: joining — the node that does not join, but exists from the start (default: the first)"
+        None, description="start: joining: the node that exists from round 0; default: the first node"
     )
 
-    @model_validator(mode="after")
-    def _consistent(self) -> OverlaySpec:
+    def _problems(self) -> Iterator[Problem]:
         one_of(self, ("links", "file", "topohub", "generate", "nodes"), "overlay")
-        problems = [
-            *link_problems(self.links or ()), *self._order_problems(), *self._attached_problems(),
-            *self._join_problems(),
-            *self._no_link_problems(),
-        ]  # fmt: skip
-        if problems:
-            raise OverlayError(*problems)
-        return self
+        yield from link_problems(self.links or ())
+        yield from self._order_problems()
+        yield from self._attached_problems()
+        yield from self._join_problems()
+        given = {"latency": self.latency, "clients": self.clients, "servers": self.servers}
+        for name, value in {**given, "start": self.start == "joining"}.items():
+            if value and self.nodes is not None:
+                yield Problem((name,), f"overlay.nodes has no links, so that {name} means nothing; leave it out")
 
     def _order_problems(self) -> Iterator[Problem]:
         if self.order is None:
@@ -454,14 +408,6 @@ class OverlaySpec(Strict):
                     message = f"no link names the broker {one.at!r};{hint} allowed: a broker of overlay.links"
                     yield Problem((key, index, "at"), message)
 
-    def _no_link_problems(self) -> Iterator[Problem]:
-        given = {
-            "latency": self.latency, "clients": self.clients, "servers": self.servers,
-            "start": self.start == "joining",
-        }  # fmt: skip
-        for name in (name for name, value in given.items() if value and self.nodes is not None):
-            yield Problem((name,), f"overlay.nodes has no links, so that {name} means nothing; leave it out")
-
     def _join_problems(self) -> Iterator[Problem]:
         if self.join_root is None:
             return
@@ -469,7 +415,5 @@ class OverlaySpec(Strict):
             yield Problem(("join_root",), "join_root is given without start: joining; add that, or leave join_root out")
         names = {name for link in self.links or () for name in link[:2]}
         if names and self.join_root not in names:
-            hint = nearest(self.join_root, sorted(names))
-            yield Problem(
-                ("join_root",), f"no link names the node {self.join_root!r};{hint} allowed: a node of overlay.links"
-            )
+            message = f"no link names the node {self.join_root!r};{nearest(self.join_root, sorted(names))}"
+            yield Problem(("join_root",), f"{message} allowed: a node of overlay.links")

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files and the page of all keys; ``python -m pipelines.scenario.pages`` writes both."""
+"""The JSON Schema of scenario files and page KEYS.md; ``python -m pipelines.scenario.pages`` writes both."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ _TIMES = (("round", "at_ms"), ("until", "until_ms"))
 PAGE = installed_data() / "conf" / "KEYS.md"
 _LONGEST = 60
 _HEAD = """# Keys of a scenario
-Made by `python -m pipelines.scenario.pages` from the model that checks scenario files. `roundtable schema` prints
-the same for editors; a first line `# yaml-language-server: $schema=...` lets them complete and check keys. Unknown keys
-are errors. Examples are from the scenarios in `scenarios/`, or the default.
+Each section lists the keys of one part of a scenario file. A scenario with any other key is refused. An example is the
+shortest value in the installed scenarios, else the default.
+
+`python -m pipelines.scenario.pages` generates this page from the model that validates scenario files.
+`roundtable schema` prints the model as JSON Schema. An editor completes and checks keys if the first line of a scenario
+is `# yaml-language-server: $schema=...` with the path of that schema.
 """
 _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 
 
 def schema_text() -> str:
-    """Returns the schema file's text: the model's schema, and which keys exclude each other."""
+    """Returns the content of ``scenario.schema.json``: the model's schema, with the keys that exclude each other."""
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
@@ -50,26 +53,21 @@ def schema_text() -> str:
 
 
 def page_text() -> str:
-    """Returns the text of the page."""
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    yield _HEAD
-    seen: set[type[BaseModel]] = set()
-    for model in _models(Scenario, seen):
-        yield f"## {_title(model)}\n"
+    """Returns the content of KEYS.md."""
+    lines = [_HEAD]
+    for model in _models(Scenario, set()):
+        lines.append(f"## {'scenario' if model is Scenario else f'`{model.__name__}`'}\n")
         if model.__doc__:
-            yield f"{' '.join(model.__doc__.split())}\n"
-        yield "| key | allowed | default | what | example |\n|---|---|---|---|---|"
-        for name, field in model.model_fields.items():
-            yield _row(model, field.alias or name, field)
-        yield ""
+            lines.append(f"{' '.join(model.__doc__.split())}\n")
+        lines.append("| key | allowed | default | what | example |\n|---|---|---|---|---|")
+        lines += [_row(model, field.alias or name, field) for name, field in model.model_fields.items()]
+        lines.append("")
+    return "\n".join(lines) + "\n"
 
 
 def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    """Yields a model and those inside it, each once, in the order of their keys; no protocol of another package."""
-    if model in seen or model.__name__ in _foreign():
+    foreign = {spec.settings for name, spec in PROTOCOLS.items() if PACKAGES[name] != OWN_PACKAGE}
+    if model in seen or model in foreign:
         return
     seen.add(model)
     yield model
@@ -78,20 +76,11 @@ def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type
             yield from _models(inner, seen)
 
 
-@cache
-def _foreign() -> frozenset[str]:
-    return frozenset(spec.settings.__name__ for name, spec in PROTOCOLS.items() if PACKAGES[name] != OWN_PACKAGE)
-
-
 def _inside(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
         yield from _inside(part)
-
-
-def _title(model: type[BaseModel]) -> str:
-    return "scenario" if model is Scenario else f"`{model.__name__}`"
 
 
 def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
@@ -114,7 +103,7 @@ def _shown(value: object) -> str:
 
 @cache
 def _examples() -> Mapping[tuple[str, str], object]:
-    """Returns a value for each key of each model that an installed scenario sets: the shortest."""
+    # The key is (model, key); the shortest value wins.
     found: dict[tuple[str, str], object] = {}
     for path in shipped().values():
         for key, value in _values(load_scenario(path).scenario):

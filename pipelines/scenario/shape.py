@@ -1,7 +1,6 @@
-"""The allowed values of a scenario, path by path, in words, from the model's JSON Schema.
+"""The allowed keys and values at each path of a scenario, derived from the model's JSON Schema.
 
-Only the schema has types, bounds and names. Messages about wrong values and unknown keys, and the check of paths in
-``--set`` and ``runs.grid``, are derived from it.
+Error messages about values and unknown keys use it, and so does the check of paths in ``--set`` and ``runs.grid``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def scenario_schema() -> Schema:
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
-    """Yields the alternatives of a schema, without null; with a node, only the branches whose constants it has."""
+    """Yields the alternatives of `schema` except null; with `node`, only those whose constants the node has, if any."""
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from branches({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, node)
@@ -41,7 +40,6 @@ def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
 
 
 def _fits(schema: Schema, node: ValueNode | None) -> bool:
-    """Whether a mapping has the constants of a schema, and one of the keys that it requires."""
     if node is None or not isinstance(node.value, dict):
         return True
     if schema.get("type") != "object":
@@ -55,7 +53,7 @@ def _fits(schema: Schema, node: ValueNode | None) -> bool:
 
 
 def at_path(path: Path, root: ValueNode | None = None) -> list[Schema]:
-    """Returns the schemas that a path can have; with a tree, only in the branches that the tree takes."""
+    """Returns the schemas at `path`; if `root` is given, only those in the alternatives that its values select."""
     found: list[Schema] = list(branches(scenario_schema(), root))
     node = root
     for step in path:
@@ -78,12 +76,12 @@ def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
 
 
 def keys(schemas: Iterable[Schema]) -> list[str]:
-    """Returns the keys that mappings of these schemas take, without repetition."""
+    """Returns the distinct keys that mappings of these schemas may have."""
     return list(dict.fromkeys(name for schema in schemas for name in schema.get("properties", {})))
 
 
 def unknown_step(path: Path) -> str | None:
-    """Returns the error in the names of a path, or None where the model has the path."""
+    """Returns the error message for the first step of `path` that the model does not have, or None."""
     for length, step in enumerate(path):
         if at_path(path[: length + 1]):
             continue
@@ -104,12 +102,12 @@ def _some(names: list[str]) -> str:
 
 
 def parse_path(text: str) -> Path:
-    """Returns the steps of a dotted path; whole numbers are indices of lists."""
+    """Returns the steps of a dotted path; a step of digits becomes a list index."""
     return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in text.split("."))
 
 
 def describe(schemas: Iterable[Schema]) -> str:
-    """Returns the allowed values of the schemas in words."""
+    """Returns an English phrase for the values that the schemas allow, for example ``a whole number from 0 to 10``."""
     options = list(schemas)
     names = [name for schema in options for name in _constants(schema)]
     words = [f"one of {', '.join(map(str, names))}" if len(names) > 1 else str(names[0])] if names else []

@@ -1,19 +1,19 @@
-"""Converts the times of a scenario, in milliseconds from the start or as timestamps, to rounds by its ``time`` part."""
+"""Times in a scenario: conversion of milliseconds and timestamps to rounds, by the ``time`` part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, Tag
+from pydantic import AfterValidator, Field, Tag, model_validator
 
 from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
-from pipelines.errors import Problem
+from pipelines.errors import InputError, Problem
 
 EPOCH_SECONDS = 9e8
-"""A number of seconds from which on times count from 1970, not from the start of a run: July 1998."""
+"""Seconds from 1970 to July 1998: larger numbers are timestamps, smaller ones count from the start of a run."""
 _EPOCH_MS = EPOCH_SECONDS * 1000.0
 
 
@@ -23,18 +23,16 @@ def _iso(text: str) -> str:
 
 
 def parse_iso(text: str) -> float:
-    """Returns the milliseconds from 1970 to an ISO 8601 timestamp; without an offset it is UTC.
+    """Returns the milliseconds from 1970 to an ISO 8601 timestamp; a timestamp without an offset is in UTC.
 
     Raises:
-        ValueError: The text is no such timestamp.
+        ValueError: `text` is not an ISO 8601 timestamp.
     """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        example = "2024-03-01T10:00:00.250Z"
-        raise ValueError(
-            f"{text!r} is no timestamp; allowed: ISO 8601 such as {example!r}, or a number of ms"
-        ) from None
+        message = f"{text!r} is no timestamp; allowed: ISO 8601 such as '2024-03-01T10:00:00.250Z', or a number of ms"
+        raise ValueError(message) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000.0
 
@@ -50,16 +48,16 @@ Moment = Annotated[
     | Annotated[Annotated[str, Field(max_length=50), AfterValidator(_iso)], Tag("<timestamp>")],
     by_form(_form),
 ]
-"""Milliseconds from the start of a run, or from 1970 if there are that many; or an ISO 8601 timestamp."""
+"""Milliseconds from the start of a run, or from 1970 if the number is in or after 1998; or an ISO 8601 timestamp."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How times become rounds.
+    """The conversion of milliseconds to rounds.
 
     Attributes:
         round_ms: Milliseconds of a round.
-        speed: Factor by which a run is faster than its recorded times.
+        speed: Factor by which a run replays recorded times faster; 2 halves them.
         origin_ms: The time of round 0, in ms from 1970; None: the first timestamp of a file.
     """
 
@@ -68,7 +66,7 @@ class Clock:
     origin_ms: float | None = None
 
     def exact(self, ms: float) -> float:
-        """Returns the time in rounds of milliseconds from the start."""
+        """Returns the rounds, not rounded to whole ones, that pass in `ms` milliseconds of recorded time."""
         return ms / self.speed / self.round_ms
 
 
@@ -76,65 +74,74 @@ DEFAULT_CLOCK = Clock(round_ms=10.0)
 
 
 def is_timestamp(moment: float | str | None) -> bool:
-    """Returns whether a moment counts from 1970, not from the start."""
+    """Returns whether `moment` counts from 1970 instead of from the start of the run."""
     return isinstance(moment, str) or (moment is not None and moment >= _EPOCH_MS)
 
 
 def ms_from_start(moment: float | str, origin_ms: float) -> float:
-    """Returns the milliseconds from the start to a moment; negative before it."""
+    """Returns the milliseconds from the start of the run to `moment`; negative for a moment before the start."""
     ms = parse_iso(moment) if isinstance(moment, str) else float(moment)
     return ms - origin_ms if is_timestamp(moment) else ms
 
 
-class Timed(Strict):
-    """A part of a scenario that happens in a round."""
+class Checked(Strict):
+    """A part of a scenario whose keys depend on each other; subclasses yield the conflicts in ``_problems``."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if problems := list(self._problems()):
+            raise InputError(*problems)
+        return self
+
+    def _problems(self) -> Iterator[Problem]:
+        return iter(())
+
+
+class Timed(Checked):
+    """A part of a scenario with a round, which `at_ms` can give as a time."""
 
     at_ms: Moment | None = Field(
         None,
-        description="in place of round: ms from the start, or a timestamp in quotes ('2024-03-01T10:00:00Z') or in ms "
-        "from 1970; it becomes the nearest round",
+        description="replaces round: ms from the start, a quoted timestamp ('2024-03-01T10:00:00Z'), or ms from 1970; "
+        "rounded to the nearest round",
     )
 
 
 class TimedSpan(Timed):
-    """A part of a scenario that begins in a round and may end in another one."""
+    """A part of a scenario with a first round and an optional last round, which `until_ms` can give as a time."""
 
-    until_ms: Moment | None = Field(None, description="in place of until, as at_ms")
+    until_ms: Moment | None = Field(None, description="replaces until; values as in at_ms")
 
 
 class TimeSpec(Strict):
-    """How long a run may last, and how times become rounds."""
+    """The length of a run in rounds, and the conversion of times to rounds."""
 
-    rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(default=1000, description="the horizon")
+    rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(
+        default=1000, description="the horizon: the last round of a run"
+    )
     round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
     origin: Moment | None = Field(
-        default=None,
-        description="the time of round 0, for timestamps; default: the first one of the one part that has timestamps",
+        default=None, description="time of round 0; default: the first timestamp of the one part with timestamps"
     )
-    speed: Positive = Field(default=1.0, description="how many times as fast as at_ms, until_ms and timestamps say")
+    speed: Positive = Field(default=1.0, description="factor by which recorded times pass faster; 2 halves them")
 
     @property
     def clock(self) -> Clock:
-        """How times become rounds; without an origin timestamps of lists have none."""
+        """The conversion of times to rounds; its `origin_ms` is `None` without `origin`."""
         return Clock(self.round_ms, self.speed, None if self.origin is None else ms_from_start(self.origin, 0.0))
 
 
 Path = tuple[str | int, ...]
-_LISTS: tuple[Path, ...] = (
-    ("workload", "subscriptions"), ("workload", "publications"), ("workload", "joins"), ("workload", "calls"),
-    ("workload", "moves"),
-    ("faults",),
-)  # fmt: skip
+_CALLS = ("subscriptions", "publications", "joins", "calls", "moves")
+_LISTS: tuple[Path, ...] = (*(("workload", name) for name in _CALLS), ("faults",))
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
 def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
-    """Returns the values of a scenario with ``round`` and ``until`` where only ``at_ms`` and ``until_ms`` are given.
+    """Returns the values of a scenario, with ``round`` and ``until`` computed from ``at_ms`` and ``until_ms``.
 
-    Invalid values stay unchanged: the model refuses them.
-
-    Args:
-        data: A mapping with the parts of a scenario; anything else is returned.
+    The function computes only rounds that the scenario does not give. Invalid values stay unchanged: the model refuses
+    them later.
     """
     if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
         return data
@@ -144,7 +151,6 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
 
 
 def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yields the items of lists that have a time in ms, with their paths."""
     for path in _LISTS:
         part: Any = data
         for step in path:
@@ -155,7 +161,6 @@ def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, A
 
 
 def _clock(given: Any, items: list[Mapping[str, Any]]) -> Clock:  # noqa: ANN401 - any value of the file
-    """Returns the clock of the time part, the default one if the part is wrong."""
     try:
         clock = TimeSpec.model_validate({} if given is None else given).clock
     except ValueError:
@@ -195,7 +200,6 @@ def _rounded(item: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def _is_later(item: Mapping[str, Any], clock: Clock) -> bool:
-    """Returns whether the end of an item is after its begin, by ms if both are given so."""
     try:
         begin = ms_from_start(item.get("at_ms", 0.0), clock.origin_ms or 0.0)
         return "at_ms" in item and ms_from_start(item["until_ms"], clock.origin_ms or 0.0) > begin
@@ -214,11 +218,9 @@ def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noq
 
 
 def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Iterator[Problem]:
-    """Yields parts whose rounds and milliseconds differ, and those before the start.
+    """Yields a problem for each item whose round and time differ by more than a round, or whose time is before round 0.
 
-    Args:
-        time: The time part.
-        items: The items of lists with their paths; those that are not `Timed` are left out.
+    `items` are the items of lists with their paths; items that are not `Timed` are skipped.
     """
     timed = [(path, item) for path, item in items if isinstance(item, Timed)]
     clock = _clock(time, [_moments(item) for _, item in timed])
@@ -230,17 +232,15 @@ def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Itera
             exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
             given = getattr(item, name)
             if exact < -0.5:
-                message = (
-                    f"{key} is {-exact * clock.round_ms * clock.speed:g} ms before the start; set time.origin to it"
-                )
-                yield Problem((*path, key), f"{message} or earlier, or leave the part out")
+                message = f"{key} is {-exact * clock.round_ms * clock.speed:g} ms before the start;"
+                yield Problem((*path, key), f"{message} set time.origin to it or earlier, or remove the part")
             elif abs(exact - given) > 1.0 + 1e-9:
                 message = f"{key} is round {exact:g}, and {name} is {given}; allowed: one of the two, so leave one out"
                 yield Problem((*path, name), message)
 
 
 def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
-    """Yields the paths of times in lists that count from 1970."""
+    """Yields the path of each ``at_ms`` or ``until_ms`` in a list that is a timestamp."""
     for path, item in items:
         for key, _ in _KEYS if isinstance(item, Timed) else ():
             if is_timestamp(getattr(item, key, None)):
@@ -248,7 +248,7 @@ def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
 
 
 def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> tuple[float, Path]:
-    """Returns by how many ms the round of a listed part is away from its time at most, and the part's path."""
+    """Returns the largest difference in ms between the time of a listed item and its round, and that item's path."""
     timed = [(path, item) for path, item in items if isinstance(item, Timed)]
     clock = _clock(time, [_moments(item) for _, item in timed])
     worst: tuple[float, Path] = (0.0, ())

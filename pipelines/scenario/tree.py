@@ -1,4 +1,4 @@
-"""The values of a scenario file and of ``--set``, each with its source position, before validation."""
+"""The unvalidated values of a scenario file and of ``--set``, each with its position in the source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SHOWN = 60
 
 
 class SourcePlace(NamedTuple):
-    """Where a value was written.
+    """The position of a value in the scenario file, or the ``--set`` that gives the value.
 
     Attributes:
-        rank: 0 for the file, 1 for the first ``--set``, and so on.
-        line: From 1; 0 where the source has no lines.
-        column: From 1, in characters.
-        source: The file's name, or the text of ``--set``.
+        rank: 0 for the file, n for the n-th ``--set``.
+        line: From 1; 0 if the source has no lines.
+        column: In characters, from 1.
+        source: The name of the file, or the ``--set`` as written.
     """
 
     rank: int
@@ -30,20 +30,20 @@ class SourcePlace(NamedTuple):
     source: str
 
     def __str__(self) -> str:
-        """Returns ``file:line:column``, or the ``--set`` alone."""
+        """Returns ``file:line:column``, or the ``--set`` as written."""
         return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
 
 
 @dataclass(slots=True)
 class ValueNode:
-    """One value with its place.
+    """A value of a scenario with its position.
 
     Attributes:
         value: A scalar, or the nodes of a list or a mapping.
-        place: Where the value starts.
-        raw: A scalar as it is written; None for lists and mappings.
-        text_column: The column of a string's first character; None for a string with escapes, or over several lines.
-        key_places: Where the keys of a mapping are.
+        place: The position of the first character.
+        raw: A scalar as written in the file; None for lists and mappings.
+        text_column: The column of a string's first character; None for strings with escapes or several lines.
+        key_places: The position of each key of a mapping.
     """
 
     value: Value
@@ -53,7 +53,7 @@ class ValueNode:
     key_places: dict[str, SourcePlace] = field(default_factory=dict)
 
     def child(self, step: str | int) -> ValueNode | None:
-        """Returns the value under a key or an index, or None."""
+        """Returns the node under the key or index `step`, or None."""
         if isinstance(self.value, dict) and isinstance(step, str):
             return self.value.get(step)
         if isinstance(self.value, list) and isinstance(step, int) and 0 <= step < len(self.value):
@@ -62,19 +62,19 @@ class ValueNode:
 
 
 class Complaint(NamedTuple):
-    """One thing that is wrong, and where."""
+    """An error of a scenario: its position and the message."""
 
     place: SourcePlace
     message: str
 
 
 def scenario_error(complaints: Iterable[Complaint]) -> ScenarioError:
-    """Returns the error of all complaints, each once, in the order of the file."""
+    """Returns a `ScenarioError` with the distinct complaints, in the order of their positions."""
     return ScenarioError(f"{place}: {message}" for place, message in sorted(set(complaints)))
 
 
 def plain(node: ValueNode) -> object:
-    """Returns a node's value without places, as dicts, lists and scalars."""
+    """Returns the value of `node` without positions, as dicts, lists and scalars."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
     if isinstance(node.value, list):
@@ -83,7 +83,7 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields the steps of a path that exist, with their nodes; steps that do not exist are passed over."""
+    """Yields each step of `path` that exists in the tree, with its node, and skips all other steps."""
     node = root
     for step in path:
         child = node.child(step)
@@ -93,7 +93,7 @@ def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
 
 
 def nearest_node(root: ValueNode, path: Path) -> ValueNode:
-    """Returns the node at a path, or its nearest ancestor that exists."""
+    """Returns the node at `path`, or its nearest ancestor that exists."""
     node = root
     for step in path:
         child = node.child(step)
@@ -104,11 +104,10 @@ def nearest_node(root: ValueNode, path: Path) -> ValueNode:
 
 
 def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
-    """Returns a tree with another node at a path; mappings on the way are made where there are none.
+    """Returns a copy of the tree with node `new` at `path`; missing mappings on the path are added.
 
     Raises:
-        LookupError: The path leads through a value that is no mapping, or to an item that a list does not have;
-            the message says which.
+        LookupError: The path leads through a scalar, or to an item that a list does not have.
     """
     if not path:
         return new
@@ -116,9 +115,8 @@ def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
     child = root.child(step)
     if isinstance(root.value, list):
         if child is None or not isinstance(step, int):
-            raise LookupError(
-                f"{step!r} is no item of a list of {len(root.value)}; allowed: {_indices(len(root.value))}"
-            )
+            allowed = f"0 to {len(root.value) - 1}" if root.value else "none, the list is empty"
+            raise LookupError(f"{step!r} is no item of a list of {len(root.value)}; allowed: {allowed}")
         items = [*root.value]
         items[step] = replaced(child, rest, new)
         return ValueNode(items, root.place)
@@ -126,19 +124,12 @@ def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
         raise LookupError(f"{str(step)!r} would be inside {shown(root)}, which is no mapping; set the value above it")
     key = str(step)
     old = child if child is not None else ValueNode(None, new.place)
-    return ValueNode(
-        {**(root.value or {}), key: replaced(old, rest, new)},
-        root.place,
-        key_places={key: new.place, **root.key_places},
-    )
-
-
-def _indices(length: int) -> str:
-    return f"0 to {length - 1}" if length else "none, the list is empty"
+    value = {**(root.value or {}), key: replaced(old, rest, new)}
+    return ValueNode(value, root.place, key_places={key: new.place, **root.key_places})
 
 
 def shown(node: ValueNode) -> str:
-    """Returns a value for a message: short, and as it is written."""
+    """Returns the value of `node` for a message: a scalar as written, at most 60 characters long."""
     if isinstance(node.value, dict):
         return "a mapping"
     if isinstance(node.value, list):

@@ -1,11 +1,12 @@
-"""The ``workload`` part of a scenario: subscriptions, publications, and other calls."""
+"""The models of the ``workload`` part of a scenario: subscriptions, publications, and other calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, Tag, field_validator, model_validator
+from pydantic import Field, Tag, field_validator
 
 from pipelines.contract.predicate import parse_predicates
 from pipelines.contract.settings import (
@@ -22,11 +23,12 @@ from pipelines.contract.settings import (
     Topic,
     by_form,
     by_name,
+    end_problems,
     nodes_form,
     repetition_problems,
 )
-from pipelines.errors import Problem, WorkloadError
-from pipelines.scenario.times import Timed, TimedSpan
+from pipelines.errors import Problem
+from pipelines.scenario.times import Checked, Timed, TimedSpan
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 MAX_TOPICS = 10_000_000
@@ -34,6 +36,9 @@ Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
+_Topic = Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]
+_Million = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+_Classes = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
 class _Call(Timed):
@@ -44,45 +49,45 @@ class _Call(Timed):
 class JoinCallSpec(_Call):
     """A server joins its bundle."""
 
-    kind: Literal["join"] = Field(description="what is called")
+    kind: Literal["join"] = Field(description="the call")
 
 
 class LeaveCallSpec(_Call):
-    """A server leaves, as soon as other servers hold all that it stores."""
+    """A server leaves its bundle once other servers hold copies of all its stored data."""
 
-    kind: Literal["leave"] = Field(description="what is called")
+    kind: Literal["leave"] = Field(description="the call")
 
 
 class RemoveCallSpec(_Call):
-    """A server removes a dead server from the members, as if that had left."""
+    """A server removes a dead server from the members of the bundle, as if the dead server had left."""
 
-    kind: Literal["remove"] = Field(description="what is called")
-    peer: NodeName = Field(description="the server that is dead")
+    kind: Literal["remove"] = Field(description="the call")
+    peer: NodeName = Field(description="the dead server")
 
 
 class _OnTopic(_Call):
     topic: Topic | None = Field(None, description="the topic; default: the topic without a name")
-    peer: NodeName = Field(description="the other node that the call is about")
+    peer: NodeName = Field(description="steer: the new server; register, deregister: the client")
 
 
 class SteerCallSpec(_OnTopic):
-    """A client changes its server."""
+    """A client changes from its server to the server `peer`."""
 
-    kind: Literal["steer"] = Field(description="what is called")
+    kind: Literal["steer"] = Field(description="the call")
 
 
 class RegisterCallSpec(_OnTopic):
-    """The owner of a topic authorises a client."""
+    """The owner of a topic authorises the client `peer` to publish or to subscribe."""
 
-    kind: Literal["register"] = Field(description="what is called")
-    role: Literal["publisher", "subscriber"] = Field(description="what the client may be")
+    kind: Literal["register"] = Field(description="the call")
+    role: Literal["publisher", "subscriber"] = Field(description="the authorised role")
 
 
 class DeregisterCallSpec(_OnTopic):
-    """The owner of a topic withdraws the authorisation of a client."""
+    """The owner of a topic withdraws the authorisation of the client `peer`."""
 
-    kind: Literal["deregister"] = Field(description="what is called")
-    role: Literal["publisher", "subscriber"] = Field(description="what the client was")
+    kind: Literal["deregister"] = Field(description="the call")
+    role: Literal["publisher", "subscriber"] = Field(description="the withdrawn role")
 
 
 OtherCall: TypeAlias = Annotated[
@@ -95,21 +100,19 @@ OtherCall: TypeAlias = Annotated[
     by_name("kind"),
 ]
 OTHER_CALLS = (JoinCallSpec, LeaveCallSpec, RemoveCallSpec, SteerCallSpec, RegisterCallSpec, DeregisterCallSpec)
-"""The models of `OtherCall`."""
+"""The alternatives of `OtherCall`."""
 
 
 class ListedSubscription(TimedSpan):
-    """One subscription of a node, by topic, by content, or both."""
+    """A subscription of a node, by topic, by content, or by both."""
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
-    topic: Topic | None = Field(None, description="short for: topic = '...'")
+    topic: Topic | None = Field(None, description="the topic; short for where: topic = '...'")
     where: Annotated[str, Field(max_length=100_000)] | None = Field(
         None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains filter"
     )
-    until: Round | None = Field(
-        None, description="the round of its unsubscribe call; without it the subscription stays"
-    )
+    until: Round | None = Field(None, description="the round of the unsubscribe call; without it: never")
 
     @field_validator("where")
     @classmethod
@@ -118,251 +121,200 @@ class ListedSubscription(TimedSpan):
             parse_predicates(None, where)
         return where
 
-    @model_validator(mode="after")
-    def _is_one(self) -> ListedSubscription:
+    def _problems(self) -> Iterator[Problem]:
         parse_predicates(self.topic, self.where)
-        if self.until is not None and self.until <= self.round:
-            raise WorkloadError(
-                Problem(
-                    ("until",),
-                    f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later",
-                )
-            )
-        return self
+        yield from end_problems(self.round, self.until)
 
 
 class ListedPublication(Timed):
-    """One publication of a node."""
+    """A publication of a node."""
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
-    topic: Topic | None = Field(None, description="attribute topic of the publication")
+    topic: Topic | None = Field(None, description="the topic; subscriptions see it as the attribute topic")
     content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
-    guarantee: Guarantee | None = Field(
-        None, description="the order it is delivered in, where the protocol has several"
-    )
-    keys: list[Key] = Field(default_factory=list, description="key items: what its order is about")
+    guarantee: Guarantee | None = Field(None, description="the order of delivery, for protocols with several orders")
+    keys: list[Key] = Field(default_factory=list, description="key items: messages with a common key item are ordered")
 
-    @model_validator(mode="after")
-    def _keys_once(self) -> ListedPublication:
-        problems = list(repetition_problems(("keys",), self.keys))
-        if problems:
-            raise WorkloadError(*problems)
-        return self
-
-    @model_validator(mode="after")
-    def _says_something(self) -> ListedPublication:
-        if self.topic is None and "content" not in self.model_fields_set:
+    def _problems(self) -> Iterator[Problem]:
+        yield from (repeated := list(repetition_problems(("keys",), self.keys)))
+        if not repeated and self.topic is None and "content" not in self.model_fields_set:
             message = "the publication has neither topic nor content, so it satisfies no subscription; give one of them"
-            raise WorkloadError(Problem((), message))
-        return self
-
-    @model_validator(mode="after")
-    def _one_topic(self) -> ListedPublication:
+            yield Problem((), message)
         if "topic" in self.content:
-            raise WorkloadError(
-                Problem(
-                    ("content", "topic"),
-                    "the content has an attribute 'topic'; write topic: beside at: and round: instead",
-                )
-            )
-        return self
+            message = "the content has an attribute 'topic'; write topic: beside at: and round: instead"
+            yield Problem(("content", "topic"), message)
 
 
 class Join(Timed):
     """A node that joins the overlay during the run; it has no link before."""
 
     node: NodeName = Field(description="the node that joins")
-    to: NodeName = Field(description="the join point; the link between the two is in the overlay")
+    to: NodeName = Field(description="the join point: a node that the overlay links to the joining node")
     round: Round = Field(description="the round of the join call")
 
 
 class Move(Timed):
-    """An application that moves: it unsubscribes at its node and repeats its subscriptions at another one."""
+    """An application that moves: it unsubscribes at node `at` and subscribes again at node `to`."""
 
-    at: NodeName = Field(description="the node that it leaves")
-    to: NodeName = Field(description="the node that it goes to")
-    round: Round = Field(description="the round of its unsubscribe calls")
-    away: Round = Field(1, description="rounds from the unsubscribe calls to the subscribe calls at the other node")
+    at: NodeName = Field(description="the node that the application leaves")
+    to: NodeName = Field(description="the node that the application moves to")
+    round: Round = Field(description="the round of the unsubscribe calls at the first node")
+    away: Round = Field(1, description="rounds from the unsubscribe calls to the subscribe calls at the second node")
 
-    @model_validator(mode="after")
-    def _goes(self) -> Move:
+    def _problems(self) -> Iterator[Problem]:
         if self.to == self.at:
-            message = f"{self.at} moves to itself; name another node, or leave the move out"
-            raise WorkloadError(Problem(("to",), message))
-        return self
+            yield Problem(("to",), f"{self.at} moves to itself; name another node, or leave the move out")
 
 
 class GeneratedJoins(Strict):
-    """Brokers that join one after the other: drawn leaves of the overlay, then leaves of the remainder."""
+    """Brokers that join one at a time: each is a drawn leaf of the overlay as it is without the later joins."""
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exact number of joins")
-    nodes: Nodes = Field("all", description="who may join: names, a number of nodes (drawn), all, leaves, or brokers")
-    rounds: Rounds = Field(description="first and last round of a join call, drawn; no two join in one round")
+    nodes: Nodes = Field("all", description="candidates: names, a number of nodes (drawn), all, leaves, or brokers")
+    rounds: Rounds = Field(description="first and last round of the join calls; each has its own drawn round")
 
 
 class JoinGenerator(Strict):
-    """Joins made from the seed."""
+    """Joins drawn from the seed."""
 
     generate: GeneratedJoins
 
 
 class _GeneratedSubscriptions(Strict):
     nodes: Nodes = Field(
-        "all", description="who subscribes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+        "all", description="subscribers: names, a number of nodes (drawn), all, leaves, brokers, or clients"
     )
-    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(
-        1, description="subscriptions of each of them"
+    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each node")
+    rounds: Rounds = Field((0, 0), description="first and last round of the subscribe calls, which are drawn")
+    lifetime: Rounds | None = Field(
+        None, description="fewest and most rounds until a subscription ends, drawn; without it: never"
     )
-    rounds: Rounds = Field((0, 0), description="first and last round of subscribe calls, drawn")
-    lifetime: Rounds | None = Field(None, description="rounds until a subscription ends, drawn; without it: it stays")
 
 
 class _GeneratedPublications(Strict):
     nodes: Nodes = Field(
-        1, description="who publishes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+        1, description="publishers: names, a number of nodes (drawn), all, leaves, brokers, or clients"
     )
     rounds: Rounds = Field((1, 10), description="first and last round of publications")
     rate: Positive = Field(
-        1.0, description="publications of each of them a round; below 1, or the rest above, is a chance"
+        1.0, description="mean publications of each node in a round; a fraction is the probability of one more"
     )
 
 
-class _Topics(Strict):
-    topics: Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)] = Field(10, description="number of topics")
-    levels: Annotated[list[Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]], Field(min_length=2)] | None = (
-        Field(
-            None, description="in place of topics: names in each level; [3, 4] are the 12 topics topic1/1 to topic3/4"
-        )
+class _Topics(Checked):
+    topics: _Topic = Field(10, description="number of topics")
+    levels: Annotated[list[_Topic], Field(min_length=2)] | None = Field(
+        None, description="replaces topics: names in each level; [3, 4] means the 12 topics topic1/1 to topic3/4"
     )
     zipf: Zipf = 1.0
 
     @property
     def n_topics(self) -> int:
-        """The number of topics."""
+        """`topics`, or the product of `levels`."""
         return self.topics if self.levels is None else prod(self.levels)
 
-    @model_validator(mode="after")
-    def _one_size(self) -> Self:
+    def _problems(self) -> Iterator[Problem]:
         if self.levels is not None and "topics" in self.model_fields_set:
-            message = "levels and topics are given; allowed: one of the two, so leave one out"
-            raise WorkloadError(Problem(("levels",), message))
+            yield Problem(("levels",), "levels and topics are given; allowed: one of the two, so leave one out")
         if self.n_topics > MAX_TOPICS:
-            message = f"the levels make {self.n_topics:,} topics; allowed: at most {MAX_TOPICS:,}"
-            raise WorkloadError(Problem(("levels",), message))
-        return self
+            yield Problem(("levels",), f"the levels make {self.n_topics:,} topics; allowed: at most {MAX_TOPICS:,}")
 
 
-class AttributeRange(Strict):
-    """One numeric attribute of generated content, uniform from low to high."""
+class AttributeRange(Checked):
+    """A numeric attribute of generated content, uniformly distributed from `low` to `high`."""
 
     low: Number = Field(default=0.0, description="lowest value")
     high: Number = Field(default=1000.0, description="highest value")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> AttributeRange:
+    def _problems(self) -> Iterator[Problem]:
         if self.low > self.high:
-            raise WorkloadError(
-                Problem(("low",), f"low is {self.low:g}, above high, {self.high:g}; allowed: low <= high")
-            )
-        return self
-
-
-def _two_attributes() -> dict[str, AttributeRange]:
-    return {"a": AttributeRange(), "b": AttributeRange()}
+            yield Problem(("low",), f"low is {self.low:g}, above high, {self.high:g}; allowed: low <= high")
 
 
 class _Content(Strict):
-    classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="classes, used as topics")
+    classes: _Classes = Field(20, description="number of classes; a class is a topic")
     zipf: Zipf = 1.0
     attributes: dict[str, AttributeRange] = Field(
-        default_factory=_two_attributes, min_length=1, description="attribute → the range of its values"
+        default_factory=lambda: {"a": AttributeRange(), "b": AttributeRange()},
+        min_length=1,
+        description="attribute → the range of its values",
     )
 
 
 class _Symbols(Strict):
-    symbols: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="stocks, attribute `symbol`")
+    symbols: _Classes = Field(20, description="number of stocks")
     zipf: Zipf = 1.0
 
 
 class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
-    """Subscriptions to topics drawn by Zipf popularity, without repetition at one node."""
+    """Subscriptions to topics drawn by Zipf popularity; no node subscribes to a topic twice."""
 
-    kind: Literal["topics"] = Field(description="what is drawn")
-
+    kind: Literal["topics"] = Field(description="the generator")
     wildcards: Share = Field(
-        0.0,
-        description="levels: share of subscriptions to filters of MQTT, half with #, half with +",
+        0.0, description="levels: share of subscriptions to MQTT filters, half with #, half with +"
     )
 
-    @model_validator(mode="after")
-    def _enough_topics(self) -> TopicSubscriptions:
+    def _problems(self) -> Iterator[Problem]:
+        yield from super()._problems()
         if self.per_node > self.n_topics:
-            message = (
-                f"{self.per_node} topics a node cannot be drawn from {self.n_topics}; allowed: at most {self.n_topics}"
-            )
-            raise WorkloadError(Problem(("per_node",), message))
+            message = f"{self.per_node} topics a node cannot be drawn from {self.n_topics}"
+            yield Problem(("per_node",), f"{message}; allowed: at most {self.n_topics}")
         if self.wildcards and self.levels is None:
-            message = "wildcards is given without levels; add them, or leave wildcards out"
-            raise WorkloadError(Problem(("wildcards",), message))
-        return self
+            yield Problem(("wildcards",), "wildcards is given without levels; add them, or leave wildcards out")
 
 
 class ContentSubscriptions(_Content, _GeneratedSubscriptions):
-    """Subscriptions to a class and to a random interval of each attribute."""
+    """Subscriptions to a drawn class and to a random interval of each attribute."""
 
-    kind: Literal["content"] = Field(description="what is drawn")
+    kind: Literal["content"] = Field(description="the generator")
     selectivity: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
-        0.5, description="length of an interval ÷ the whole range"
+        0.5, description="length of each interval, as a share of the attribute's range"
     )
 
 
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
-    """Subscriptions to stock quotes: symbol, price above, volume above."""
+    """Subscriptions to quotes of a stock above a price and a volume."""
 
-    kind: Literal["quotes"] = Field(description="what is drawn")
+    kind: Literal["quotes"] = Field(description="the generator")
 
 
 class TopicPublications(_Topics, _GeneratedPublications):
     """Publications on topics drawn by Zipf popularity."""
 
-    kind: Literal["topics"] = Field(description="what is drawn")
+    kind: Literal["topics"] = Field(description="the generator")
 
 
 class ContentPublications(_Content, _GeneratedPublications):
-    """Publications of a class with uniform attribute values."""
+    """Publications of a drawn class, with uniformly distributed attribute values."""
 
-    kind: Literal["content"] = Field(description="what is drawn")
+    kind: Literal["content"] = Field(description="the generator")
 
 
 class QuotePublications(_Symbols, _GeneratedPublications):
-    """Stock quotes (symbol, price, volume): symbols by popularity, prices as a random walk."""
+    """Stock quotes (symbol, price, volume): symbols drawn by Zipf popularity, prices as random walks."""
 
-    kind: Literal["quotes"] = Field(description="what is drawn")
+    kind: Literal["quotes"] = Field(description="the generator")
     volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
-        0.02, description="volatility of the price, from quote to quote"
+        0.02, description="standard deviation of the logarithm of the price between two quotes of a stock"
     )
 
 
-class BankPublications(Strict):
-    """Operations on the accounts of a bank: getBalance eventual, deposit causal, the others in total order."""
+class BankPublications(Checked):
+    """Operations on bank accounts: getBalance is eventual, deposit causal, all other operations in total order."""
 
-    kind: Literal["bank"] = Field(description="what is drawn")
-    nodes: Nodes = Field("clients", description="who operates: names, a number of nodes (drawn), all, clients, ...")
-    topic: Topic = Field("bank", description="topic of all operations; each operates on all accounts")
-    round: Round = Field(description="the first round of an operation")
-    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        100, description="operations of each node"
-    )
-    interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        5, description="rounds from an operation to the next of the same node"
-    )
+    kind: Literal["bank"] = Field(description="the generator")
+    nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
+    topic: Topic = Field("bank", description="the topic of all operations")
+    round: Round = Field(description="the first round of the operations")
+    operations: _Million = Field(100, description="number of operations of each node")
+    interval: _Million = Field(5, description="rounds between two operations of a node")
     accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        100, description="account1, account2, ...; with a single one transfer is withdraw"
+        100, description="number of accounts (account1, account2, ...); with one account, withdraw replaces transfer"
     )
     eventual: Share = Field(0.4, description="share of getBalance")
     causal: Share = Field(
-        0.3, description="share of deposit; the rest is withdraw, transfer and applyInterest in equal parts"
+        0.3, description="share of deposit; withdraw, transfer and applyInterest have equal parts of the remainder"
     )
     most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="largest amount, in cents")
     interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
@@ -374,39 +326,36 @@ class BankPublications(Strict):
         """First and last round of operations."""
         return self.round, self.round + self.operations * self.interval - 1
 
-    @model_validator(mode="after")
-    def _shares(self) -> BankPublications:
-        if self.eventual + self.causal > 1.0:
-            message = f"eventual and causal make {self.eventual + self.causal:g}; allowed: together at most 1"
-            raise WorkloadError(Problem(("causal",), message))
-        return self
+    def _problems(self) -> Iterator[Problem]:
+        if (total := self.eventual + self.causal) > 1.0:
+            yield Problem(("causal",), f"eventual and causal make {total:g}; allowed: together at most 1")
 
 
 class SubscriptionFileSource(Strict):
-    """Subscriptions read from a file."""
+    """Subscriptions from a file."""
 
     file: SubscriptionFile
 
 
 class PublicationFileSource(Strict):
-    """Publications read from a file."""
+    """Publications from a file."""
 
     file: PublicationFile
 
 
 class SubscriptionGenerator(Strict):
-    """Subscriptions made from the seed."""
+    """Subscriptions drawn from the seed."""
 
     generate: Annotated[
         Annotated[TopicSubscriptions, Tag("<topics>")]
         | Annotated[ContentSubscriptions, Tag("<content>")]
         | Annotated[QuoteSubscriptions, Tag("<quotes>")],
         by_name("kind"),
-    ] = Field(description="what is drawn, and how often")
+    ] = Field(description="the generator and its settings")
 
 
 class PublicationGenerator(Strict):
-    """Publications made from the seed."""
+    """Publications drawn from the seed."""
 
     generate: Annotated[
         Annotated[TopicPublications, Tag("<topics>")]
@@ -414,11 +363,11 @@ class PublicationGenerator(Strict):
         | Annotated[QuotePublications, Tag("<quotes>")]
         | Annotated[BankPublications, Tag("<bank>")],
         by_name("kind"),
-    ] = Field(description="what is drawn, and how often")
+    ] = Field(description="the generator and its settings")
 
 
-class WorkloadSpec(Strict):
-    """Who subscribes to what, who publishes what, who joins or calls anything else, and when."""
+class WorkloadSpec(Checked):
+    """The calls of applications: subscriptions, publications, joins, moves and other calls, each with a round."""
 
     subscriptions: Annotated[
         Annotated[list[ListedSubscription], Tag("<list>")]
@@ -433,20 +382,19 @@ class WorkloadSpec(Strict):
         by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, a file, or a generator")
     topics: Literal["exact", "mqtt"] = Field(
-        default="exact", description="mqtt: + and # in topics of subscriptions are the wildcards of MQTT; exact: names"
+        default="exact", description="mqtt: + and # in topics of subscriptions are MQTT wildcards; exact: plain names"
     )
     joins: Annotated[
         Annotated[list[Join], Tag("<list>")] | Annotated[JoinGenerator, Tag("<generate>")], by_form(nodes_form)
     ] = Field(default_factory=list, description="nodes that join the overlay during a run: a list, or a generator")
     moves: list[Move] = Field(
-        default_factory=list, description="applications that take their subscriptions to another node, in any order"
+        default_factory=list,
+        description="applications that move with their subscriptions to another node, in any order",
     )
-    calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")
+    calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that have some")
 
-    @model_validator(mode="after")
-    def _filters(self) -> Self:
+    def _problems(self) -> Iterator[Problem]:
         made = self.subscriptions.generate if isinstance(self.subscriptions, SubscriptionGenerator) else None
         if isinstance(made, TopicSubscriptions) and made.wildcards and self.topics != "mqtt":
             message = "wildcards need topics: mqtt beside subscriptions; write that, or leave wildcards out"
-            raise WorkloadError(Problem(("subscriptions", "generate", "wildcards"), message))
-        return self
+            yield Problem(("subscriptions", "generate", "wildcards"), message)

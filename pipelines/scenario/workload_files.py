@@ -1,86 +1,78 @@
-"""Files of subscriptions and publications, as parts of a scenario file."""
+"""The models of files with subscriptions or publications in a scenario."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, Tag
 
-from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, Strict, by_form, nodes_form
-from pipelines.errors import Problem, WorkloadError
+from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, by_form, nodes_form
+from pipelines.errors import Problem
+from pipelines.scenario.times import Checked
 
 ColumnOrRound = Annotated[
     Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)
 ]
 
 
-class _TimedFile(Strict):
+class _TimedFile(Checked):
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="in place of round: column of the time, ms from the start or timestamps: ISO 8601, or numbers from "
-        "1970 in s, ms, us or ns",
+        description="replaces round: column of the time: ms from the start, ISO 8601, or s, ms, us or ns from 1970",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
-        None, description="of the numbers in at_ms and until_ms; default: ms from the start, and found for timestamps"
+        None, description="unit of numbers in at_ms and until_ms; default: ms from the start, or found for timestamps"
     )
 
-    @model_validator(mode="after")
-    def _one_time(self) -> Self:
-        given, problems = self.model_fields_set, []
+    def _problems(self) -> Iterator[Problem]:
         for key, other in (("at_ms", "round"), ("until_ms", "until")):
-            if getattr(self, key, None) is not None and other in given and getattr(self, other) is not None:
-                message = f"{key} and {other} are given; allowed: one of the two, so leave one out"
-                problems.append(Problem((key,), message))
+            is_given = other in self.model_fields_set and getattr(self, other) is not None
+            if getattr(self, key, None) is not None and is_given:
+                yield Problem((key,), f"{key} and {other} are given; allowed: one of the two, so leave one out")
         if self.unit is not None and self.at_ms is None and getattr(self, "until_ms", None) is None:
-            problems.append(Problem(("unit",), "unit is given without at_ms; add that, or leave unit out"))
-        if problems:
-            raise WorkloadError(*problems)
-        return self
+            yield Problem(("unit",), "unit is given without at_ms; add that, or leave unit out")
 
 
 class SubscriptionFile(_TimedFile):
-    """Subscriptions from a CSV file, JSON lines or Parquet, one row each (e.g. Last.fm ``user_artists.dat``)."""
+    """Subscriptions from CSV, JSON lines or Parquet, one in each row (for example Last.fm ``user_artists.dat``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: by the file's name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: found by the name",
     )
-    node: str = Field("node", description="column whose distinct values are spread over `nodes`, or are node names")
+    node: str = Field("node", description="column of node names, or of values that are distributed over `nodes`")
     topic: str | None = Field(None, description="column of the topic")
     where: str | None = Field(None, description="column of the predicate")
     round: ColumnOrRound = Field(0, description="column, or one round for all")
     until: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="column of the round of the unsubscribe call; a row without it stays"
+        None, description="column of the round of the unsubscribe call; empty: the subscription does not end"
     )
     until_ms: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="column of the time of the unsubscribe call, as at_ms"
+        None, description="replaces until: column of the time of the unsubscribe call; values as in at_ms"
     )
     nodes: Nodes | None = Field(
-        None, description="spread the column's values over these nodes; without it they are names"
+        None, description="the nodes over which the values of column `node` are distributed; default: they are names"
     )
-    limit: Count | None = Field(None, description="number of rows to read, from the first on")
+    limit: Count | None = Field(None, description="read only this number of rows, from the first row on")
 
 
 class PublicationFile(_TimedFile):
-    """Publications from a CSV file, JSON lines or Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
+    """Publications from CSV, JSON lines, Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: by the file's name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: found by the name",
     )
-    node: str | None = Field(
-        None, description="column whose distinct values are spread over `nodes`, or are node names"
-    )
-    topic: str | None = Field(None, description="column (attribute) of the topic")
+    node: str | None = Field(None, description="column of node names, or of values that are distributed over `nodes`")
+    topic: str | None = Field(None, description="column (PADRES: attribute) of the topic")
     content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
-    round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
-    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        1, description="rows published in a round"
-    )
-    reverse: Flag = Field(False, description="the file is newest first: publish it backwards (PADRES)")
+    round: ColumnOrRound = Field(0, description="column of the round, or the first round of `per_round` rows each")
+    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(1, description="rows in each round")
+    reverse: Flag = Field(False, description="publish the last row first, for files with the newest row first (PADRES)")
     nodes: Nodes | None = Field(
-        None, description="spread the column's values over these nodes; without it they are names"
+        None, description="the nodes over which the values of column `node` are distributed; default: they are names"
     )
-    limit: Count | None = Field(None, description="number of rows to read, from the first on")
+    limit: Count | None = Field(None, description="read only this number of rows, from the first row on")

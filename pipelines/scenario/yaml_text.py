@@ -1,7 +1,7 @@
-"""YAML with places: text to a tree of values, and values back to text, a list entry a line.
+"""YAML with positions: a document becomes a tree of values, and values become a document.
 
-Refused: duplicate keys, tags, merge keys, dates, numbers that are none (nan, inf) or read differently by different
-programs, aliases that expand without bound, deep nesting, several documents.
+The reader refuses duplicate keys, tags, merge keys, dates, ``nan`` and ``inf``, numbers with a leading 0, unbounded
+aliases, deep nesting, and several documents.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ PlaceOf: TypeAlias = Callable[[int, int], SourcePlace]
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 _ENDLESS = 2**31
+_KINDS = {
+    "bool": "a truth value",
+    "int": "a number",
+    "float": "a number",
+    "null": "an empty value",
+    "timestamp": "a date",
+}
 
 
 class _RefusedError(Exception):
@@ -38,17 +45,12 @@ class _RefusedError(Exception):
 
 
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
-    """Reads one YAML document.
+    """Parses one YAML document; returns its values, and a complaint about each invalid value, which the tree omits.
 
-    Args:
-        text: The document.
-        place_of: Returns the place of a line and a column, both from 1.
-
-    Returns:
-        The values, and a complaint about each invalid value, which is left out or null in the tree.
+    `place_of` returns the `SourcePlace` of a line and a column, both from 1.
 
     Raises:
-        ScenarioError: The document is not YAML, or not one document of bounded size.
+        ScenarioError: The document is not YAML, has forbidden characters or exceeds the limits of size.
     """
     _check_characters(text, place_of)
     try:
@@ -56,7 +58,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]
         document = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         if "nesting depth" in str(error.problem):
-            # The parser in C reads ahead of its events, up to a depth of its own; the one in Python does not.
+            # The C parser fails at its own nesting limit before it emits the events; the Python parser emits them.
             _check_shape(text, place_of, yaml.SafeLoader)
         mark = error.problem_mark or error.context_mark
         context = f" ({error.context})" if error.context else ""
@@ -66,7 +68,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]
     if document is None:
         return ValueNode(None, place_of(1, 1)), []
     reader = _Reader(text, place_of)
-    return reader.node(document), reader.complaints
+    return reader.measured(document)[0], reader.complaints
 
 
 def _cure(error: yaml.MarkedYAMLError) -> str:
@@ -90,7 +92,7 @@ def _check_characters(text: str, place_of: PlaceOf) -> None:
 
 
 def _check_shape(text: str, place_of: PlaceOf, loader: type[Any]) -> None:
-    """Refuses deep nesting and second documents, before anything recurses over the document."""
+    # Composing the document recurses, so its depth is checked on the stream of events.
     depth = documents = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -109,19 +111,14 @@ def _check_shape(text: str, place_of: PlaceOf, loader: type[Any]) -> None:
 
 @dataclass
 class _Reader:
-    """Turns YAML's nodes into the tree's; a node that aliases share is read once."""
-
     text: str
     place_of: PlaceOf
     complaints: list[Complaint] = field(default_factory=list)
     seen: dict[int, tuple[ValueNode, int, int]] = field(default_factory=dict)
     copies: int = 0
 
-    def node(self, source: yaml.Node) -> ValueNode:
-        return self._measured(source)[0]
-
-    def _measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
-        """Returns a node, the number of values in it, and how deep they are nested."""
+    # The methods return a node, the number of values in it, and its depth; aliases share one node.
+    def measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
         place = self._place(source)
         known = self.seen.get(id(source))
         if known is None:
@@ -130,9 +127,7 @@ class _Reader:
             return known
         self.copies += known[1]
         if self.copies > MAX_COPIES:
-            message = (
-                f"aliases repeat more than {MAX_COPIES} values; write the values out, or use a file or a generator"
-            )
+            message = f"aliases repeat more than {MAX_COPIES} values; write them out, or use a file or a generator"
             raise scenario_error([Complaint(place, message)])
         return known
 
@@ -144,13 +139,10 @@ class _Reader:
             return self._mapping(source, place)
         if isinstance(source, yaml.SequenceNode):
             items: list[ValueNode] = []
-            return self._collection(ValueNode(items, place), [self._append(items, item) for item in source.value])
+            read = [self.measured(item) for item in source.value]
+            items += [node for node, _, _ in read]
+            return self._collection(ValueNode(items, place), [(size, depth) for _, size, depth in read])
         return self._scalar(cast("yaml.ScalarNode", source), place), 1, 0
-
-    def _append(self, items: list[ValueNode], source: yaml.Node) -> tuple[int, int]:
-        node, size, depth = self._measured(source)
-        items.append(node)
-        return size, depth
 
     def _collection(self, node: ValueNode, measures: list[tuple[int, int]]) -> tuple[ValueNode, int, int]:
         depth = 1 + max((depth for _, depth in measures), default=0)
@@ -164,16 +156,15 @@ class _Reader:
         mapping = ValueNode(values, place)
         measures = []
         for key_source, value_source in source.value:
-            value, size, depth = self._measured(value_source)
+            value, size, depth = self.measured(value_source)
             measures.append((size, depth))
             key_place = self._place(key_source)
             key = self._key(key_source, key_place)
             if key is None:
                 continue
             if key in values:
-                message = (
-                    f"the key {key!r} is there already, in line {mapping.key_places[key].line}; allowed: each key once"
-                )
+                line = mapping.key_places[key].line
+                message = f"the key {key!r} is there already, in line {line}; allowed: each key once"
                 self.complaints.append(Complaint(key_place, message))
                 continue
             values[key] = value
@@ -186,11 +177,10 @@ class _Reader:
         elif source.tag == _TAG + "str":
             return str(source.value)
         elif isinstance(source, yaml.ScalarNode):
-            message = (
-                f"the key {source.value} is read as {_kind(source.tag)}, not as a text; quote it: '{source.value}'"
-            )
+            kind = _KINDS.get(source.tag.removeprefix(_TAG), "a special value")
+            message = f"the key {source.value} is read as {kind}, not as a string; quote it: '{source.value}'"
         else:
-            message = "a list or a mapping cannot be a key; allowed: texts"
+            message = "a list or a mapping cannot be a key; allowed: strings"
         self.complaints.append(Complaint(place, message))
         return None
 
@@ -252,28 +242,12 @@ def _number(raw: str, kind: type[int] | type[float]) -> int | float:
     return number
 
 
-def _kind(tag: str) -> str:
-    kinds = {
-        "bool": "a truth value",
-        "int": "a number",
-        "float": "a number",
-        "null": "an empty value",
-        "timestamp": "a date",
-    }
-    return kinds.get(tag.removeprefix(_TAG), "a special value")
-
-
 def _tag_message(tag: str) -> str:
     return f"the tag {tag.replace(_TAG, '!!')!r} is not allowed; write the plain value, a list, or a mapping"
 
 
 def scenario_text(parts: Mapping[str, Any], heading: Sequence[str] = ()) -> str:
-    """Returns a scenario as YAML.
-
-    Args:
-        parts: The scenario, as YAML has it.
-        heading: Lines that come first, as comments.
-    """
+    """Returns a YAML document with the comment lines `heading`; nested lists have a line for each entry."""
     return "".join(f"{line}\n" for line in (*(f"# {line}" for line in heading), *_lines(parts, "")))
 
 
@@ -291,12 +265,10 @@ def _lines(parts: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def _is_block(value: Any) -> bool:  # noqa: ANN401 - any value of YAML
-    """Whether a value is a list of lists or mappings, which gets a line an entry."""
     return isinstance(value, (list, tuple)) and any(isinstance(item, (list, tuple, Mapping)) for item in value)
 
 
 def _flow(value: Any) -> str:  # noqa: ANN401 - any value of YAML
-    """Returns a value as one line of YAML; strings other than plain words are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):

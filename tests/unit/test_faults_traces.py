@@ -20,7 +20,7 @@ from support.real_data import shared_data
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults
-from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled, trace_file
+from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled
 from pipelines.scenario.faults import CrashTrace, Fault
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
@@ -84,7 +84,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def load(path: Path, **settings: Any) -> Trace:
     spec = CrashTrace(path=str(path), **settings)
-    return load_trace(trace_file(path, spec))
+    return load_trace(path, spec.format, spec.system)
 
 
 @pytest.mark.parametrize("name", ["a.tab", "a.tab.xz", "a.gz"])

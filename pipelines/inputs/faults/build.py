@@ -1,4 +1,4 @@
-"""The fault tables of one run: listed faults, drawn intervals, and pauses."""
+"""The faults of one run: listed faults, drawn intervals of faults, and pauses."""
 
 from __future__ import annotations
 
@@ -38,15 +38,11 @@ _TRIES = 64
 
 
 def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
-    """Returns the times for which nodes are up and pause, in order of (start, node).
+    """Returns the pauses of nodes, in order of (start, node); a node that is down does not pause.
 
-    Times of a node that overlap or touch are one. A node that is down does not pause, and a crash ends its pause: what
-    waits for the node is lost then.
-
-    Args:
-        pauses: As they are wanted.
-        crashes: The down times of all nodes; those of a node are apart.
-        horizon: No pause begins after this round.
+    Pauses of a node that overlap or touch are merged. A crash ends a pause, and messages that wait for the node are
+    lost.
+    `crashes` are disjoint for each node. Pauses that begin after the horizon are omitted.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
@@ -58,7 +54,6 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
 
 
 def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
-    """Yields the part of a pause before its first crash."""
     start = max([pause.start, *(crash.end for crash in crashes if crash.start <= pause.start < crash.end)])
     end = min([pause.end, *(crash.start for crash in crashes if crash.start > pause.start)])
     if start < end:
@@ -68,18 +63,12 @@ def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
 def drawn_intervals(
     wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
 ) -> list[Outage]:
-    """Returns when which of some places is struck; the times of a place are apart.
+    """Returns drawn intervals of faults at `places` (node ids or link indexes); the intervals of a place are disjoint.
 
-    Args:
-        wanted: How many, or how often.
-        places: Numbers of the links or nodes that may be struck.
-        horizon: The last round.
-        seed: The run's seed.
-        purpose: What the draws are for.
-        at: Where the generator stands in the scenario.
+    `at` is the path of the generator in the scenario, for errors.
 
     Raises:
-        FaultError: The rounds have no room for n intervals, or n is above the limit of a run.
+        FaultError: The rounds have no room for the intervals, or their number exceeds `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -94,11 +83,9 @@ def drawn_intervals(
             (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(time)), None
         )
         if found is None:
-            message = (
-                f"{count} are wanted, and in the run of seed {seed} there is room for {number} from round {rounds[0]}"
-                f" to {rounds[1]} at {len(places)} places; allowed: a smaller count, more rounds or places, or shorter"
-                " times"
-            )
+            room = f"there is room for {number} from round {rounds[0]} to {rounds[1]} at {len(places)} places"
+            cure = "allowed: a smaller count, more rounds or places, or shorter times"
+            message = f"{count} are wanted, and in the run of seed {seed} {room}; {cure}"
             raise FaultError(Problem((*at, "count"), message))
         timeline.add(found)
     return timeline.outages()
@@ -117,7 +104,7 @@ def _tries(
 
 
 def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
-    """Returns a drawn node and the nodes that are nearest to it by hops, a share of all of them, but not all."""
+    """Returns the ids of a drawn node and of the nodes nearest to it by hops: `share` of all nodes, never all."""
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
     neighbours = _neighbours(overlay)
@@ -143,19 +130,12 @@ def build_faults(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
     kinds: Callable[[], Sequence[str]], clock: Clock = DEFAULT_CLOCK,
 ) -> Faults:  # fmt: skip
-    """Returns the faults of one run: crashes (see `crash_times`), pauses, and faults of links.
+    """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
-    Args:
-        faults: The faults of the scenario.
-        overlay: The run's overlay, whose node ids the tables carry.
-        seed: The run's seed; the same seed gives the same faults everywhere.
-        horizon: The last round in which something can go wrong.
-        beside: The scenario file's folder, where traces are looked up first.
-        kinds: Returns the message kinds of the run's protocol.
-        clock: How times in files become rounds.
+    Equal seeds give equal faults on every machine. `kinds` returns the message kinds of the run's protocol.
 
     Raises:
-        FaultError: All that is wrong, each problem at its place in the scenario.
+        FaultError: All problems of the faults, each with its path in the scenario.
     """
     problems = list(_unknown(faults, overlay, kinds))
     wrong = {problem.path[1] for problem in problems}
@@ -194,14 +174,9 @@ def build_faults(
 
 
 def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the faults that a generator makes, and others as they are; crashes are made elsewhere.
+    """Yields a listed fault itself, or the faults that a generator of pauses, breaks, partitions or replacements draws.
 
-    Args:
-        fault: The fault, or the generator.
-        number: Its place in the scenario.
-        overlay: The run's overlay.
-        seed: The run's seed.
-        horizon: The last round in which something can go wrong.
+    `number` is the index of the fault in the scenario. Crash generators yield nothing: `crash_times` draws crashes.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
@@ -212,8 +187,8 @@ def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: 
 
 
 def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the faults that a generator of breaks, pauses or partitions makes."""
     purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
+    # Partitions have one common place, so that only one at a time exists.
     places = np.zeros(1, dtype=np.int64)
     if isinstance(generator, PauseGenerator):
         places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
@@ -257,7 +232,7 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
-    """Yields the setting, the file and the model of each trace; the files exist."""
+    """Yields the key, the file and the model of each crash trace of the scenario."""
     for number, fault in enumerate(faults):
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator) and fault.generate.trace:
             trace = fault.generate.trace
@@ -265,24 +240,21 @@ def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
+    """Returns each kind of fault with a line of description, for ``roundtable list faults``."""
     return [
-        ("crash", "a node that is down from a round on, for good or until it recovers; written in the scenario"),
-        ("pause", "a node that keeps its state and handles nothing for a while, then all that came meanwhile"),
-        ("loss", "messages lost on links, of given kinds, in one direction or both, independently or in bursts"),
-        ("break", "links that lose everything until they heal, in one direction or both"),
-        ("partition", "groups of nodes that no message gets out of, or links that are cut, for a while"),
-        ("delay", "messages that take longer, by drawn rounds; those behind them wait, or overtake (reorder)"),
-        ("duplicate", "messages that arrive twice, the copy right behind its original or later"),
-        ("replace", "links that break for good, each with another that takes its place after a while"),
-        ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
-        ("generate crash rate", "every node up and down by turns: exponential, weibull, pareto or lognormal times"),
-        (
-            "generate crash trace",
-            "recorded outages: of named nodes (CSV, Parquet, SimGrid), or Failure Trace Archive and LANL",
-        ),
-        ("generate break", "so many links that break and heal, or every link whole and broken by turns"),
-        ("generate pause", "so many pauses at drawn nodes and rounds, or every node by turns"),
-        ("generate partition", "partitions one after the other, a drawn node and those around it against all others"),
-        ("generate replace", "so many links that break and that others replace, drawn; the overlay stays a tree"),
+        ("crash", "a node is down from a round on, for good or until it recovers"),
+        ("pause", "a node keeps its state, handles nothing for some rounds, and then all waiting messages"),
+        ("loss", "links lose messages of given kinds, in one direction or both, independently or in bursts"),
+        ("break", "links lose all messages for some rounds, in one direction or both"),
+        ("partition", "for some rounds, groups of nodes cannot exchange messages, or some links are cut"),
+        ("delay", "messages arrive some drawn rounds later; later messages wait for them, or overtake (reorder)"),
+        ("duplicate", "messages arrive twice, the copy directly after its original or some rounds later"),
+        ("replace", "a link breaks for good, and another link replaces it some rounds later"),
+        ("generate crash count", "a number of crashes, or of chains of neighbours, at drawn nodes and rounds"),
+        ("generate crash rate", "every node alternates between up and down: exponential, weibull, pareto, lognormal"),
+        ("generate crash trace", "recorded outages: of named nodes (CSV, Parquet, SimGrid), or FTA and LANL traces"),
+        ("generate break", "a number of drawn breaks of links, or every link alternates between whole and broken"),
+        ("generate pause", "a number of pauses at drawn nodes and rounds, or every node pauses repeatedly"),
+        ("generate partition", "partitions, one at a time: each cuts off a drawn node and the nodes nearest to it"),
+        ("generate replace", "a number of drawn replacements of links; the overlay stays a tree"),
     ]

@@ -1,4 +1,4 @@
-"""Down times of one run: listed crashes, drawn ones, and recorded outages."""
+"""Down times of nodes in one run: listed crashes, drawn crashes, and recorded outages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
-from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
+from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
@@ -37,16 +37,16 @@ class _Draws(Protocol):
 
 @dataclass(frozen=True)
 class Chains:
-    """The parameters of chains of crashes.
+    """The parameters of drawn chains of crashes; a chain is a path of neighbours that crash one after another.
 
     Attributes:
         count: The number of chains.
-        length: Nodes of each.
-        stagger: Rounds from the crash of one node of a chain to that of the next.
+        length: The number of nodes in a chain.
+        stagger: Rounds between the crashes of two neighbours in a chain.
         down: Fewest and most rounds for which a node is down; None: for good.
         rounds: First and last round in which a node may crash.
-        most: Most nodes that may be not operational at once; None: any number.
-        recovery: Rounds for which a node is not operational after it recovered.
+        most: Largest number of nodes that are not operational at once; None: unlimited.
+        recovery: Rounds for which a recovered node is not yet operational.
     """
 
     count: int
@@ -63,15 +63,13 @@ class Chains:
         return self.rounds[1] - (self.length - 1) * self.stagger
 
     def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
-        """Returns the outages of a chain that begins in a round and is down for ``extra`` more than the fewest."""
+        """Returns the outages of the chain `path` from round `start` on, with `extra` rounds more than the fewest."""
         starts = [start + place * self.stagger for place in range(len(path))]
         ends = [FOR_GOOD if self.down is None else begin + self.down[0] + extra for begin in starts]
         return [Outage(*row) for row in zip(path, starts, ends, strict=True)]
 
 
 class _Placing:
-    """One attempt to place all chains."""
-
     def __init__(self, timeline: Timeline, wanted: Chains) -> None:
         self.timeline = deepcopy(timeline)
         self.wanted = wanted
@@ -96,22 +94,11 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Places chains of crashes beside the outages of a timeline.
+    """Adds chains of crashes to a copy of `timeline`; returns it and the number of chains that found room.
 
-    1. Draw path, round and down time of one chain after the other, and again where there is no room.
-    2. If one finds no room, start again; later attempts take the fewest rounds of down time.
-    3. If no attempt places all, pack them: each as early as there is room.
-
-    Args:
-        timeline: The outages so far; not changed.
-        wanted: The number of chains, their lengths and their times.
-        overlay: The overlay; a chain is one of its paths.
-        nodes: The nodes that may crash, in order of their ids.
-        seed: The run's seed.
-        purpose: What the draws are for.
-
-    Returns:
-        The timeline with the chains, and how many were placed: fewer than wanted where no more have room.
+    1. For each chain, draw a path of `nodes`, a round and a down time, repeatedly until the chain fits.
+    2. If a chain never fits, start again with all chains; the last attempts use the shortest down time.
+    3. If no attempt places all chains, place each in the earliest round in which it fits.
     """
 
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
@@ -131,7 +118,6 @@ def place_chains(
 
 
 def _neighbours(overlay: Overlay, nodes: Ints) -> dict[int, list[int]]:
-    """Returns the neighbours of each node that may crash, as far as they may too."""
     found: dict[int, list[int]] = {node: [] for node in nodes.tolist()}
     for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
         if a in found and b in found:
@@ -141,7 +127,6 @@ def _neighbours(overlay: Overlay, nodes: Ints) -> dict[int, list[int]]:
 
 
 def _draw(placing: _Placing, neighbours: dict[int, list[int]], attempt: int, draws: _Draws) -> None:
-    """Places chains at drawn paths and rounds until one finds no room."""
     wanted, nodes = placing.wanted, list(neighbours)
     tries = np.arange(_TRIES, dtype=np.int64)
     longest = 0 if wanted.down is None or attempt >= _ATTEMPTS // 2 else wanted.down[1] - wanted.down[0]
@@ -157,21 +142,17 @@ def _draw(placing: _Placing, neighbours: dict[int, list[int]], attempt: int, dra
 
 
 def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[int]) -> list[int]:
-    """Returns a drawn path, or nothing where it ends before it is long enough."""
     path: list[int] = []
     for turn in turns:
         onward = [node for node in neighbours[path[-1]] if node not in path] if path else nodes
         if not onward:
-            return []
+            return []  # a dead end
         path.append(onward[turn % len(onward)])
     return path
 
 
 def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) -> None:
-    """Places each chain as early as there is room, with the fewest rounds of down time.
-
-    A chain can begin at the first round, or where moving it to an earlier round would meet an outage.
-    """
+    # A chain begins in the first round or directly after an outage, since otherwise an earlier round fits as well.
     wanted = placing.wanted
     paths = list(islice(_all_paths(neighbours, wanted.length, draws), _MAX_PATHS))
     starts = [wanted.rounds[0], *_ends(placing.timeline.outages(), wanted)]
@@ -191,7 +172,6 @@ def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) ->
 
 
 def _ends(outages: Sequence[Outage], wanted: Chains) -> Iterator[int]:
-    """Yields the first rounds in which a chain can begin after outages, by each of its nodes."""
     for outage in outages:
         for place in range(wanted.length):
             for end in (outage.end, outage.end + 1, outage.end + wanted.recovery):
@@ -199,7 +179,6 @@ def _ends(outages: Sequence[Outage], wanted: Chains) -> Iterator[int]:
 
 
 def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> Iterator[list[int]]:
-    """Yields the paths of ``length`` nodes, by their first node in drawn order; stops after many steps."""
     nodes = np.array(list(neighbours), dtype=np.int64)
     order = nodes[np.argsort(draws("order", FOR_GOOD, nodes), kind="stable")].tolist()
     n_steps = 0
@@ -216,7 +195,7 @@ def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> 
 
 @dataclass(frozen=True)
 class _Context:
-    """The run that a generator works for, where the generator stands in the scenario, and what its draws are for."""
+    """The inputs that all draws of one generator share; `place` is its path in the scenario."""
 
     overlay: Overlay
     seed: int
@@ -227,29 +206,20 @@ class _Context:
     clock: Clock
 
     def problem(self, *key: str | int, message: str) -> FaultError:
-        """Returns the error of one of the generator's settings."""
         return FaultError(Problem((*self.place, *key), message))
 
 
 def crash_times(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
 ) -> list[Outage]:
-    """Returns when nodes are down, in order of (start, node); the times of a node are apart.
+    """Returns the down times of nodes, disjoint for each node, in order of (start, node).
 
-    1. Take the crashes that are listed.
-    2. Let one generator after the other add to them; a node that several take down is down as long as any says so.
-    3. Leave out what comes after the horizon; a recovery after it never comes.
-
-    Args:
-        faults: The faults of the scenario; crashes of nodes that the overlay lacks are left out.
-        overlay: The run's overlay.
-        seed: The run's seed.
-        horizon: The last round in which something can go wrong.
-        beside: The scenario file's folder, where traces are looked up first.
-        clock: How times in traces become rounds.
+    1. Take the listed crashes; those of unknown nodes are skipped.
+    2. Add the crashes of each generator; overlapping down times of a node are merged.
+    3. Omit crashes after the horizon; a recovery after the horizon becomes an outage for good.
 
     Raises:
-        FaultError: All that is wrong with the generators, each problem at its place in the scenario.
+        FaultError: All problems of the generators, each with its path in the scenario.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline(), list[Problem]()
     for fault in faults:
@@ -274,7 +244,6 @@ def crash_times(
 
 
 def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context) -> Timeline:
-    """Returns a timeline with the crashes of a generator."""
     nodes = _nodes(generator, context)
     rounds = generator.rounds or (0, context.horizon)
     recovery = generator.recovery
@@ -301,7 +270,6 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
 
 
 def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
-    """Returns the nodes that may crash, in order of their ids."""
     overlay, ids = context.overlay, ids_by_name(context.overlay)
     wrong = [
         Problem((*context.place, "spare", i), unknown_node(name, overlay))
@@ -331,17 +299,17 @@ def _placed(timeline: Timeline, wanted: Chains, nodes: Ints, context: _Context) 
 def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     what = "crashes" if wanted.length == 1 else f"chains of {wanted.length} neighbours"
     down = "for good" if wanted.down is None else f"for {wanted.down[0]} rounds or more"
-    bound = ""
+    bound = cure = ""
     if wanted.most is not None:
         bound = (
-            f", at most {wanted.most} of them not operational at once, where a node counts for {wanted.recovery} rounds"
-            " more when it recovered"
+            f", at most {wanted.most} of them not operational at once, also for {wanted.recovery} rounds after recovery"
         )
-    return (
-        f"{wanted.count} {what} are wanted, and in the run of seed {seed} there is room for {n_placed} from round"
-        f" {wanted.rounds[0]} to {wanted.rounds[1]}: {n_nodes} nodes may crash, each {down}{bound}; allowed: a smaller"
-        f" count, more rounds or nodes, shorter down times{', or a larger at_most' if bound else ''}"
+        cure = ", or a larger at_most"
+    room = (
+        f"there is room for {n_placed} from round {wanted.rounds[0]} to {wanted.rounds[1]}: {n_nodes} nodes may crash"
     )
+    cure = f"allowed: a smaller count, more rounds or nodes, shorter down times{cure}"
+    return f"{wanted.count} {what} are wanted, and in the run of seed {seed} {room}, each {down}{bound}; {cure}"
 
 
 def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
@@ -357,7 +325,7 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
         path = find_file(trace.path, context.beside)
         if named_format(path, trace.format) is not None:
             return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
-        recorded = load_trace(trace_file(path, trace))
+        recorded = load_trace(path, trace.format, trace.system)
         return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
     except UnknownSystemError as error:
         raise context.problem("trace", "system", message=str(error)) from error
@@ -369,7 +337,6 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
 
 
 def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:
-    """Returns outages by their start, those of one round in drawn order."""
     node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
     order = np.lexsort((draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start), start))
     return [outages[i] for i in order.tolist()]

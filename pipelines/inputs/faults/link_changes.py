@@ -1,4 +1,4 @@
-"""Links that break for good and that others replace: the overlay changes, and stays a tree."""
+"""Replacements of links: a link of the tree breaks for good, and a new link joins the two parts of the tree."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _Ends = tuple[int, int]
 
 
 class Replacement(NamedTuple):
-    """A link that breaks, and its replacement.
+    """A link that breaks, and the new link that replaces it.
 
     Attributes:
         broken: The round of the break.
-        round: The first round of the replacement.
+        round: The first round of the new link.
         old: Ends of the link that breaks.
-        new: Ends of the replacement.
-        latency: Rounds of the replacement.
+        new: Ends of the new link.
+        latency: Latency of the new link in rounds.
         number: Index of the fault in the scenario.
     """
 
@@ -40,14 +40,12 @@ class Replacement(NamedTuple):
 
 
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
-    """Returns the replacements of a run by their first rounds, then by the rounds of the breaks.
+    """Returns the replacements of a run, in order of (first round of the new link, round of the break).
 
-    Args:
-        wanted: The faults with their indexes in the scenario; the overlay has their nodes.
-        overlay: The run's overlay, a tree.
+    `wanted` has the faults with their indexes in the scenario; their nodes exist in `overlay`, which is a tree.
 
     Raises:
-        FaultError: A link that breaks does not exist, or its replacement does not join the two parts of the tree.
+        FaultError: The link does not exist in its round, or the new link does not join the two parts of the tree.
     """
     ids, tree = ids_by_name(overlay), _graph(overlay)
     since: dict[frozenset[int], int] = {}
@@ -87,14 +85,9 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 def drawn_replacements(
     generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
 ) -> Iterator[Replace]:
-    """Yields drawn replacements: of a link that exists at its break, by a link between the two parts.
+    """Yields drawn replacements; each breaks an existing link, and its new link joins the two parts of the tree.
 
-    Args:
-        generator: The number of replacements and their rounds.
-        overlay: The run's overlay, a tree; no other replacements change it.
-        horizon: The last round.
-        seed: The run's seed.
-        purpose: What the draws are for.
+    The draws assume that no other replacement changes `overlay`.
     """
     tree, since, ending = _graph(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)
@@ -105,16 +98,14 @@ def drawn_replacements(
         return among[int(draws_numpy.integers(seed, f"{purpose}.{what}", 0, len(among) - 1, place))]
 
     for place, (round_, after) in enumerate(zip(rounds.tolist(), afters.tolist(), strict=True)):
-        standing = sorted(
-            tuple(sorted(ends)) for ends in tree.edges() if since.get(frozenset(ends), 0) < round_
-        )  # fmt: skip
+        standing = sorted(tuple(sorted(ends)) for ends in tree.edges() if since.get(frozenset(ends), 0) < round_)
         if not standing:
             continue
         old = standing[drawn("link", list(range(len(standing))), place)]
         tree.remove_edge(*old)
         sides = [sorted(nx.node_connected_component(tree, end)) for end in old]
         first, begun = drawn("end0", sides[0], place), round_ + after
-        # A link that breaks stays one until another replaces it, so no second link joins its ends before.
+        # The link table keeps a broken link until its replacement begins, so no new link may join its ends before.
         free = [node for node in sides[1] if ending.get(frozenset((first, node)), 0) <= begun]
         new = [first, drawn("end1", free, place)] if free else [*old]
         tree.add_edge(*new)

@@ -1,7 +1,4 @@
-"""Rows of `LINK_FAULT` and `EVENT` for the link faults of a scenario.
-
-Bursts: a link alternates between good and bad (Gilbert and Elliott's channel), round by round.
-"""
+"""Rows of `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT` for the link faults of a scenario."""
 
 from __future__ import annotations
 
@@ -39,20 +36,21 @@ _RATE = LINK_FAULT.names.index("rate")
 
 
 def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> tuple[Ints, Ints, Ints]:
-    """Returns the times for which links are bad.
+    """Returns the bad periods of links, which alternate between good and bad (channel of Gilbert and Elliott).
 
-    A link is bad in the first round with the probability that it has in the long run, bad / (good + bad); times are
-    geometrically distributed, so the time it has already spent in its state does not matter.
+    A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods are
+    geometric,
+    which is memoryless, so the age of the first period does not matter.
 
     Args:
-        burst: The mean times.
-        link: A number for each directed link; the times of a link depend on its number, not on the other links.
+        burst: The mean lengths of good and bad periods.
+        link: A number for each directed link, on which alone its draws depend.
         rounds: The first round, and the round after the last one.
         seed: The run's seed.
-        purpose: What the draws are for.
+        purpose: The name of the draws.
 
     Returns:
-        Link, first round, and the round after the last, of each bad time, in order of (link, first round).
+        Link, first round, and round after the last of each bad period, in order of (link, first round).
     """
     first, end = rounds
     is_bad = draws_numpy.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
@@ -75,7 +73,6 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
 
 
 def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_numpy.Key) -> Ints:
-    """Returns geometrically distributed times of at least one round."""
     drawn = draws_numpy.uniform(seed, purpose, link, cycle)
     if mean <= 1.0:
         return np.ones(drawn.shape, dtype=np.int64)
@@ -85,50 +82,46 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A fault, and what its draws are for."""
+    """A fault with the purpose of its draws, and its columns in `LINK_FAULT`."""
 
     fault: LinkFaultSpec
     purpose: str
 
     @property
     def effect(self) -> str:
-        """The effect on a message, as in `LINK_FAULT`."""
         if isinstance(self.fault, Delay):
             return "reorder" if self.fault.reorder else "delay"
         return "duplicate" if isinstance(self.fault, Duplicate) else "lose"
 
     @property
     def kinds(self) -> list[str] | None:
-        """The kinds of messages that it may strike; None: all."""
         return self.fault.kinds if isinstance(self.fault, MessageFault) else None
 
     @property
     def rate(self) -> float:
-        """The probability that it strikes."""
         rate = self.fault.rate if isinstance(self.fault, MessageFault) else None
         return 1.0 if rate is None else rate
 
     @property
     def rounds(self) -> tuple[int, int]:
-        """Fewest and most rounds."""
         if isinstance(self.fault, Delay):
             return self.fault.rounds
         return self.fault.after if isinstance(self.fault, Duplicate) else (0, 0)
 
     @property
     def spread(self) -> int:
-        """For how many rounds after its end it concerns what is sent."""
+        """Rounds after the fault's end for which messages of a link must wait for delayed ones."""
         return self.rounds[1] if self.effect == "delay" else 0
 
 
 @dataclass
 class LinkRows:
-    """The rows of one run while they are being put together.
+    """Collects the rows of the link faults of one run.
 
     Attributes:
         overlay: The run's overlay.
         seed: The run's seed.
-        horizon: The last round in which something can go wrong.
+        horizon: The last round of the run.
     """
 
     overlay: Overlay
@@ -140,12 +133,7 @@ class LinkRows:
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
-        """Adds a fault of the scenario's list.
-
-        Args:
-            fault: The fault; its links are in the overlay.
-            number: Its index in the list, a part of its draws.
-        """
+        """Adds the rows of a fault whose links exist; `number`, its index in the scenario, is a key of its draws."""
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
@@ -164,7 +152,6 @@ class LinkRows:
                 self._row(drawn, pair, fault.round, until + drawn.spread)
 
     def _one_message(self, fault: MessageFault, nth: int, drawn: _Drawn, until: int) -> None:
-        """Adds a fault that strikes one message."""
         ids = ids_by_name(self.overlay)
         pair = tuple(None if name is None else ids[name] for name in (fault.sender, fault.receiver))
         for kind in event_kinds(fault):
@@ -176,7 +163,7 @@ class LinkRows:
         return int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
 
     def replace(self, replaced: Replacement) -> None:
-        """Adds a link that breaks, and is no link any more once another takes its place."""
+        """Adds the rows of a replacement: the old link loses messages until the new link replaces it in the overlay."""
         name = self.overlay.names
         gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
         if replaced.broken < replaced.round:
@@ -189,17 +176,15 @@ class LinkRows:
                 self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Notes that a fault begins and ends."""
+        """Adds the events of a fault's begin and, unless it is after the horizon, of its end."""
         self._event.add((start, kind, node, *pair))
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))
 
     def _pairs(self, fault: LinkFaultSpec) -> list[Pair]:
-        """Returns the directed links of a fault; one pair of nulls stands for all."""
         return [_ANY] if fault.links is None else list(self._directed(fault))
 
     def _directed(self, fault: LinkFaultSpec) -> list[tuple[int, int]]:
-        """Returns the directed links of a fault, one by one."""
         ids = ids_by_name(self.overlay)
         if fault.links is None:
             forward = list(zip(self.overlay.a.tolist(), self.overlay.b.tolist(), strict=True))
@@ -214,7 +199,6 @@ class LinkRows:
         self._fault.append((drawn.effect, *pair, start, end, *strikes, fault.round, last))
 
     def _bursts(self, fault: Loss, burst: Burst, drawn: _Drawn, until: int) -> None:
-        """Adds the bad times of each directed link, and the times between them where messages get lost then, too."""
         end = min(until, self.horizon + 1)
         n_nodes = len(self.overlay.names)
         link = np.array([src * n_nodes + dst for src, dst in self._directed(fault)], dtype=np.int64)
@@ -232,7 +216,7 @@ class LinkRows:
                 self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
 
     def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
-        """Adds a partition into groups; returns the directed links between different groups."""
+        """Adds the sides of a partition into groups; returns the directed links between different groups."""
         groups = fault.groups if isinstance(fault, Partition) else None
         ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
         for number, names in enumerate(groups or [], start=1):
@@ -241,14 +225,17 @@ class LinkRows:
         return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
 
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-        """Returns the rows: `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
+        """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
         event = table_of(sorted(self._event, key=_null_first), EVENT)
         return table_of(strikes, LINK_FAULT), table_of(self._nth, NTH_FAULT), sides(self._parts), event
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
-    """Returns rows of `SIDE` for partitions: first round, round of the end, and the side of each node; may overlap."""
+    """Returns rows of `SIDE` for partitions, which may overlap.
+
+    Each part has the first round, the round of the end, and the group of each node.
+    """
     rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
     rows: list[tuple[int, ...]] = []
     for low, high in pairwise(rounds):
@@ -260,13 +247,13 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def stream_of(fault: LinkFaultSpec, number: int) -> int:
-    """Returns the stream of draws of a fault: the one that it names, else that of its index in the scenario's list."""
+    """Returns the stream of a fault's draws: its key `stream`, else `number`, its index in the scenario."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 
 
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
-    """Returns the kinds of a fault in table ``fault_event``; overtaking has one name for all its causes."""
+    """Returns the kinds of a fault's events; all causes of overtaking are events of kind ``reorder``."""
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:
@@ -288,14 +275,7 @@ def _null_first(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def link_problems(
     fault: LinkFaultSpec, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
 ) -> Iterator[Problem]:
-    """Yields what a link fault names and the overlay or the protocol lacks.
-
-    Args:
-        fault: The fault.
-        place: Where it stands in the scenario.
-        overlay: The run's overlay.
-        kinds: Returns the message kinds of the protocol.
-    """
+    """Yields a problem for each node, link and message kind of `fault` that the overlay or the protocol lacks."""
     yield from unlinked(fault.links or [], (*place, "links"), overlay)
     if isinstance(fault, MessageFault):
         for key, name in (("from", fault.sender), ("to", fault.receiver)):
@@ -312,7 +292,7 @@ def link_problems(
 
 
 def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -> Iterator[Problem]:
-    """Yields which of some links the overlay lacks; their list stands at ``place``."""
+    """Yields a problem for each link in `links` that the overlay lacks; `place` is the path of the list."""
     ids = ids_by_name(overlay)
     linked = set(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
     for index, pair in enumerate(links):

@@ -1,11 +1,10 @@
-"""Outages of named nodes: tables with columns node, down and up, and state profiles of SimGrid."""
+"""Outages of named nodes: tables with the columns node, down and up, and state profiles of SimGrid."""
 
 from __future__ import annotations
 
 import lzma
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.inputs.text_rows import open_data, split
+from pipelines.inputs.text_rows import cached_until_changed, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import Clock
@@ -35,13 +34,13 @@ _DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class NamedOutages:
-    """Outages as a file has them.
+    """The outages in a table.
 
     Attributes:
-        places: Where each row stands, for messages.
-        nodes: The node of each.
-        down: When it goes down.
-        up: When it is up again; NaN and round -1 where it stays down.
+        places: The place of each row in the file, for messages.
+        nodes: The node of each row.
+        down: The time of the crash.
+        up: The time of the recovery; NaN if the node stays down.
         is_rounds: Whether the times are rounds.
     """
 
@@ -57,9 +56,9 @@ class Profile:
     """A state profile of SimGrid.
 
     Attributes:
-        seconds: When the state changes, ascending.
-        is_up: The state from then on.
-        period: Seconds after which it repeats; None: never.
+        seconds: The times of state changes, ascending.
+        is_up: The state from each time on.
+        period: Seconds after which the profile repeats; None: it does not repeat.
     """
 
     seconds: tuple[float, ...]
@@ -68,7 +67,7 @@ class Profile:
 
 
 def named_format(path: Path, given: str | None) -> str | None:
-    """Returns ``named`` or ``simgrid`` where a file is of that format, None where it is a trace.
+    """Returns ``named`` or ``simgrid`` for a file of this format, else None.
 
     Raises:
         DataFileError: The file cannot be read.
@@ -91,29 +90,20 @@ def named_format(path: Path, given: str | None) -> str | None:
 def outages_of_file(
     path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
 ) -> list[Outage]:
-    """Returns the outages that a file has of nodes that may crash.
+    """Returns the outages of a file, of the nodes `nodes` in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
-    A table names the nodes; those that may not crash are left out. A profile is that of every node that may crash.
-
-    Args:
-        path: The file.
-        spec: Its format and its unit.
-        overlay: The run's overlay.
-        nodes: The nodes that may crash.
-        rounds: First and last round in which a node may crash.
-        clock: How times become rounds.
+    A table names the nodes, and rows of nodes outside of `nodes` are skipped. A profile applies to every node of
+    `nodes`.
 
     Raises:
         DataFileError: The file cannot be used; the message names the rows.
-        TooManyError: More than `MAX_OUTAGES` crashes.
+        OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
-    stamp = path.stat()
-    state = (path, stamp.st_mtime_ns, stamp.st_size)
     if named_format(path, spec.format) == "simgrid":
-        spans = _of_profile(_profile(*state), spec.unit or "s", clock, rounds[1])
+        spans = _of_profile(_profile(path), spec.unit or "s", clock, rounds[1])
         found = [Outage(node, *span) for node in nodes.tolist() for span in spans]
     else:
-        found = _of_table(path, _table(*state, spec.unit), overlay, {*nodes.tolist()}, clock)
+        found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, clock)
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
@@ -122,23 +112,17 @@ def outages_of_file(
 
 
 def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
-    """Returns how the times of a file of named outages were taken, a sentence each; it can be read."""
+    """Returns notes on the times of a readable table of outages, a sentence for each column; empty for other files."""
     if named_format(path, spec.format) != "named":
         return []
-    stamp = path.stat()
-    table = _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit)
-    if table.is_rounds:
-        return []
-    both = _on_clock(table, clock)
-    return [times.note(f"{title} of {path.name}", both) for title, times in (("down", table.down), ("up", table.up))]
+    table = _table(path, spec.unit)
+    times = () if table.is_rounds else (("down", table.down), ("up", table.up))
+    return [moments.note(f"{title} of {path.name}", _on_clock(table, clock)) for title, moments in times]
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
-    """Returns whether the times of a file of named outages are timestamps; it can be read."""
-    if named_format(path, spec.format) != "named":
-        return False
-    stamp = path.stat()
-    return _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit).down.origin_ms is not None
+    """Returns whether a readable file is a table of outages whose times are timestamps."""
+    return named_format(path, spec.format) == "named" and _table(path, spec.unit).down.origin_ms is not None
 
 
 def _text(path: Path) -> str:
@@ -149,8 +133,8 @@ def _text(path: Path) -> str:
         raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
 
 
-@lru_cache(maxsize=4)
-def _table(path: Path, _mtime: int, _size: int, unit: str | None) -> NamedOutages:
+@cached_until_changed(maxsize=4)
+def _table(path: Path, unit: str | None) -> NamedOutages:
     if path.suffix in (".parquet", ".pq"):
         try:
             rows = pq.read_table(path)
@@ -187,7 +171,6 @@ def _table(path: Path, _mtime: int, _size: int, unit: str | None) -> NamedOutage
 
 
 def _on_clock(table: NamedOutages, clock: Clock) -> Clock:
-    """Returns the clock, which begins with the first crash where timestamps have no other origin."""
     return clock if clock.origin_ms is not None else Clock(clock.round_ms, clock.speed, table.down.origin_ms)
 
 
@@ -213,8 +196,8 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
     return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
 
 
-@lru_cache(maxsize=32)
-def _profile(path: Path, _mtime: int, _size: int) -> Profile:
+@cached_until_changed(maxsize=32)
+def _profile(path: Path) -> Profile:
     period, seconds, is_up = None, list[float](), list[bool]()
     for number, line in enumerate(_text(path).splitlines(), start=1):
         fields = line.split("#")[0].split()
@@ -238,7 +221,6 @@ def _profile(path: Path, _mtime: int, _size: int) -> Profile:
 
 
 def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tuple[int, int]]:
-    """Returns the down times of a profile up to a round, each ``[start, end)``."""
     spans: list[tuple[int, int]] = []
     down: int | None = None
     offset = 0.0

@@ -1,4 +1,4 @@
-"""Down times of a run and the number of nodes that are down in each round; alternating up and down times."""
+"""Down times of nodes, the number of nodes that are down in each round, and alternating up and down times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
 FOR_GOOD = 2**40
-"""An end after every round."""
+"""The end of an outage that never ends."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 MAX_OUTAGES = 1_000_000
 _LONGEST = 2**31
@@ -23,7 +23,7 @@ _CYCLES = 32
 
 
 class Outage(NamedTuple):
-    """A time for which a node is down: from ``start`` on, and before ``end``."""
+    """An interval in which a node is down: from round `start` on, up again in round `end`."""
 
     node: int
     start: int
@@ -31,23 +31,21 @@ class Outage(NamedTuple):
 
 
 class Spans:
-    """The down intervals ``[start, end)`` of a node, in order and disjoint: adding merges them."""
+    """The disjoint intervals ``[start, end)`` in which a node is down, ascending."""
 
     def __init__(self) -> None:
-        """Creates an empty set."""
         self.items: list[tuple[int, int]] = []
 
     def _overlapping(self, start: int, end: int) -> slice:
-        """Returns the slice of the times that overlap or touch a span."""
         first = bisect_left(self.items, start, key=lambda span: span[1])
         return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
 
     def meets(self, start: int, end: int) -> bool:
-        """Returns whether an interval overlaps or touches an interval of the set."""
+        """Returns whether ``[start, end)`` overlaps or touches an interval."""
         return bool(self.items[self._overlapping(start, end)])
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields the parts of an interval that no interval of the set covers."""
+        """Yields the parts of ``[start, end)`` that no interval covers."""
         for low, high in self.items[self._overlapping(start, end)]:
             if start < low:
                 yield start, low
@@ -56,7 +54,7 @@ class Spans:
             yield start, end
 
     def add(self, start: int, end: int) -> None:
-        """Adds an interval, merged with the intervals that it overlaps or touches."""
+        """Adds ``[start, end)``, merged with the intervals that it overlaps or touches."""
         met = self._overlapping(start, end)
         around = self.items[met]
         if around:
@@ -65,15 +63,14 @@ class Spans:
 
 
 class Levels:
-    """A number for each round, 0 at first, as a step function."""
+    """A number for each round, stored as a step function; 0 at first."""
 
     def __init__(self) -> None:
-        """Starts with 0 everywhere."""
         self._rounds = [0]
         self._levels = [0]
 
     def _split(self, round_: int) -> int:
-        """Starts a step at a round; returns the index of the step."""
+        # Starts a step at `round_`; returns its index.
         place = bisect_left(self._rounds, round_)
         if place == len(self._rounds) or self._rounds[place] != round_:
             self._rounds.insert(place, round_)
@@ -81,12 +78,12 @@ class Levels:
         return place
 
     def peak(self, start: int, end: int) -> int:
-        """Returns the largest number in the rounds from ``start`` to ``end``, exclusive."""
+        """Returns the largest number in the rounds ``[start, end)``."""
         first = bisect_right(self._rounds, start) - 1
         return max(self._levels[first : bisect_left(self._rounds, end)])
 
     def change(self, start: int, end: int, by: int) -> None:
-        """Adds ``by`` to the numbers of the rounds from ``start`` to ``end``, exclusive."""
+        """Adds `by` to the numbers of the rounds ``[start, end)``."""
         for place in range(self._split(start), self._split(end)):
             self._levels[place] += by
 
@@ -95,15 +92,14 @@ class Timeline:
     """The outages of all nodes of a run."""
 
     def __init__(self) -> None:
-        """Starts without a crash."""
         self._of_node: defaultdict[int, Spans] = defaultdict(Spans)
 
     def is_free(self, outage: Outage) -> bool:
-        """Whether the node is up for all of the time, and in the rounds before and after it."""
+        """Returns whether `outage` neither overlaps nor touches an outage of its node."""
         return not self._of_node[outage.node].meets(outage.start, outage.end)
 
     def add(self, outage: Outage) -> None:
-        """Adds an outage, merged with the node's outages that it overlaps or touches."""
+        """Adds `outage`, merged with the outages of the node that it overlaps or touches."""
         self._of_node[outage.node].add(outage.start, outage.end)
 
     def outages(self) -> list[Outage]:
@@ -113,16 +109,13 @@ class Timeline:
 
 
 class Room:
-    """How many nodes are not operational in each round: down, or back for fewer than ``recovery`` rounds."""
+    """The number of nodes that are not operational in each round, and its limit.
+
+    A node is not operational while it is down and for `recovery` rounds after it recovered.
+    """
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Starts with outages, which may exceed the limit.
-
-        Args:
-            outages: Disjoint down times of nodes.
-            most: How many nodes may be not operational at once.
-            recovery: Rounds for which a node is not operational after it recovered.
-        """
+        """Counts existing disjoint `outages`, which may exceed the limit `most`."""
         self._most = most
         self._recovery = recovery
         self._levels = Levels()
@@ -133,11 +126,11 @@ class Room:
             self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
 
     def _new(self, outage: Outage) -> list[tuple[int, int]]:
-        """Returns when the node would be not operational because of this outage alone."""
+        # The intervals in which only `outage` makes the node not operational.
         return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
 
     def take(self, outages: Sequence[Outage]) -> bool:
-        """Takes outages of different nodes if there is room for all of them; returns whether there was."""
+        """Counts `outages` of different nodes if all fit within the limit, else none; returns whether they fit."""
         taken: list[tuple[int, int]] = []
         for outage in outages:
             for gap in self._new(outage):
@@ -153,11 +146,11 @@ class Room:
 
 
 class OutageLimitError(ValueError):
-    """There are more crashes than a run can have."""
+    """A run would have more than `MAX_OUTAGES` crashes."""
 
 
 def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key) -> Ints:
-    """Returns times in whole rounds, at least 1; shape of the broadcast keys."""
+    """Returns drawn times in whole rounds, at least 1, in the broadcast shape of `keys`."""
     drawn: Floats
     match times:
         case Exponential(mean=mean):
@@ -173,19 +166,12 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 
 
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
-    """Returns the outages of nodes that alternate between up and down, all up before the first round.
+    """Returns the outages of nodes that alternate between up and down; every node is up before the first round.
 
-    A node's times depend on its id, not on which other nodes take part.
-
-    Args:
-        rate: Distributions of up and down times.
-        nodes: The nodes that may crash.
-        rounds: First and last round in which a node may crash.
-        seed: The run's seed.
-        purpose: What the draws are for.
+    The times of a node depend on its id, not on the set of nodes. `rounds` are the first and last round of crashes.
 
     Raises:
-        TooManyError: More than `MAX_OUTAGES` crashes.
+        OutageLimitError: More than `MAX_OUTAGES` crashes.
     """
     found: list[Outage] = []
     for some in _cycles(rate, nodes, rounds, seed, purpose):
@@ -196,7 +182,6 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
 
 
 def _cycles(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> Iterator[list[Outage]]:
-    """Yields some outages of each node at a time, until every node is past the last round."""
     first, last = rounds
     now, cycle = np.full(len(nodes), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
     while len(nodes):
@@ -206,11 +191,7 @@ def _cycles(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, pu
             down = renewal_times(rate.down, seed, f"{purpose}.down", nodes[:, None], cycle)
         end = now[:, None] + np.cumsum(up + down, axis=1)
         row, column = np.nonzero(end - down <= last)
-        yield [
-            Outage(*values)
-            for values in zip(
-                nodes[row].tolist(), (end - down)[row, column].tolist(), end[row, column].tolist(), strict=True
-            )
-        ]
+        columns = nodes[row], (end - down)[row, column], end[row, column]
+        yield [Outage(*values) for values in zip(*(of.tolist() for of in columns), strict=True)]
         goes_on = end[:, -1] < last
         nodes, now, cycle = nodes[goes_on], end[goes_on, -1], cycle + _CYCLES

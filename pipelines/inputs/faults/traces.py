@@ -1,4 +1,4 @@
-"""Recorded outages (Failure Trace Archive, e.g. Grid'5000, and LANL) on the nodes and rounds of a run."""
+"""Recorded outages (Failure Trace Archive, for example Grid'5000, and LANL), mapped to nodes and rounds of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import warnings
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,7 +19,7 @@ from pipelines.contract.run_inputs import Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
-from pipelines.inputs.text_rows import open_data
+from pipelines.inputs.text_rows import cached_until_changed, open_data
 from pipelines.scenario.faults import CrashTrace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -32,25 +31,25 @@ _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
 _LANL_TIME = "%m/%d/%Y %H:%M"
 _FTA_DOWN = 0
 _OPEN = ("NULL", "NA", "NONE", "\\N")
-"""Stop times that are not known: an event lasts until the next one of its node, or until the trace ends."""
+"""Notations of an unknown stop time: the event lasts until the next event of its node, or until the trace ends."""
 _SECONDS = 3600.0
 _ROUNDING = 1e-6
 
 
 class UnknownSystemError(DataFileError):
-    """A trace has no such system."""
+    """The trace lacks the system that the scenario names."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The outages of a trace, those of a node disjoint and in order; sorted by (node, start).
+    """The outages of a trace, disjoint for each node and sorted by (node, start).
 
     Attributes:
-        n_nodes: How many nodes the trace has; they are numbered from 0.
-        node: Whose outage it is; shape (outages,).
-        start: Its start in hours since the trace began; shape (outages,).
-        end: Its end; shape (outages,).
-        hours: How long the trace is.
+        n_nodes: The number of nodes in the trace; nodes are numbered from 0.
+        node: The node of each outage; shape (outages,).
+        start: The start in hours from the beginning of the trace; shape (outages,).
+        end: The end in hours from the beginning of the trace; shape (outages,).
+        hours: The length of the trace.
     """
 
     n_nodes: int
@@ -60,60 +59,35 @@ class Trace:
     hours: float
 
 
-@dataclass(frozen=True)
-class TraceFile:
-    """A file in one state, which is read once for all runs that use it.
-
-    Attributes:
-        path: The file.
-        stamp: Time of its last change in ns, and its size.
-        format: How it is read; None: by its titles.
-        system: The only system whose nodes are taken.
-    """
-
-    path: Path
-    stamp: tuple[int, int]
-    format: str | None
-    system: int | None
-
-
-def trace_file(path: Path, spec: CrashTrace) -> TraceFile:
-    """Returns the file in its present state."""
-    state = path.stat()
-    return TraceFile(path, (state.st_mtime_ns, state.st_size), spec.format, spec.system)
-
-
-@lru_cache(maxsize=4)
-def load_trace(file: TraceFile) -> Trace:
-    """Reads the outages of a trace.
+@cached_until_changed(maxsize=4)
+def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
+    """Reads the outages of a trace, of all systems or of one; without `format_` the titles determine the format.
 
     Raises:
         DataFileError: The file is damaged or not of its format.
-        UnknownSystemError: It has no such system.
+        UnknownSystemError: The trace lacks the system.
     """
-    titles = _titles(file.path)
-    given = file.format or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
+    titles = _titles(path)
+    given = format_ or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
     if given is None:
         raise DataFileError(
-            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
+            f"{path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
             " node, down and up (named), an event_trace.tab of the Failure Trace Archive (fta), the LANL CSV (lanl), or"
             " name its format"
         )
     wanted = _FTA if given == "fta" else _LANL
     for title in wanted:
         if title not in titles:
-            raise DataFileError(
-                f"{file.path} has no column {title!r}, which format {given} needs;{nearest(title, titles)} its columns:"
-                f" {', '.join(titles)[:200]!r}"
-            )
-    return _fta(file, titles) if given == "fta" else _lanl(file)
+            message = f"{path} has no column {title!r}, which format {given} needs;{nearest(title, titles)}"
+            raise DataFileError(f"{message} its columns: {', '.join(titles)[:200]!r}")
+    return _fta(path, titles, system) if given == "fta" else _lanl(path, system)
 
 
 def _titles(path: Path) -> list[str]:
-    """Returns the titles in the first line: with tabs or spaces after ``#``, or with commas."""
     try:
         with open_data(path) as stream:
             text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
+        # The Failure Trace Archive separates titles by blanks after "#", LANL by commas.
         return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
     except _DAMAGED as error:
         raise _unreadable(path, error) from error
@@ -128,58 +102,49 @@ def _unreadable(path: Path, error: Exception) -> DataFileError:
 
 
 def _read(path: Path, **options: object) -> pd.DataFrame:
-    """Reads all cells as strings; a row with another number of cells than titles is an error."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many cells
             return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
     except _DAMAGED as error:
         raise _unreadable(path, error) from error
 
 
-def _fta(file: TraceFile, titles: list[str]) -> Trace:
-    if file.system is not None:
-        raise UnknownSystemError(
-            "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
-        )
-    rows = _read(file.path, sep=r"\s+", comment="#", header=None, names=titles)
+def _fta(path: Path, titles: list[str], system: int | None) -> Trace:
+    if system is not None:
+        message = "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
+        raise UnknownSystemError(message)
+    rows = _read(path, sep=r"\s+", comment="#", header=None, names=titles)
     numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     is_open = rows["event_stop_time"].str.upper().isin(_OPEN)
     following = numbers.sort_values("event_start_time", kind="stable").groupby(["platform_id", "node_id"])
     last = numbers[["event_start_time", "event_stop_time"]].max().max()
     stops = following["event_start_time"].shift(-1).reindex(numbers.index).fillna(last)
     numbers["event_stop_time"] = numbers["event_stop_time"].where(~is_open, stops)
-    _refuse(file.path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
-    return _trace(
-        file.path,
-        numbers.groupby(["platform_id", "node_id"]).ngroup(),
-        numbers["event_start_time"],
-        numbers["event_stop_time"],
-        (numbers["event_type"] == _FTA_DOWN).to_numpy(),
-    )
+    _refuse(path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
+    node, is_down = numbers.groupby(["platform_id", "node_id"]).ngroup(), numbers["event_type"] == _FTA_DOWN
+    return _trace(path, node, numbers["event_start_time"], numbers["event_stop_time"], is_down.to_numpy())
 
 
-def _lanl(file: TraceFile) -> Trace:
-    """Reads failures of nodes; those of a whole system, which have no node number, are left out."""
-    rows = _read(file.path)
+def _lanl(path: Path, system: int | None) -> Trace:
+    rows = _read(path)
     rows.columns = _stripped(rows.columns)
-    if file.system is not None:
+    if system is not None:
         systems = rows["System"].unique()
-        rows = rows[rows["System"] == str(file.system)]
+        rows = rows[rows["System"] == str(system)]
         if not len(rows):
             known = ", ".join(sorted(systems, key=lambda name: (len(name), name))[:40])
-            raise UnknownSystemError(f"the trace has no system {file.system}; its systems: {known}")
-    rows = rows[rows["nodenumz"] != ""]
+            raise UnknownSystemError(f"the trace has no system {system}; its systems: {known}")
+    rows = rows[rows["nodenumz"] != ""]  # failures of a whole system have no node number
     key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")
-    _refuse(file.path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
+    _refuse(path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
     seconds = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(seconds=1))
     node = key.groupby(["System", "nodenumz"]).ngroup()
-    return _trace(file.path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
+    return _trace(path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
 
 
 def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> None:
-    """Names the first row that cannot be used."""
     if is_wrong.any():
         row = rows.index[is_wrong][0]
         text = " ".join(rows.loc[row].astype(str))[:100]
@@ -187,23 +152,13 @@ def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> N
 
 
 def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
-    """Keeps the down times, merges those of a node that overlap or touch, and counts hours from the trace's start.
-
-    Args:
-        path: The file, for messages.
-        node: Number of each event's node.
-        start: Its start in seconds.
-        end: Its end in seconds.
-        is_down: Whether the node is down; other events only tell that there is the node, and how long the trace is.
-    """
+    # Times are in seconds. Events with the node up only show that the node exists, and the length of the trace.
     if not len(node):
         raise DataFileError(f"{path} has no events of nodes; give a trace with one or more")
     backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
     if len(backwards):
-        row = int(node.index[backwards[0]])
-        raise DataFileError(
-            f"row {row + 1} of {path} ends before it starts; {len(backwards)} in all; mend or remove them"
-        )
+        row, number = int(node.index[backwards[0]]), len(backwards)
+        raise DataFileError(f"row {row + 1} of {path} ends before it starts; {number} in all; mend or remove them")
     begin = float(start.min())
     of, low, high = (column.to_numpy()[is_down] for column in (node, start - begin, end - begin))
     order = np.lexsort((high, low, of))
@@ -214,18 +169,13 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
             merged[-1] = (one, merged[-1][1], max(merged[-1][2], to))
         else:
             merged.append((one, from_, to))
-    columns = np.array(merged, dtype=np.float64).reshape(-1, 3)
-    return Trace(
-        n_nodes=int(node.max()) + 1,
-        node=columns[:, 0].astype(np.int64),
-        start=columns[:, 1] / _SECONDS,
-        end=columns[:, 2] / _SECONDS,
-        hours=(float(end.max()) - begin) / _SECONDS,
-    )
+    nodes, starts, ends = np.array(merged, dtype=np.float64).reshape(-1, 3).T
+    hours = (float(end.max()) - begin) / _SECONDS
+    return Trace(int(node.max()) + 1, nodes.astype(np.int64), starts / _SECONDS, ends / _SECONDS, hours)
 
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
-    """Returns a trace in which each node has its own up times and its own down times, each in random order."""
+    """Returns a trace with the up times and the down times of each node in random order."""
     first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
     place = np.arange(len(trace.node)) - first[trace.node]
     down = (trace.end - trace.start)[_permuted(trace.node, place, seed, f"{purpose}.down")]
@@ -236,7 +186,7 @@ def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
 
 
 def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
-    """Returns an up time before each outage, drawn from all of its node, that after the last outage among them."""
+    # The up time after the last outage of a node takes part in the permutation, too.
     before = np.where(place == 0, 0.0, np.roll(trace.end, 1))
     last_end = np.zeros(trace.n_nodes)
     np.maximum.at(last_end, trace.node, trace.end)
@@ -251,30 +201,22 @@ def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
 
 
 def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
-    """Returns places of rows, permuted among the rows of each owner; the owners are in order."""
+    # A permutation of the rows within each owner, for ascending owners.
     return np.lexsort((draws_numpy.bits(seed, purpose, owner, index), owner)).astype(np.int64)
 
 
 def mapped(
     trace: Trace, spec: CrashTrace, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str
 ) -> list[Outage]:
-    """Returns the outages of a trace as those of nodes of an overlay.
+    """Returns the outages of a trace as outages of `nodes`, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
-    1. Draw as many nodes of the trace as there are nodes; where the trace has fewer, draw the nodes that get one.
-    2. Shuffle, if that is asked for.
-    3. Hour ``skip_hours`` is the beginning of the first round; an outage of that time begins with it.
-    4. An outage starts in the round of its start and lasts its time in whole rounds, at least one.
-
-    Args:
-        trace: The recorded outages.
-        spec: How time is scaled.
-        nodes: The nodes that may crash, in order of their ids.
-        rounds: First and last round in which a node may crash.
-        seed: The run's seed.
-        purpose: What the draws are for.
+    1. Draw distinct pairs of a trace's node and a node of the overlay, as many as the smaller of both sets has.
+    2. Permute the times of each node if ``spec.shuffled`` is set.
+    3. Map hour ``spec.skip_hours`` to the first round; an outage that covers this hour starts in the first round.
+    4. Round the length of each outage to whole rounds, at least one.
 
     Raises:
-        TooManyError: More than `MAX_OUTAGES` crashes.
+        OutageLimitError: The trace has more than `MAX_OUTAGES` crashes in these rounds.
     """
     n_mapped = min(len(nodes), trace.n_nodes)
     lent = _drawn(trace.n_nodes, n_mapped, seed, f"{purpose}.lent")
@@ -293,6 +235,5 @@ def mapped(
 
 
 def _drawn(size: int, count: int, seed: int, purpose: str) -> Ints:
-    """Returns ``count`` of the numbers below ``size``, in drawn order."""
     order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
     return order[:count].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Graphs whose nodes and links have attributes, as networkx reads them: names, positions and latencies."""
+"""Graphs with attributes of nodes and edges, as networkx reads them: names, positions and latencies."""
 
 from __future__ import annotations
 
@@ -34,23 +34,19 @@ Nodes = Sequence[tuple[Any, Mapping[str, Any]]]
 
 
 def is_coordinate(attribute: str | None) -> bool:
-    """Returns whether an attribute is called like a latitude or a longitude."""
+    """Returns whether `attribute` is a known name of a latitude or longitude."""
     return (attribute or "").lower() in (*_LATITUDE, *_LONGITUDE)
 
 
 def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
     """Returns the overlay of a graph with attributes.
 
-    Nodes are named by the attribute ``columns.names``, else by ``label`` or ``name``, else by their ids. Latencies are
-    those of the edge attribute that is named, else they follow from the great-circle distances. Directed links count as
-    undirected, parallel links as the shortest of them, self-loops are dropped.
-
-    Args:
-        graph: The graph.
-        columns: The attributes to take.
+    The names of nodes come from the attribute ``columns.names``, else from ``label`` or ``name``, else from their ids.
+    Latencies come from the edge attribute ``columns.latency``, else from great-circle distances. Directed links become
+    undirected, the shortest of parallel links remains, and self-loops are dropped.
 
     Raises:
-        ContentError: It has no node, or a name, a coordinate or a latency is missing or of a wrong form.
+        ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
     """
     if not graph:
         raise ContentError("the file has no node; an overlay needs one or more")
@@ -74,14 +70,10 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
 
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
-    """Returns longitude and latitude of the nodes that have both, by the names that `weighted_graph` gives them.
-
-    Args:
-        graph: The graph.
-        names: The attribute that names the nodes, as in `Columns`.
+    """Returns (longitude, latitude) of the nodes that have both, by the names that `weighted_graph` gives them.
 
     Raises:
-        ContentError: A coordinate is no number, or a node lacks the attribute that names it.
+        ContentError: A coordinate is no number, or a node lacks the attribute `names`.
     """
     nodes = list(graph.nodes(data=True))
     placed = (_place(node, data) for node, data in nodes)
@@ -90,7 +82,6 @@ def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float,
 
 
 def _names(nodes: Nodes, wanted: str | None) -> tuple[tuple[str, ...], str]:
-    """Returns a name for each node, and the attribute that the names are from; empty: the ids."""
     ids = [str(node) for node, _ in nodes]
     known = {str(key) for _, data in nodes for key in data}
     if wanted is not None and wanted not in known:
@@ -105,7 +96,6 @@ def _names(nodes: Nodes, wanted: str | None) -> tuple[tuple[str, ...], str]:
 
 
 def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], columns: Columns) -> Floats:
-    """Returns the latencies that an edge attribute says; those of self-loops do not count."""
     found = []
     for u, v, data in edges:
         value = data.get(name, defaults.get(name, 0 if u == v else None))
@@ -123,7 +113,6 @@ def _attributes(edges: Sequence[Edge]) -> list[str]:
 
 
 def _note(km: Floats, attributes: Sequence[str]) -> str:
-    """Returns a note on links whose nodes have no positions, with the edge attributes that look like latencies."""
     like = [name for name in attributes if any(word in name.lower() for word in _LIKE_LATENCIES)]
     named = ", ".join(like or attributes)
     hint = f"; to take an edge attribute, name it with file.latency: {named}" if named else ""
@@ -136,7 +125,6 @@ def _note(km: Floats, attributes: Sequence[str]) -> str:
 
 
 def _place(node: object, data: Mapping[str, Any]) -> tuple[float, float]:
-    """Returns longitude and latitude; NaN where the node has none."""
     by_lower = {str(key).lower(): key for key in data}
     longitude, latitude = (
         next((by_lower[name] for name in names if name in by_lower), names[0]) for names in (_LONGITUDE, _LATITUDE)

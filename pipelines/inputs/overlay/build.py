@@ -1,4 +1,4 @@
-"""The overlay of one run, from the ``overlay`` part of a scenario: source, latencies, tree, servers and clients."""
+"""The overlay of one run, built from the ``overlay`` part of a scenario."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SERVERS: Place = ("overlay", "servers")
 _CLIENTS: Place = ("overlay", "clients")
 _MAX_SEARCHED = 2000
 MOST_CHANGE = 0.1
-"""Share of a path's latency by which rounding may change it without a note."""
+"""A path gets a note if rounding to whole rounds lengthens it by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
 _MAX_LEFT = 5
@@ -64,16 +64,10 @@ _SOURCES = "links, file, topohub, generate, nodes"
 def with_attached(
     brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
-    """Returns the overlay with its servers and clients; their ids come after those of the brokers, in this order.
-
-    Args:
-        brokers: The overlay without them.
-        servers: What the scenario says of them.
-        clients: What it says of clients.
-        seed: The run's.
+    """Returns `brokers` with servers and clients, whose ids follow those of the brokers, servers first.
 
     Raises:
-        OverlayError: An edge broker is unknown, or two nodes would have one name.
+        OverlayError: An edge broker is unknown, or a name is not unique.
     """
     if isinstance(servers, ServerGenerator):
         servers = _generated_servers(servers.generate, brokers, seed)
@@ -119,12 +113,11 @@ def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> l
         nodes = choose_nodes(spec.at, brokers, seed, "overlay.servers", (*place, "at")).tolist()
     edges = [brokers.names[node] for node in nodes]
     servers = [Server(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
-    _check_names(servers, set(brokers.names), "server", (*place, "prefix"))
+    _check_names(servers, {*brokers.names}, "server", (*place, "prefix"))
     return servers
 
 
 def _central(count: int, brokers: Overlay, place: Place) -> list[int]:
-    """Returns the brokers with the least latency to all others; of equal ones the lowest ids, in order of ids."""
     if count > brokers.n_brokers:
         message = f"count is {count}, the overlay has {brokers.n_brokers} brokers; give at most as many"
         raise OverlayError(Problem(place, message))
@@ -145,11 +138,9 @@ def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str]
 
 
 def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: Place) -> None:
-    twice = sorted({one.name for one in made} & taken)
-    if twice:
-        raise OverlayError(
-            Problem(place, f"a {what} would be called {twice[0]!r}, as another node is; give another prefix")
-        )
+    if twice := sorted({one.name for one in made} & taken):
+        message = f"a {what} would be called {twice[0]!r}, as another node is; give another prefix"
+        raise OverlayError(Problem(place, message))
 
 
 class _Path(NamedTuple):
@@ -158,24 +149,16 @@ class _Path(NamedTuple):
     first: int
     last: int
 
-    @property
-    def is_longer(self) -> bool:
-        """Whether rounding makes it more than 10 % longer; a path without latency takes a round or more."""
-        return self.rounded_ms > self.ms * (1 + MOST_CHANGE) + 1e-9
-
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
-    """Returns how many shortest paths become more than 10 % longer by rounding, with numbers, or an empty string.
+    """Returns a note on the shortest paths that rounding to `rounds` lengthens by more than 10 %, or an empty string.
 
-    Args:
-        graph: The overlay, with latencies in ms; the paths begin at ten nodes at most, evenly spaced.
-        rounds: The latency of each link in rounds.
-        round_ms: Milliseconds of a round.
+    The paths begin at no more than ten evenly spaced nodes.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
     found = _paths(graph, rounds, round_ms)
-    longer = [path for path in found if path.is_longer]
+    longer = [path for path in found if path.rounded_ms > path.ms * (1 + MOST_CHANGE) + 1e-9]
     if not longer:
         return ""
     worst = max(longer, key=lambda path: (path.rounded_ms - path.ms, path.ms))
@@ -189,7 +172,6 @@ def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
 
 
 def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[_Path]:
-    """Returns the shortest paths by ms from some nodes to all others."""
     network: nx.Graph[int] = nx.Graph()
     for a, b, ms, n_rounds in zip(*(of.tolist() for of in (graph.a, graph.b, graph.weights, rounds)), strict=True):
         network.add_edge(a, b, ms=ms, rounds=n_rounds)
@@ -216,25 +198,19 @@ def build_overlay(
 ) -> Overlay:
     """Returns the overlay of one run.
 
-    1. Read or make the graph, with the latencies of its source.
-    2. Check that it is connected, or take its largest component.
-    3. Replace the latencies if the scenario asks for others.
-    4. Cut it to a tree if the scenario asks for one or the protocol needs one; by latency in ms.
+    1. Read, generate or draw the graph with the latencies of its source.
+    2. Check that the graph is connected, or take its largest component.
+    3. Replace the latencies by ``overlay.latency``, if given.
+    4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    Args:
-        spec: What the scenario says.
-        seed: The run's; the same seed gives the same overlay.
-        round_ms: Milliseconds of a round.
-        needs_tree: Whether the protocol runs on trees only.
-        beside: The scenario file's folder, where relative paths are looked up first.
-        notes_rounding: Whether the notes say which paths rounding makes longer.
-        keeps_links: Whether the overlay has all links of the graph, with servers and clients at their nodes of the
-            tree, where `needs_tree` alone asks for the tree.
+    With `keeps_links`, a tree that only the protocol needs just places the servers and clients, and the overlay keeps
+    all
+    links. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
-        OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
+        OverlayError: The overlay cannot be built; each problem has the path of its key in the scenario.
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)
@@ -248,13 +224,13 @@ def build_overlay(
     told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
     notes = tuple(note for note in told if note)
     overlay = with_attached(replace(brokers, notes=notes), spec.servers, spec.clients, seed)
-    if keeps_links and graph is not whole and not _asked_tree(spec):
+    asked = spec.file or spec.topohub or spec.generate
+    if keeps_links and graph is not whole and not (asked and asked.tree):
         return _with_links(overlay, _in_rounds(whole, round_ms))
     return overlay
 
 
 def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
-    """Returns a graph of brokers with latencies rounded up to whole rounds, without notes."""
     rounds, back = np.ones(len(graph.a), dtype=np.int64), None
     with _blamed_on(("time", "round_ms"), with_field=False):
         if graph.ms is not None:
@@ -265,15 +241,13 @@ def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
 
 
 def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
-    """Returns an overlay with the links of `brokers` in the place of those between its brokers."""
+    # The links between brokers are those of `brokers`; the links of servers and clients are those of `overlay`.
     is_access = overlay.b >= overlay.n_brokers
     a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
     order = np.lexsort((b, a))
     n_links = len(brokers.a)
     there, back = np.split(brokers.directed_rounds, [n_links])
-    access_there, access_back = (
-        rounds[is_access] for rounds in np.split(overlay.directed_rounds, [len(overlay.a)])
-    )  # fmt: skip
+    access_there, access_back = (one[is_access] for one in np.split(overlay.directed_rounds, [len(overlay.a)]))
     rounds, back_rounds = np.concatenate([there, access_there]), np.concatenate([back, access_back])
     is_equal = brokers.back_rounds is None and overlay.back_rounds is None
     return replace(
@@ -282,45 +256,32 @@ def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
     )  # fmt: skip
 
 
-def _asked_tree(spec: OverlaySpec) -> str | None:
-    """Returns the tree that the scenario asks for by name."""
-    wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
-    return wanted.tree if wanted else None
-
-
 def describe() -> list[tuple[str, str]]:
-    """Returns the ways to give an overlay, each with one line on what it is."""
-    generated = "made from the seed: "
+    """Returns each source of an overlay with a line of description, for ``roundtable list overlays``."""
+    formats = "GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, edge list in text or Parquet"
+    hub = f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50"
     return [
-        ("links", "the links one by one in the scenario: [a, b] or [a, b, latency in rounds]"),
+        ("links", "links listed in the scenario: [a, b] or [a, b, latency in rounds]"),
+        ("file", f"a file: {formats}"),
+        ("topohub", hub),
+        ("nodes", "nodes without links and their supervisors, for protocols that build the overlay themselves"),
+        ("generate line", "a path of nodes"),
+        ("generate star", "one centre with a link to every other node"),
+        ("generate ring", "a cycle of nodes"),
+        ("generate grid", "nodes in rows and columns, linked to their neighbours"),
+        ("generate balanced_tree", "a tree in which every node has `branching` children, filled level by level"),
+        ("generate random_tree", "each new node is linked to a drawn earlier node with less than `max_degree` links"),
+        ("generate erdos_renyi", "each pair of nodes is linked with a `probability`; drawn until connected"),
+        ("generate barabasi_albert", "each new node is linked to `attach` drawn nodes, preferably with many links"),
         (
-            "file",
-            "a file: GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, an edge list in text "
-            "or Parquet",
+            "generate watts_strogatz",
+            "a ring with `neighbours`, links rewired with a `probability`; drawn until connected",
         ),
-        (
-            "topohub",
-            f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50",
-        ),
-        ("nodes", "nodes without links and their supervisors, for protocols that make the overlay themselves"),
-        ("generate line", generated + "a path of nodes"),
-        ("generate star", generated + "one centre, all others linked to it"),
-        ("generate ring", generated + "a cycle of nodes"),
-        ("generate grid", generated + "rows and columns"),
-        ("generate balanced_tree", generated + "every node has `branching` children, level by level"),
-        (
-            "generate random_tree",
-            generated + "each node hangs on a random earlier one, up to `max_degree` links a node",
-        ),
-        ("generate erdos_renyi", generated + "every pair is linked with a `probability`; connected"),
-        ("generate barabasi_albert", generated + "new nodes link to `attach` others, by their number of links"),
-        ("generate watts_strogatz", generated + "a ring of `neighbours`, links moved with a `probability`; connected"),
     ]
 
 
 @contextmanager
 def _blamed_on(place: Place, *, with_field: bool = True) -> Iterator[None]:
-    """Turns what is wrong with a file or a setting into an error with its place in the scenario."""
     try:
         yield
     except ContentError as error:
@@ -332,13 +293,11 @@ def _found(path: str, beside: Path | None, place: Place) -> Path:
     try:
         return find_file(path, beside)
     except (DataFileError, OSError, ValueError) as error:
-        raise OverlayError(
-            Problem(place, f"{error}; give a path beside the scenario file, or an absolute one")
-        ) from error
+        message = f"{error}; give a path beside the scenario file, or an absolute one"
+        raise OverlayError(Problem(place, message)) from error
 
 
 def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
-    """Returns the graph of the one source that is given."""
     if spec.links is not None:
         return _from_links(spec.links, spec.order or (), round_ms)
     if spec.file is not None:
@@ -359,7 +318,6 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
 
 
 def _without_links(spec: NodesOverlay) -> Overlay:
-    """Returns supervisors and nodes with applications, which the protocol links."""
     names = [f"{SUPERVISOR}{number + 1}" for number in range(spec.supervisors)]
     names += [f"{spec.prefix}{number + 1}" for number in range(spec.count)]
     none = np.zeros(0, dtype=np.int64)
@@ -367,7 +325,6 @@ def _without_links(spec: NodesOverlay) -> Overlay:
 
 
 def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> WeightedGraph:
-    """Returns the graph of a list of links, which the scenario's model has found simple and connected."""
     index = {name: place for place, name in enumerate(order)}
     ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
     ms = np.array([(link[2] if len(link) > 2 else 1) * round_ms for link in links], dtype=np.float64)
@@ -400,11 +357,10 @@ def _with_latency(
 
 
 def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> WeightedGraph:
-    """Returns the tree that is asked for or needed, or the graph as it is."""
     wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
     kind = "file" if spec.file else "topohub" if spec.topohub else "generate"
     root = _check_name(graph, wanted.root if wanted else None, ("overlay", kind, "root"))
-    tree = _asked_tree(spec)
+    tree = wanted.tree if wanted else None
     if len(graph.a) == len(graph.names) - 1 or not (tree or needs_tree):
         return graph
     if wanted is None:
@@ -423,7 +379,6 @@ def _cycle_problem(links: list[Link]) -> Problem:
 
 
 def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
-    """Returns that nodes outside the largest component are left out, or nothing."""
     kept = set(whole.names)
     left = [name for name in source.names if name not in kept]
     if not left:
@@ -433,16 +388,14 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
 
 
 def _left_links(whole: WeightedGraph, graph: WeightedGraph) -> str:
-    """Returns that a tree was cut out of a graph with cycles, or nothing."""
     n_left = len(whole.a) - len(graph.a)
-    text = f"{n_left} of {len(whole.a)} links are left out, for a tree; settings tree and root say for which"
-    return text if n_left else ""
+    note = f"{n_left} of {len(whole.a)} links are left out, for a tree; settings tree and root say for which"
+    return note if n_left else ""
 
 
 def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
-    """Returns the id of a node that a setting names; 0, the first node, where it names none."""
     if name is None:
-        return 0
+        return 0  # the default node is the first
     if name in graph.names:
         return graph.names.index(name)
     some = ", ".join(graph.names[:5]) + (", ..." if len(graph.names) > 5 else "")

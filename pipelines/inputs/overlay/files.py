@@ -1,6 +1,6 @@
-"""Overlay files and the networks of the package ``topohub``: readers, archives, and the positions of nodes.
+"""Overlay files and networks of the package ``topohub``: detection of formats, archives, and positions of nodes.
 
-A file is read once until it changes.
+Parsed files are cached until they change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipelines.inputs.overlay.weighted import (
     propagation_ms,
     unique_names,
 )
-from pipelines.inputs.text_rows import split
+from pipelines.inputs.text_rows import cached_until_changed, split
 from pipelines.scenario.overlay import FileOverlay, OverlayFormat, OverlaySpec
 
 _FORMATS = (
@@ -50,7 +50,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(?i:strict\s+)?(?i:di)?(?i:graph)\s*(\w+|\"[^\"]*\")?\s*\{", "dot"), (r"(?s:.*?)\bgraph\s*\[", "gml"),
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
-"""Beginning of a file, as a regular expression → its format."""
+"""Regular expression of the beginning of a file → its format."""
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
@@ -58,39 +58,26 @@ Position = tuple[float, float]
 
 
 def _named(kind: str) -> set[str]:
-    """Returns the keys of ``overlay.file`` that apply to a format."""
     if kind in _TITLED:
         return _SETTINGS - {"names"}
     return {"latency_unit"} if kind in _WITH_UNIT else _SETTINGS - {"src", "dst"}
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
-    """Returns the graph in a file; the same object again as long as the file stays as it is.
-
-    Args:
-        path: The file that was found.
-        spec: How to read it.
+    """Returns the graph in a file; an unchanged file returns the identical object.
 
     Raises:
-        ContentError: The file cannot be read, or not as what it seems to be.
+        ContentError: The file cannot be read, or is not of its format.
     """
-    try:
-        stamp = path.stat()
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror}") from error
     columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
-    given = tuple(sorted(spec.model_fields_set & _SETTINGS))
-    return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, spec.format, columns, given)
+    return _load(path, spec.member, spec.format, columns, tuple(sorted(spec.model_fields_set & _SETTINGS)))
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns a file's bytes, unpacked if its name ends in ``.gz``.
-
-    Args:
-        path: The file.
+    """Returns the content of a file; a ``.gz`` file is decompressed.
 
     Raises:
-        ContentError: It cannot be read or unpacked.
+        ContentError: The file cannot be read or decompressed.
     """
     try:
         content = path.read_bytes()
@@ -102,7 +89,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
-    """Returns longitude and latitude of a file's nodes by name; none where the format has no coordinates.
+    """Returns (longitude, latitude) of a file's nodes by name; empty for formats without coordinates.
 
     Raises:
         ContentError: The file cannot be read.
@@ -112,11 +99,10 @@ def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, floa
     return positions(READERS[kind](content), spec.names) if kind in READERS else {}
 
 
-@lru_cache(maxsize=512)
+@cached_until_changed(maxsize=512)
 def _load(
-    path: Path, _mtime: int, _size: int, member: str | None, given_kind: OverlayFormat | None, columns: Columns,
-    given: tuple[str, ...],
-) -> WeightedGraph:  # fmt: skip
+    path: Path, member: str | None, given_kind: OverlayFormat | None, columns: Columns, given: tuple[str, ...]
+) -> WeightedGraph:
     name, content = _content(path, member)
     if not content.strip():
         raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")
@@ -135,7 +121,6 @@ def _load(
 
 
 def _content(path: Path, member: str | None) -> tuple[str, bytes]:
-    """Returns the name and the bytes of the file, or of one member of the archive that it is."""
     is_tar = path.name.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"))
     if not is_tar and path.suffix != ".zip":
         if member is not None:
@@ -156,7 +141,6 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
 
 
 def _member(path: Path, member: str | None, entries: list[str]) -> str:
-    """Returns the archive's entry of that path or file name."""
     names = [PurePosixPath(entry).name for entry in entries]
     found = [entry for entry, name in zip(entries, names, strict=True) if member in (entry, name)]
     if found:
@@ -172,7 +156,6 @@ def _member(path: Path, member: str | None, entries: list[str]) -> str:
 
 
 def _format(name: str, content: bytes) -> OverlayFormat:
-    """Returns the format by the ending of the name, else by the beginning of the file."""
     by_ending = _ENDINGS.get(PurePosixPath(name.lower()).suffix)
     if by_ending is not None:
         return by_ending
@@ -200,15 +183,11 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns longitude and latitude of nodes by name, in degrees; nodes without coordinates are left out.
-
-    Args:
-        spec: What the scenario says; networks of topohub and files with attributes of nodes have coordinates.
-        beside: The scenario file's folder, where relative paths are looked up first.
+    """Returns (longitude, latitude) in degrees by node name; only topohub networks and some files have coordinates.
 
     Raises:
-        DataFileError: The file is gone.
-        ContentError: It cannot be read.
+        DataFileError: The file does not exist.
+        ContentError: The file cannot be read.
     """
     if spec.topohub is not None:
         nodes = topohub.get(spec.topohub.name)["nodes"]
@@ -220,20 +199,17 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Posit
 
 @lru_cache(maxsize=1)
 def hub_names() -> tuple[str, ...]:
-    """Returns the names of all networks of the installed topohub, sorted, e.g. ``topozoo/Abilene``."""
+    """Returns the names of all networks in the installed topohub, sorted, for example ``topozoo/Abilene``."""
     with as_file(files("topohub") / "data") as data:
         return tuple(sorted(path.relative_to(data).with_suffix("").as_posix() for path in data.rglob("*.json")))
 
 
 @lru_cache(maxsize=256)
 def load_hub(name: str) -> WeightedGraph:
-    """Returns a network of topohub; latencies by the length of its links.
-
-    Args:
-        name: One of `hub_names`.
+    """Returns the topohub network `name`; latencies follow from the lengths of its links.
 
     Raises:
-        ContentError: There is no such network.
+        ContentError: topohub has no network of this name.
     """
     names = hub_names()
     if name not in names:

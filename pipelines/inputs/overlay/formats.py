@@ -1,7 +1,6 @@
-"""Graph formats: networkx and pydot read GraphML, GML, GEXF, Pajek, node-link JSON and DOT.
+"""Readers of graph formats: GraphML, GML, GEXF, Pajek, JSON (networkx), DOT (pydot), SNDlib, DIMACS and ``.cch``.
 
-GraphML is flattened and checked first. No library reads SNDlib, DIMACS and Rocketfuel's ``.cch`` maps; their readers
-are here.
+GraphML is flattened and checked before networkx reads it. No library reads SNDlib, DIMACS and Rocketfuel's ``.cch``.
 """
 
 from __future__ import annotations
@@ -30,47 +29,38 @@ _LINK = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)(.*)$")
 _ROUTER = re.compile(r"^(\d+)\s+@(\S*)\s.*?->(.*?)=(\S+)\s+r\d+\s*$")
 
 
-def read_graphml(content: bytes) -> nx.Graph[Any]:
-    """Reads a GraphML file.
+def read_graphml(content: bytes) -> Graph:
+    """Reads GraphML.
 
-    Nodes and edges of nested graphs are nodes and edges like others; a node that contains a graph counts only if an
-    edge names it.
-
-    Args:
-        content: The file.
+    Nodes and edges of nested graphs become nodes and edges of the graph. A node that contains a graph is kept only if
+    an edge names it.
 
     Raises:
-        ContentError: It is no XML (with the line), no GraphML, has several graphs, or an edge ends at a node that is
-            not declared.
+        ContentError: `content` is no XML or no GraphML, it has several graphs, or an edge names an undeclared node.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            graph: nx.Graph[Any] = nx.read_graphml(BytesIO(_flat(content)))
+            graph: Graph = nx.read_graphml(BytesIO(_flat(content)))
     except ET.ParseError as error:
         line, column = error.position
         raise ContentError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
     except ContentError:
         raise
-    except (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError) as error:
+    except _CAUSES as error:
         cause = str(error.args[0]) if error.args else type(error).__name__
         raise ContentError(f"not a GraphML file that can be read: {cause}") from error
     return graph
 
 
 def _flat(content: bytes) -> bytes:
-    """Returns a document with one graph without nesting, whose edges have attributes for data only.
-
-    networkx ignores nested graphs and all graphs but the first, invents nodes that edges name, and takes the id of an
-    edge for an attribute.
-    """
+    # networkx reads only the first graph, ignores nested ones, adds undeclared nodes, and takes edge ids as attributes.
     document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
     graphs = _children(document, "graph")
     if len(graphs) > 1:
         shown = ", ".join(repr(graph.get("id", "")) for graph in graphs[:5])
-        raise ContentError(
-            f"the file has {len(graphs)} graphs ({shown}); allowed: one, so keep one <graph> in the file"
-        )
+        message = f"the file has {len(graphs)} graphs ({shown}); allowed: one, so keep one <graph> in the file"
+        raise ContentError(message)
     for graph in graphs:
         groups = _lift_nested(graph)
         ends = _checked_ends(graph)
@@ -82,12 +72,11 @@ def _flat(content: bytes) -> bytes:
 
 
 def _children(element: ET.Element, *names: str) -> list[ET.Element]:
-    """Returns the children with one of some names, in any namespace."""
-    return [child for child in element if child.tag.rpartition("}")[2] in names]
+    return [child for child in element if child.tag.rpartition("}")[2] in names]  # in any namespace
 
 
 def _lift_nested(top: ET.Element) -> set[str | None]:
-    """Moves the nodes and edges of nested graphs to the top; returns the ids of the nodes that contained nodes."""
+    """Moves nodes and edges of nested graphs to `top`; returns the ids of the nodes that contained nodes."""
     groups = set()
     waiting = [top]
     for graph in waiting:
@@ -103,7 +92,7 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Returns the ends of all edges, each a declared node; drops what an edge has beside ends and data."""
+    """Returns the ids of the ends of all edges after checking them; removes the ids and directions of edges."""
     declared: set[str] = set()
     for node in _children(graph, "node"):
         name = node.get("id", "")
@@ -117,10 +106,8 @@ def _checked_ends(graph: ET.Element) -> set[str | None]:
         for name in named:
             if name not in declared:
                 known = f"{nearest(name, sorted(declared)[:2000])} allowed: the id of a <node>"
-                message = (
-                    f"the edge of {named[0]!r} and {named[1]!r} ends at {name!r}, which no <node> declares;{known}"
-                )
-                raise ContentError(message)
+                edge_name = f"the edge of {named[0]!r} and {named[1]!r}"
+                raise ContentError(f"{edge_name} ends at {name!r}, which no <node> declares;{known}")
         ends.update(named)
         for key in ("id", "directed"):
             edge.attrib.pop(key, None)
@@ -128,20 +115,19 @@ def _checked_ends(graph: ET.Element) -> set[str | None]:
 
 
 def _drop_unknown(graph: ET.Element, keys: Mapping[str | None, ET.Element]) -> None:
-    """Drops data without a value: blank numbers, and coordinates that are blank or None."""
     for element in _children(graph, "node", "edge"):
         for data in _children(element, "data"):
             key = keys.get(data.get("key"))
             text = (data.text or "").strip()
             if key is None or len(data) or text not in UNKNOWN:
                 continue
+            # Files write unknown coordinates as None, and unknown numbers as blanks.
             if is_coordinate(key.get("attr.name")) or (not text and key.get("attr.type") != "string"):
                 element.remove(data)
 
 
 @contextmanager
 def _read_as(title: str) -> Iterator[None]:
-    """Turns the errors of a library's reader into one that names the format."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -155,7 +141,7 @@ def _read_as(title: str) -> Iterator[None]:
 
 
 def read_gml(content: bytes) -> Graph:
-    """Reads GML; parallel edges are allowed, also where the file does not declare a multigraph."""
+    """Reads GML; parallel edges are allowed even if the file does not declare a multigraph."""
     text = decode(content)
     if not re.search(r"\bmultigraph\s+1\b", text):
         text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
@@ -165,7 +151,7 @@ def read_gml(content: bytes) -> Graph:
 
 
 def read_gexf(content: bytes) -> Graph:
-    """Reads GEXF."""
+    """Reads GEXF; ids of edges are no attributes."""
     with _read_as("GEXF"):
         graph: Graph = nx.read_gexf(BytesIO(content))
     for _, _, data in graph.edges(data=True):
@@ -174,14 +160,14 @@ def read_gexf(content: bytes) -> Graph:
 
 
 def read_pajek(content: bytes) -> Graph:
-    """Reads Pajek; nodes are named by their labels."""
+    """Reads Pajek; labels become the ids of nodes."""
     with _read_as("Pajek"):
         graph: Graph = nx.parse_pajek(decode(content).splitlines())
     return graph
 
 
 def read_dot(content: bytes) -> Graph:
-    """Reads DOT, the nodes and edges of subgraphs too.
+    """Reads DOT with the nodes and edges of subgraphs.
 
     Raises:
         ContentError: The package pydot is missing, or the file cannot be read.
@@ -215,10 +201,9 @@ def read_dot(content: bytes) -> Graph:
 
 
 def _dot_ends(end: Any) -> list[str]:  # noqa: ANN401 - pydot has no types
-    """Returns the nodes that an end of an edge stands for: one, or those of a subgraph; ports are cut off."""
     if isinstance(end, str):
         return [_bare(end if end.startswith('"') else end.partition(":")[0])]
-    return [_bare(name) for name in end["nodes"]]
+    return [_bare(name) for name in end["nodes"]]  # an edge to a subgraph leads to all its nodes
 
 
 def _bare(text: str) -> str:
@@ -232,10 +217,10 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
 def read_json(content: bytes) -> Graph:
     """Reads node-link JSON (networkx, D3): lists ``nodes`` and ``links`` or ``edges``.
 
-    Nodes without ``id`` are numbered in their order, which D3 links by.
+    The id of a node without ``id`` is its index in the list.
 
     Raises:
-        ContentError: It is no JSON of this form, or a link ends at a node that is not listed.
+        ContentError: The file is not node-link JSON, or a link ends at a node that is not listed.
     """
     try:
         data = json.loads(decode(content))
@@ -259,7 +244,7 @@ def read_json(content: bytes) -> Graph:
 
 
 def read_sndlib(content: bytes) -> Graph:
-    """Reads a network of SNDlib, in XML or in its native form; geographical coordinates are positions."""
+    """Reads a network of SNDlib in XML or in the native format, with geographical coordinates."""
     graph: Graph = nx.MultiGraph()
     if content.lstrip().startswith(b"<"):
         with _read_as("SNDlib"):
@@ -282,7 +267,6 @@ def read_sndlib(content: bytes) -> Graph:
 
 
 def _section(text: str, title: str, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
-    """Returns the entries of a section of SNDlib's native form."""
     found = re.search(_SECTION.format(title), text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise ContentError(f"not an SNDlib file that can be read: it has no section {title} ( ... )")
@@ -322,9 +306,8 @@ def read_dimacs(content: bytes) -> Graph:
     if wanted is None:
         raise ContentError("not a DIMACS file: it has no line 'p edge nodes edges' or 'p sp nodes arcs'")
     if n_links not in (wanted, 2 * wanted):
-        raise ContentError(
-            f"{n_links} edges, and the line p announces {wanted}; the file is cut short or its line wrong"
-        )
+        message = f"{n_links} edges, and the line p announces {wanted}; the file is cut short or its line wrong"
+        raise ContentError(message)
     return graph
 
 
@@ -337,9 +320,8 @@ def read_cch(content: bytes) -> Graph:
             continue  # an external node
         found = _ROUTER.match(line.strip())
         if found is None:
-            raise ContentError(
-                f"line {number}: {line.strip()[:60]!r} is no router; allowed: uid @location ... -> ... =name rn"
-            )
+            message = f"line {number}: {line.strip()[:60]!r} is no router; allowed: uid @location ... -> ... =name rn"
+            raise ContentError(message)
         graph.add_node(found[1], name=found[4].rstrip("!"), location=found[2])
         links += [(found[1], other, {}) for other in re.findall(r"<(\d+)>", found[3])]
     _add_known(graph, links, "the map")
@@ -347,14 +329,12 @@ def read_cch(content: bytes) -> Graph:
 
 
 def _add_known(graph: Graph, links: Iterable[tuple[str, str, Mapping[str, Any]]], place: str) -> None:
-    """Adds links between nodes of a graph."""
     for u, v, data in links:
         for name in (u, v):
             if name not in graph:
+                message = f"{place}: a link ends at {name!r}, which is no node;"
                 known = nearest(name, list(map(str, graph.nodes))[:2000])
-                raise ContentError(
-                    f"{place}: a link ends at {name!r}, which is no node;{known} allowed: a node of the file"
-                )
+                raise ContentError(f"{message}{known} allowed: a node of the file")
         graph.add_edge(u, v, **data)
 
 
@@ -362,4 +342,4 @@ READERS: Mapping[str, Callable[[bytes], Graph]] = {
     "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
     "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
 }  # fmt: skip
-"""Format → what reads it as a graph with attributes."""
+"""Format → the function that reads it as a graph with attributes."""

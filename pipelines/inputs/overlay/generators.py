@@ -1,4 +1,4 @@
-"""Overlays made from the seed. Every draw is a hash, so the same seed gives the same overlay everywhere."""
+"""Generated overlays. Draws are hashes, so equal seeds give equal overlays on every machine."""
 
 from __future__ import annotations
 
@@ -21,16 +21,12 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns the overlay that a scenario asks for; every link takes one round.
-
-    Args:
-        spec: Kind, size, and the kind's own settings.
-        seed: The run's; kinds without draws do not use it.
+    """Returns a generated overlay whose links take one round each; kinds without draws ignore the seed.
 
     Raises:
-        ContentError: No such overlay exists, none that is connected was found, or it is too large.
+        ContentError: The overlay cannot exist or is too large, or none of the drawn ones is connected.
     """
-    n_nodes = _size(spec)
+    n_nodes = (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
     low, high = np.minimum(a, b), np.maximum(a, b)
     order = np.lexsort((high, low))
@@ -40,10 +36,6 @@ def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
 @lru_cache(maxsize=8)
 def _names(prefix: str, n_nodes: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in range(1, n_nodes + 1))
-
-
-def _size(spec: GenerateOverlay) -> int:
-    return (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
 
 
 def _line(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
@@ -59,8 +51,7 @@ def _ring(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    """Rows of equal length; without a number of columns as close to a square as can be, the last row as it comes."""
-    columns = spec.columns or math.isqrt(n - 1) + 1
+    columns = spec.columns or math.isqrt(n - 1) + 1  # almost a square; the last row may be shorter
     node = np.arange(n)
     right = node[(node % columns < columns - 1) & (node + 1 < n)]
     below = node[node + columns < n]
@@ -73,7 +64,7 @@ def _balanced_tree(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """A random recursive tree: each node hangs on an earlier one with a free place, all as likely."""
+    """A random recursive tree: each node's parent is a drawn earlier node with less than `max_degree` links."""
     child = np.arange(1, n)
     drawn = draws_numpy.uniform(seed, "overlay.parent", child)
     if spec.max_degree is None or spec.max_degree >= n - 1:
@@ -95,7 +86,6 @@ def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """G(n, p), drawn again until it is connected."""
     p = spec.probability or 0.0
     pairs = n * (n - 1) // 2
     _check_links(p * pairs)
@@ -110,7 +100,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes of the linked among ``pairs`` pairs: geometric gaps between them (Batagelj, Brandes 2005)."""
+    """Returns the indexes of the linked pairs, drawn by geometric gaps (Batagelj and Brandes 2005)."""
     found: list[Ints] = []
     last, drawn = -1, 0
     batch = min(int(1.2 * p * pairs) + 32, _BATCH)
@@ -126,7 +116,7 @@ def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
 
 
 def _pairs(k: Ints) -> Ends:
-    """Returns the k-th of the pairs (0,1), (0,2), (1,2), (0,3), ..."""
+    """Returns the pairs with indexes `k` in the sequence (0,1), (0,2), (1,2), (0,3), ..."""
     b = np.floor((1.0 + np.sqrt(1.0 + 8.0 * k)) / 2.0).astype(np.int64)
     b -= b * (b - 1) // 2 > k
     b += b * (b + 1) // 2 <= k
@@ -134,7 +124,7 @@ def _pairs(k: Ints) -> Ends:
 
 
 def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """A star of ``attach`` + 1 nodes; each further node links to ``attach`` others, as likely as they have links."""
+    # The first `attach` + 1 nodes form a star; targets are drawn from the ends of all links, in proportion to degree.
     m = spec.attach
     _check_links(float(m) * n)
     stream = _stream(seed, "overlay.barabasi_albert", 0)
@@ -152,7 +142,6 @@ def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """A ring lattice, each link's far end moved with a probability; drawn again until it is connected."""
     p, k = spec.probability or 0.0, spec.neighbours
     if k % 2:
         raise ContentError(f"neighbours is {k}; a ring lattice has an even number, half on each side", "neighbours")
@@ -192,7 +181,6 @@ def _rewired(n: int, k: int, p: float, seed: int, attempt: int) -> Ends:
 
 
 def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
-    """Yields as many draws as are asked for."""
     drawn, batch = 0, 256
     while True:
         yield from draws_numpy.uniform(seed, purpose, attempt, np.arange(drawn, drawn + batch)).tolist()
@@ -207,13 +195,7 @@ def _check_links(expected: float) -> None:
 
 
 _MAKERS: dict[str, Callable[[GenerateOverlay, int, int], Ends]] = {
-    "line": _line,
-    "star": _star,
-    "ring": _ring,
-    "grid": _grid,
-    "balanced_tree": _balanced_tree,
-    "random_tree": _random_tree,
-    "erdos_renyi": _erdos_renyi,
-    "barabasi_albert": _barabasi_albert,
+    "line": _line, "star": _star, "ring": _ring, "grid": _grid, "balanced_tree": _balanced_tree,
+    "random_tree": _random_tree, "erdos_renyi": _erdos_renyi, "barabasi_albert": _barabasi_albert,
     "watts_strogatz": _watts_strogatz,
-}
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured, from matrices and pair lists."""
+"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured (matrices and lists of pairs)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,13 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
-from pipelines.inputs.text_rows import TextTable, split, with_decimal_points
+from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
 _VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")
 _UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
+Titles: TypeAlias = tuple[str | None, str | None, str | None]
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
 _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
@@ -35,15 +36,15 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 @dataclass(frozen=True, eq=False)
 class MeasuredLatencies:
-    """Numbers for ordered pairs of nodes, as the file has them.
+    """The latencies of ordered pairs of nodes in a file.
 
     Attributes:
-        names: The nodes; None: they have no names, and are counted.
-        size: How many nodes there are.
-        codes: ``from * size + to`` of each pair that has a number, ascending; shape (pairs,).
-        values: The numbers, of several rows of a pair their mean; shape (pairs,).
-        value_title: The column of the numbers; empty for a matrix.
-        n_repeated: Rows of pairs that have several.
+        names: The names of the nodes; None: the file has no names.
+        size: The number of nodes.
+        codes: ``from * size + to`` of each pair with a latency, ascending; shape (pairs,).
+        values: The latency of each pair, the mean of repeated rows; shape (pairs,).
+        value_title: The column of the latencies; empty for a matrix.
+        n_repeated: The number of rows of pairs with several rows.
     """
 
     names: tuple[str, ...] | None
@@ -55,11 +56,11 @@ class MeasuredLatencies:
 
     @property
     def is_round_trip(self) -> bool:
-        """Whether the numbers are round-trip times unless the scenario says otherwise."""
+        """Whether the latencies are round-trip times by default: those of a matrix, and of columns such as ``rtt``."""
         return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
 
     def of(self, src: Ints, dst: Ints) -> Floats:
-        """Returns the numbers of pairs, NaN where the file has none or an end is -1."""
+        """Returns the latencies of pairs, NaN if the file has none or an end is -1."""
         wanted = src * self.size + dst
         place = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
         if not len(self.codes):
@@ -68,38 +69,13 @@ class MeasuredLatencies:
         return np.where(found, self.values[place], np.nan)
 
 
+@cached_until_changed(maxsize=8)
 def read_matrix(path: Path) -> MeasuredLatencies:
-    """Reads a matrix: CSV with titles for columns and rows, the corner empty or absent, or numbers without names.
+    """Reads a latency matrix: CSV with titles of columns and rows, or numbers without names.
 
     Raises:
-        ContentError: It cannot be read, is not square, or a number is negative.
+        ContentError: The file cannot be read, the matrix is not square, or a latency is negative.
     """
-    return _matrix(path, *_stamp(path, "matrix"))
-
-
-def read_pairs(path: Path, columns: tuple[str | None, str | None, str | None]) -> MeasuredLatencies:
-    """Reads a list of pairs; delimiter and titles are found, without titles the columns are called 1, 2, 3.
-
-    Args:
-        path: Text or Parquet.
-        columns: The titles of the two ends and of the number; None: found.
-
-    Raises:
-        ContentError: It cannot be read, lacks a column, or a number is negative.
-    """
-    return _pairs(path, *_stamp(path, "pairs"), columns)
-
-
-def _stamp(path: Path, field: str) -> tuple[int, int]:
-    try:
-        state = path.stat()
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror}", field) from error
-    return state.st_mtime_ns, state.st_size
-
-
-@lru_cache(maxsize=8)
-def _matrix(path: Path, _mtime: int, _size: int) -> MeasuredLatencies:
     name = path.name.removesuffix(".gz")
     try:
         content = read_bytes(path)
@@ -113,13 +89,11 @@ def _matrix(path: Path, _mtime: int, _size: int) -> MeasuredLatencies:
 
 
 def _has_words(content: bytes) -> bool:
-    """Returns whether the first line holds anything but numbers."""
     lines = split(content[:65_536].decode("utf-8", "replace")).lines
     return bool(lines) and not all(is_number(cell) for cell in re.split(r"[\s,;]+", lines[0].strip(" ,;")))
 
 
 def _plain(content: bytes) -> Floats:
-    """Reads numbers separated by space or commas."""
     text = decode(content)
     delimiter = "," if "," in text.partition("\n")[0] else None
     try:
@@ -131,15 +105,13 @@ def _plain(content: bytes) -> Floats:
     if values.size == 0:
         raise ContentError("the file holds no numbers; a matrix has a line of round-trip times in ms for each node")
     if values.shape[0] != values.shape[1]:
-        raise ContentError(
-            f"{values.shape[0]} lines of {values.shape[1]} numbers; a matrix of round-trip times is square"
-        )
+        n_lines, n_numbers = values.shape
+        raise ContentError(f"{n_lines} lines of {n_numbers} numbers; a matrix of round-trip times is square")
     wrong = np.argwhere((values < 0) | np.isneginf(values))
     if len(wrong):
         i, j = wrong[0].tolist()
-        raise ContentError(
-            f"row {i + 1}, column {j + 1}: {values[i, j]:g}; a latency is 0 or more, and nan where it is not known"
-        )
+        cell = f"row {i + 1}, column {j + 1}: {values[i, j]:g}"
+        raise ContentError(f"{cell}; a latency is 0 or more, or nan if it is not known")
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -158,9 +130,8 @@ def _titled(content: bytes) -> tuple[tuple[str, ...], Floats]:
     for row, title in enumerate(pc.utf8_trim_whitespace(rows["0"]).to_pylist()):
         if title not in column:
             hint = nearest(str(title), titles)
-            raise ContentError(
-                f"{table.place(row)}: no column is called {title!r};{hint} rows and columns share titles"
-            )
+            message = f"{table.place(row)}: no column is called {title!r};{hint} rows and columns share titles"
+            raise ContentError(message)
         if seen.setdefault(title, row) != row:
             raise ContentError(f"{table.place(row)}: the row {title!r} is there already; titles are unique")
         values[column[title]] = cells[row]
@@ -171,7 +142,6 @@ def _titled(content: bytes) -> tuple[tuple[str, ...], Floats]:
 
 
 def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
-    """Returns numbers, NaN where a cell is empty or says that the value is not known."""
     texts = pc.fill_null(pc.utf8_trim_whitespace(pc.cast(column, pa.string())), "")
     is_unknown = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_UNKNOWN))
     known = pc.if_else(is_unknown, pa.scalar(None, pa.string()), texts)
@@ -192,10 +162,15 @@ def _place(table: TextTable | None, row: int) -> str:
     return f"row {row + 1}" if table is None else table.place(row)
 
 
-@lru_cache(maxsize=8)
-def _pairs(
-    path: Path, _mtime: int, _size: int, columns: tuple[str | None, str | None, str | None]
-) -> MeasuredLatencies:
+@cached_until_changed(maxsize=8)
+def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
+    """Reads a list of pairs of nodes with latencies, in delimited text or Parquet.
+
+    `columns` are the titles of the two ends and of the latency; None: found. Columns without titles are called 1, 2, 3.
+
+    Raises:
+        ContentError: The file cannot be read or lacks a column, or a latency is negative.
+    """
     try:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
@@ -226,10 +201,7 @@ def _pairs(
     return MeasuredLatencies(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
 
 
-def _picked(
-    titles: Sequence[str], columns: tuple[str | None, str | None, str | None], *, has_titles: bool
-) -> list[int]:
-    """Returns the indexes of the columns of the two ends and of the number."""
+def _picked(titles: Sequence[str], columns: Titles, *, has_titles: bool) -> list[int]:
     found = []
     for number, (field, given, known) in enumerate(
         zip(("source", "destination", "value"), columns, (SRC, DST, _VALUES), strict=True)
@@ -248,17 +220,13 @@ def _picked(
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
-    """Returns latencies in whole rounds: rounded up, at least 1.
+    """Returns the latencies `ms` in whole rounds of `round_ms`, rounded up, at least 1.
 
-    What exceeds a whole number by less than a billionth is rounding noise of the division, and is
-    cut off: 1.1 ms are 11 rounds of 0.1 ms.
-
-    Args:
-        ms: Latencies, 0 or more.
-        round_ms: Milliseconds of a round.
+    An excess below a billionth of a round is a rounding error of the division and is ignored: 1.1 ms are 11 rounds
+    of 0.1 ms.
 
     Raises:
-        ContentError: A latency takes more than a million rounds.
+        ContentError: A latency is longer than a million rounds.
     """
     with np.errstate(over="ignore"):
         rounds = np.maximum(np.ceil(np.round(ms / round_ms, 9)), 1.0)
@@ -271,13 +239,9 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 
 
 def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float) -> Floats:
-    """Returns a latency for each link that is fixed, or hashed from the seed and the link's ends.
+    """Returns the latency of each link in ms: a fixed one, or one drawn from the seed and the ends of the link.
 
-    Args:
-        graph: The overlay before it is cut to a tree, so that a link has the same latency in every tree.
-        latency: One of ``rounds``, ``ms``, ``uniform``, ``lognormal_ms``.
-        seed: The run's.
-        round_ms: Milliseconds of a round.
+    `graph` is the overlay before a tree replaces it, so that a link has one latency in every tree.
     """
     if latency.rounds is not None:
         return np.full(len(graph.a), latency.rounds * round_ms)
@@ -288,25 +252,23 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
         rounds = draws_numpy.integers(seed, "overlay.latency.uniform", low, high, graph.a, graph.b)
         return rounds.astype(np.float64) * round_ms
     if latency.lognormal_ms is None:
-        raise ContentError(
-            "no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix, pairs", ""
-        )
+        message = "no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix, pairs"
+        raise ContentError(message, "")
     median, sigma = latency.lognormal_ms
+    normal = draws_numpy.normal(seed, "overlay.latency.lognormal", graph.a, graph.b)
     with np.errstate(over="ignore"):
-        spread: Floats = median * np.exp(
-            sigma * draws_numpy.normal(seed, "overlay.latency.lognormal", graph.a, graph.b)
-        )
+        spread: Floats = median * np.exp(sigma * normal)
     return spread
 
 
 @dataclass(frozen=True, eq=False)
 class LinkLatencies:
-    """One-way latencies of links from a file.
+    """One-way latencies of links, computed from a file.
 
     Attributes:
-        ms: From ``a`` to ``b``; shape (links,).
-        back_ms: From ``b`` to ``a``; shape (links,). None: the same.
-        notes: How they follow from the file, a sentence each.
+        ms: Latency from ``a`` to ``b``; shape (links,).
+        back_ms: Latency from ``b`` to ``a``; shape (links,). None: equal to `ms`.
+        notes: Sentences on the derivation of the latencies.
     """
 
     ms: Floats
@@ -317,18 +279,12 @@ class LinkLatencies:
 def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
     """Returns one-way latencies of links from a matrix or a list of pairs.
 
-    A node takes the row of its name. With ``draw_rows``, or where a matrix has no names, the seed assigns the rows to
-    the nodes without replacement. A link takes the mean of its two directions, or each with ``per_direction``; where
-    one direction is not known, it takes the other.
-
-    Args:
-        graph: The overlay.
-        latency: The setting that names the file.
-        path: The file.
-        seed: The run's.
+    A node has the row of its name. With ``draw_rows``, or for a matrix without names, the seed assigns rows to nodes
+    without replacement. A link takes the mean of its two directions, or keeps both with ``per_direction``. An unknown
+    direction takes the latency of the opposite direction.
 
     Raises:
-        ContentError: The file cannot be read, has fewer rows than the overlay nodes, or lacks a link's latency.
+        ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.
     """
     field = "matrix" if latency.matrix is not None else "pairs"
     columns = (latency.source, latency.destination, latency.value)
@@ -337,9 +293,8 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     if latency.draw_rows or measured.names is None:
         row = _drawn_rows(len(graph.names), measured.size, seed)
         if not latency.draw_rows:
-            notes.append(
-                f"{path.name} has no names: the seed draws the row of each node (latency.draw_rows: true says so)"
-            )
+            note = f"{path.name} has no names: the seed draws the row of each node"
+            notes.append(f"{note} (latency.draw_rows: true suppresses this note)")
     else:
         row = _named_rows(graph.names, measured.names, field, is_strict=latency.missing == "error")
     is_round_trip = measured.is_round_trip if latency.round_trip is None else latency.round_trip
@@ -357,9 +312,8 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     there, back = np.where(np.isnan(there), back, there), np.where(np.isnan(back), there, back)
     if (holes := np.isnan(there)).any():
         there, back = _filled(there, back, holes, _known(measured.values, latency), graph, latency, seed, field)
-        notes.append(
-            f"{plural(int(holes.sum()), 'link')} of {len(there):,} not known in {path.name}: {latency.missing}"
-        )
+        n_holes = plural(int(holes.sum()), "link")
+        notes.append(f"{n_holes} of {len(there):,} not known in {path.name}: {latency.missing}")
     apart = np.abs(there - back) * factor
     if latency.per_direction:
         return LinkLatencies(there * factor, back * factor if apart.any() else None, tuple(notes))
@@ -378,11 +332,6 @@ def _filled(
     there: Floats, back: Floats, holes: npt.NDArray[np.bool_], values: Floats, graph: WeightedGraph, latency: Latency,
     seed: int, field: str,
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """Returns latencies with a value for each hole, as ``latency.missing`` says.
-
-    Raises:
-        ContentError: It says error, or no latency is known.
-    """
     a, b = graph.a[holes], graph.b[holes]
     known = np.sort(values[~np.isnan(values)])
     if latency.missing == "error" or not len(known):
@@ -401,11 +350,6 @@ def _filled(
 
 
 def _named_rows(names: tuple[str, ...], titles: tuple[str, ...], field: str, *, is_strict: bool) -> Ints:
-    """Returns the row of each node; -1 where the file has none of its name.
-
-    Raises:
-        ContentError: No node has one, or if strict, some node has none.
-    """
     index = {title: i for i, title in enumerate(titles)}
     missing = [name for name in names if name not in index]
     if len(missing) == len(names) or (missing and is_strict):
@@ -416,16 +360,12 @@ def _named_rows(names: tuple[str, ...], titles: tuple[str, ...], field: str, *, 
         cure = "or write draw_rows: true beside matrix: the seed then draws a row for each node"
         if field == "pairs":
             cure = "or write missing: mean or missing: draw beside pairs"
-        raise ContentError(
-            f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}{more}; give the rows the names of the "
-            f"nodes, {cure}",
-            field,
-        )
+        message = f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}{more}"
+        raise ContentError(f"{message}; give the rows the names of the nodes, {cure}", field)
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 
 def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) -> str:
-    """Returns a missing name with the title that is probably meant; case is ignored first."""
     same = folded.get(name.casefold())
     hint = f" did you mean {same!r}?" if same is not None else nearest(name, titles)
     return repr(name) + (f" ({hint.strip()})" if hint else "")
@@ -433,9 +373,7 @@ def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) ->
 
 def _drawn_rows(n_nodes: int, size: int, seed: int) -> Ints:
     if size < n_nodes:
-        raise ContentError(
-            f"the matrix has {size} rows and the overlay {n_nodes} nodes; take a larger matrix or a smaller overlay",
-            "matrix",
-        )
+        message = f"the matrix has {size} rows and the overlay {n_nodes} nodes; take a larger matrix"
+        raise ContentError(f"{message} or a smaller overlay", "matrix")
     order = np.argsort(draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
     return order[:n_nodes].astype(np.int64)

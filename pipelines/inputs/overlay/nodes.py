@@ -1,7 +1,8 @@
-"""Which nodes of an overlay take part in a workload."""
+"""Choice of the nodes of an overlay that take part in a workload or a fault."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,12 +20,12 @@ _MAX_SEARCHED = 2000
 
 
 def ids_by_name(overlay: Overlay) -> dict[str, int]:
-    """Returns the id of each node's name."""
+    """Returns the node id of each name."""
     return {name: node for node, name in enumerate(overlay.names)}
 
 
 def unknown_node(name: str, overlay: Overlay) -> str:
-    """Returns the message for a name that the overlay lacks."""
+    """Returns the error message for a name that the overlay lacks, with the nearest name."""
     shown = ", ".join(overlay.names[:5]) + (", ..." if len(overlay.names) > 5 else "")
     return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({shown});" + (
         nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
@@ -32,48 +33,35 @@ def unknown_node(name: str, overlay: Overlay) -> str:
 
 
 def leaves(overlay: Overlay) -> Ints:
-    """Returns the nodes with at most one link, in order of their ids."""
+    """Returns the ids of the nodes with at most one link, ascending."""
     degree = np.bincount(np.concatenate([overlay.a, overlay.b]), minlength=len(overlay.names))
     return np.flatnonzero(degree <= 1).astype(np.int64)
 
 
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
-    """Returns the ids of the chosen nodes.
+    """Returns the ids of the chosen nodes, ascending; names keep their order.
 
-    Args:
-        nodes: Names (kept in their order), a number drawn without replacement, ``all`` (that may have
-            applications), ``leaves``, ``brokers``, ``servers``, ``clients`` or ``inner``, the brokers without clients
-            (these in order of ids).
-        overlay: The run's overlay.
-        seed: The run's seed.
-        purpose: What the draw is for; each purpose draws its own nodes.
-        place: Where the choice stands in the scenario.
+    `nodes` are names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``,
+    ``brokers``,
+    ``servers``, ``clients``, or ``inner`` (brokers without clients).
 
     Raises:
-        WorkloadError: A name is unknown or given twice, the overlay has too few nodes, or none of that sort.
+        WorkloadError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)
-    those = overlay.applications
-    count = len(those)
-    if nodes == "all":
-        return those
-    if nodes == "leaves":
-        return _some_leaves(overlay, place)
-    if nodes == "brokers":
-        return np.arange(overlay.n_brokers, dtype=np.int64)
-    if nodes == "inner":
-        return _some_inner(overlay, place)
-    if nodes == "servers":
-        return _some_servers(overlay, place)
-    if nodes == "clients":
-        return _some_clients(overlay, place)
-    if nodes > count:
-        raise WorkloadError(
-            Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
-        )
-    order = np.argsort(draws_numpy.bits(seed, purpose, those), kind="stable")
-    return np.sort(those[order[:nodes]])
+    candidates = overlay.applications
+    if isinstance(nodes, str):
+        found, message = _group(nodes, overlay)
+    elif nodes > len(candidates):
+        count = len(candidates)
+        found, message = [], f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all"
+    else:
+        order = np.argsort(draws_numpy.bits(seed, purpose, candidates), kind="stable")
+        return np.sort(candidates[order[:nodes]])
+    if message and not len(found):
+        raise WorkloadError(Problem(place, message))
+    return np.asarray(found, dtype=np.int64)
 
 
 def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
@@ -92,36 +80,22 @@ def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
     return np.array([ids[name] for name in names], dtype=np.int64)
 
 
-def _some_leaves(overlay: Overlay, place: Place) -> Ints:
-    found = np.intersect1d(leaves(overlay), overlay.applications)
-    if not len(found):
-        raise WorkloadError(
-            Problem(place, "the overlay has no leaves (nodes with one link); give names, a number, or all")
-        )
-    return found
-
-
-def _some_inner(overlay: Overlay, place: Place) -> Ints:
+def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
+    """Returns the ids of a group of nodes, and the message for an empty group; an empty message allows it."""
+    advice = f"list some in overlay.{name}, or give names, a number, or all"
     is_client = overlay.b >= overlay.first_client  # clients have the highest ids
-    found = np.setdiff1d(np.arange(overlay.n_brokers, dtype=np.int64), overlay.a[is_client])
-    if not len(found):
-        raise WorkloadError(
-            Problem(place, "every broker of the overlay has clients; allowed: names, all, or clients at fewer brokers")
-        )
-    return found
-
-
-def _some_clients(overlay: Overlay, place: Place) -> Ints:
-    if not overlay.n_clients:
-        raise WorkloadError(
-            Problem(place, "the overlay has no clients; list some in overlay.clients, or give names, a number, or all")
-        )
-    return np.arange(overlay.first_client, len(overlay.names), dtype=np.int64)
-
-
-def _some_servers(overlay: Overlay, place: Place) -> Ints:
-    if not overlay.n_servers:
-        raise WorkloadError(
-            Problem(place, "the overlay has no servers; list some in overlay.servers, or give names, a number, or all")
-        )
-    return np.arange(overlay.n_brokers, overlay.first_client, dtype=np.int64)
+    match name:
+        case "leaves":
+            message = "the overlay has no leaves (nodes with one link); give names, a number, or all"
+            return np.intersect1d(leaves(overlay), overlay.applications), message
+        case "inner":
+            message = "every broker of the overlay has clients; allowed: names, all, or clients at fewer brokers"
+            return np.setdiff1d(np.arange(overlay.n_brokers), overlay.a[is_client]), message
+        case "servers":
+            return range(overlay.n_brokers, overlay.first_client), f"the overlay has no servers; {advice}"
+        case "clients":
+            return range(overlay.first_client, len(overlay.names)), f"the overlay has no clients; {advice}"
+        case "brokers":
+            return range(overlay.n_brokers), ""
+        case _:
+            return overlay.applications, ""

@@ -1,4 +1,4 @@
-"""Overlays in text of lines: edge lists (also in Parquet), Rocketfuel maps, and topologies of the pssim simulator."""
+"""Readers of overlays in lines of text or tables: edge lists (also in Parquet), Rocketfuel ``.graph``, and pssim."""
 
 from __future__ import annotations
 
@@ -21,23 +21,19 @@ _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
         "end", "head")  # fmt: skip
-"""Titles of columns of the two ends of a link, in lower case."""
+"""Known titles of the columns of the second end of a link, in lower case; `SRC` has those of the first end."""
 _TITLES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
 
 def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads a Rocketfuel map.
+    """Reads a Rocketfuel ``.graph`` file; nodes are named by their labels.
 
-    ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, m lines ``label src dest weight bw delay``.
-    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay.
-
-    Args:
-        content: The file.
-        columns: The unit of delays.
+    The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines
+    ``label src dest weight bw delay``. The two directions of a link become one link with the smaller delay.
 
     Raises:
-        ContentError: With the line.
+        ContentError: A line is invalid; the message has its number.
     """
     lines = _lines(content)
     n_nodes = _section(lines, "NODES")
@@ -54,17 +50,14 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads a topology of pssim.
+    """Reads a topology of the pssim simulator; nodes are named by their ids.
 
-    ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, m lines
-    ``id from to delay``. Nodes are named by their ids.
-
-    Args:
-        content: The file.
-        columns: The unit of delays.
+    The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
+    lines
+    ``id from to delay``.
 
     Raises:
-        ContentError: With the line.
+        ContentError: A line is invalid; the message has its number.
     """
     lines = _lines(content)
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
@@ -89,10 +82,10 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def decode(content: bytes) -> str:
-    """Returns a file's text (UTF-8, with or without a mark) in Unicode's composed form.
+    """Decodes a UTF-8 file, with or without a byte order mark, to Unicode's composed form (NFC).
 
     Raises:
-        ContentError: It is no text, with the line.
+        ContentError: The file is no text; the message has the line.
     """
     try:
         text = nfc(content.decode("utf-8-sig"))
@@ -105,14 +98,10 @@ def decode(content: bytes) -> str:
 
 
 def delay(text: object, place: str) -> float:
-    """Returns a delay, in ms where the format knows no other unit.
-
-    Args:
-        text: The cell.
-        place: Where it stands, for the message.
+    """Returns the delay in the cell `text`.
 
     Raises:
-        ContentError: It is no number, negative, or not finite.
+        ContentError: The cell is not a finite number of 0 or more; the message names `place`.
     """
     try:
         value = float(str(text))
@@ -124,7 +113,6 @@ def delay(text: object, place: str) -> float:
 
 
 def _lines(content: bytes) -> Lines:
-    """Yields the lines that are not blank, with their numbers."""
     return ((i, line.strip()) for i, line in enumerate(decode(content).splitlines(), start=1) if line.strip())
 
 
@@ -142,20 +130,17 @@ def _count(line: int, text: str, title: str) -> int:
 
 
 def _section(lines: Lines, title: str) -> int:
-    """Reads ``NODES n`` and the line of column titles; returns n."""
     line, text = _next(lines, f"'{title} n'")
     word, _, rest = text.partition(" ")
     if word != title:
-        raise ContentError(
-            f"line {line}: {text[:60]!r} stands where {title + ' n'!r} should; is the number before it right?"
-        )
+        message = f"line {line}: {text[:60]!r} stands where {title + ' n'!r} should; is the number before it right?"
+        raise ContentError(message)
     count = _count(line, rest.strip(), title)
     _next(lines, f"the header of {title}")
     return count
 
 
 def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
-    """Reads ``No of nodes:n`` or ``Nodes:``; returns n, or 0."""
     line, text = _next(lines, repr(title))
     if not text.startswith(title):
         raise ContentError(f"line {line}: {text[:60]!r} stands where {title!r} should; is the number before it right?")
@@ -163,14 +148,11 @@ def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
 
 
 def _fields(lines: Lines, layout: str, title: str, total: int, position: int) -> tuple[int, list[str]]:
-    """Reads the next line of a section, with as many fields as its layout names."""
     line, text = _next(lines, f"entry {position + 1} of {total} of the section {title}")
     fields = text.split()
     if len(fields) != len(layout.split()):
-        raise ContentError(
-            f"line {line}: {text[:60]!r} is not entry {position + 1} of {total} of the section {title}; "
-            f"an entry is '{layout}'"
-        )
+        message = f"line {line}: {text[:60]!r} is not entry {position + 1} of {total} of the section {title}"
+        raise ContentError(f"{message}; an entry is '{layout}'")
     return line, fields
 
 
@@ -186,18 +168,14 @@ def _no_more(lines: Lines, expected: str) -> None:
 
 
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
-    """Reads an edge list; nodes in the order in which they appear first.
+    """Reads an edge list; the ids of nodes follow their first appearance.
 
-    Delimiter and titles are found in the file; without titles the columns are called 1, 2, 3. Without a column of
-    latencies every link takes one round.
-
-    Args:
-        content: The file.
-        delimiter: What separates the cells; None: found in the file.
-        columns: The columns to take.
+    Without `delimiter` the delimiter is detected, and so are titles; columns without titles are called 1, 2, 3. Without
+    a
+    column of latencies every link takes one round.
 
     Raises:
-        ContentError: With the lines.
+        ContentError: A line is invalid; the message has its number.
     """
     lines = split(decode(content), delimiter=delimiter)
     if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
@@ -226,14 +204,10 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
 
 
 def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads an edge list in Parquet, as `parse_text`.
-
-    Args:
-        content: The file.
-        columns: The columns to take.
+    """Reads an edge list in Parquet; arguments as in `parse_text`.
 
     Raises:
-        ContentError: With the rows, counted from 1.
+        ContentError: A row is invalid; the message has its number from 1.
     """
     try:
         file = pq.ParquetFile(BytesIO(content))
@@ -248,7 +222,7 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def _is_matrix(lines: TextRows) -> bool:
-    """Returns whether a file is square with an empty corner, or with zeros on its diagonal."""
+    # A latency matrix is square and has an empty corner, or zeros on its diagonal.
     width = len(lines.first)
     if width < 3 or len(lines.lines) != width:
         return False
@@ -257,11 +231,6 @@ def _is_matrix(lines: TextRows) -> bool:
 
 
 def _has_titles(lines: TextRows, columns: Columns) -> bool:
-    """Returns whether the first line holds titles.
-
-    Raises:
-        ContentError: It may hold either.
-    """
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
     if given and all(name.isdigit() and int(name) <= len(first) for name in given) and not {*given} & {*first}:
         return False
@@ -278,7 +247,7 @@ def _has_titles(lines: TextRows, columns: Columns) -> bool:
 
 
 def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
-    """Returns the indexes of the columns of the two ends and of the latency, if one is named."""
+    """Returns the indexes of the columns of the two ends and, if named, of the latency."""
     found: list[int] = []
     for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):
         if title is None:
@@ -298,14 +267,9 @@ def _place(titles: Sequence[str], title: str, field: str) -> int:
 
 
 def _graph(
-    rows: pa.Table,
-    place: Callable[[int], str],
-    titles: Sequence[str],
-    picked: Sequence[int],
-    columns: Columns,
+    rows: pa.Table, place: Callable[[int], str], titles: Sequence[str], picked: Sequence[int], columns: Columns,
     notes: list[str],
-) -> WeightedGraph:
-    """Builds the graph of columns of strings: two ends, and the latency if one is named."""
+) -> WeightedGraph:  # fmt: skip
     if not rows.num_rows:
         raise ContentError("the file has no link; an edge list has at least one row below the column titles")
     ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
@@ -328,7 +292,7 @@ def _graph(
 
 
 def is_number(cell: str) -> bool:
-    """Returns whether a cell holds a number."""
+    """Returns whether `cell` holds a number."""
     try:
         float(cell)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Graphs with latencies in milliseconds, from any source: names, latencies from positions, spanning trees."""
+"""Graphs with latencies in milliseconds: names of nodes, latencies from distances, spanning trees."""
 
 from __future__ import annotations
 
@@ -25,30 +25,29 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 class ContentError(ValueError):
-    """The content of a file or package cannot be used as an overlay.
+    """The content of a file or package is no usable overlay.
 
     Attributes:
-        field: The setting that is to blame, relative to the source, e.g. ``"path"`` or ``"member"``.
+        field: The key of the scenario that caused the error, relative to the source, for example ``"member"``.
     """
 
     def __init__(self, message: str, field: str = "path") -> None:
-        """Keeps the setting beside the message."""
         self.field = field
         super().__init__(message)
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedGraph:
-    """An undirected graph without self-loops and parallel links; compared by identity, so results can be cached.
+    """An undirected graph without self-loops and parallel links; equality is identity, so that results can be cached.
 
     Attributes:
-        names: One name a node, in the order of the source; a node's id is its index here.
+        names: The name of each node, in the order of the source; the id of a node is its index.
         a: The smaller end of each link; shape (links,), links sorted by (a, b).
         b: The larger end of each link; shape (links,).
         ms: Latency of each link in ms; shape (links,). None: every link takes one round.
-        latency_note: What the user should know about latencies that the source does not say; empty: it says all.
-        notes: How links and names of the source were taken, a sentence each.
-        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None: that from ``a`` to ``b``.
+        latency_note: A note for the user on latencies that the source lacks, or empty.
+        notes: Sentences on dropped and merged links and on the names of nodes.
+        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None: equal to `ms`.
     """
 
     names: tuple[str, ...]
@@ -60,31 +59,26 @@ class WeightedGraph:
     back_ms: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Makes the arrays read-only: graphs are shared between runs."""
+        """Makes the arrays read-only, because runs share graphs."""
         for array in (self.a, self.b, self.ms, self.back_ms):
             if array is not None:
                 array.flags.writeable = False
 
     @property
     def weights(self) -> Floats:
-        """The latencies, the mean of both directions, or ones where every link takes one round."""
+        """The mean latency of both directions of each link, in ms; ones if every link takes one round."""
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0
 
     def links(self, kept: npt.NDArray[np.bool_] | Ints) -> WeightedGraph:
-        """Returns the graph on the same nodes with some of its links (a mask, or sorted positions)."""
+        """Returns the graph with all its nodes and the links `kept` (a mask, or sorted indexes)."""
         ms, back_ms = (None if of is None else of[kept] for of in (self.ms, self.back_ms))
         return replace(self, a=self.a[kept], b=self.b[kept], ms=ms, back_ms=back_ms)
 
 
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
-    """Returns a name for each node: its label, ``label#2`` where it is taken, its id where it has no label.
-
-    Args:
-        labels: In the order of the source; space around them is cut off.
-        ids: One for each label.
-    """
+    """Returns distinct names: the label, or the id if the label is empty; repeated names get ``#2``, ``#3``, ..."""
     taken: set[str] = set()
     count: dict[str, int] = {}
     names: list[str] = []
@@ -108,15 +102,10 @@ def merge_parallel(
     notes: Sequence[str] = (),
     is_directed: bool = False,
 ) -> WeightedGraph:
-    """Returns the graph without self-loops, with the shortest of parallel links; a note counts both.
+    """Returns a graph without self-loops and with the shortest of parallel links; its last note counts both.
 
-    Args:
-        names: One name a node.
-        ends: The two ends of each link, shape (links, 2), in any order and direction.
-        ms: The latency of each.
-        latency_note: As in `WeightedGraph`.
-        notes: As in `WeightedGraph`.
-        is_directed: Whether links have a direction; then one in each direction are not parallel.
+    `ends` has the two ends of each link, shape (links, 2). With `is_directed`, two opposite links are not counted as
+    parallel.
     """
     given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     pairs = np.sort(given, axis=1)
@@ -135,15 +124,7 @@ def merge_parallel(
 
 
 def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Floats, *, is_directed: bool) -> str:
-    """Returns how many links of a source were dropped and merged, or an empty string.
-
-    Args:
-        n_loops: Links of a node to itself.
-        link: The link that each other one is merged into; shape (given links,).
-        is_back: Whether it goes from the larger end to the smaller one; shape (given links,).
-        ms: Its latency; shape (given links,).
-        is_directed: Whether links have a direction.
-    """
+    # `link` is the index of the merged link, `is_back` and `ms` belong to the source's links; all have its length.
     n_links = int(link.max(initial=-1)) + 1
     counts, least = np.zeros((2, n_links), dtype=np.int64), np.full((2, n_links), np.inf)
     np.add.at(counts, (is_back.astype(np.int64), link), 1)
@@ -181,7 +162,7 @@ def component_labels(n_nodes: int, a: Ints, b: Ints) -> Ints:
 
 
 def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
-    """Returns whether every node can be reached from node 0."""
+    """Returns whether a path connects node 0 to every other node."""
     if len(a) < n_nodes - 1:
         return False
     degree = np.bincount(a, minlength=n_nodes) + np.bincount(b, minlength=n_nodes)
@@ -192,7 +173,7 @@ def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
 
 @lru_cache(maxsize=64)
 def largest_component(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the component with the most nodes; of equally large ones that with the earliest node."""
+    """Returns the component with the most nodes; of equally large components, the one with the smallest node id."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     size = np.bincount(label)
     inside = label == size.argmax()
@@ -206,7 +187,7 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
 
 
 def split_message(graph: WeightedGraph) -> str | None:
-    """Returns why a graph is not connected, with an unreachable node of each part, or None."""
+    """Returns a message that names one node of each unreachable part, or None if the graph is connected."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
@@ -216,13 +197,9 @@ def split_message(graph: WeightedGraph) -> str | None:
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
-    """Returns the distances on a sphere of the Earth's mean radius (haversine formula).
+    """Returns distances between positions in degrees, on a sphere of the Earth's mean radius (haversine formula).
 
-    Args:
-        latitude: Of the one ends, in degrees; NaN where it is not known, and the distance is NaN then.
-        longitude: Likewise.
-        to_latitude: Of the other ends.
-        to_longitude: Likewise.
+    The distance is NaN if a coordinate is NaN.
     """
     phi, to_phi = np.radians(latitude), np.radians(to_latitude)
     turn = np.radians(to_longitude) - np.radians(longitude)
@@ -232,16 +209,14 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
 
 
 def fibre_ms(km: Floats) -> Floats:
-    """Returns one-way latencies of fibres by their lengths (200 km/ms)."""
+    """Returns the one-way latencies of fibres of `km` kilometres (200 km/ms)."""
     return km / FIBRE_KM_PER_MS
 
 
 def propagation_ms(km: Floats) -> Floats:
-    """Returns one-way latencies: light in fibre (200 km/ms) on a path 1.3 times the distance, at least 0.5 ms.
+    """Returns one-way latencies of links: fibre of 1.3 times the distance `km`, at 200 km/ms, at least 0.5 ms.
 
-    Args:
-        km: Distances; where one is NaN (an end without coordinates) the link gets the median
-            of the others, or the floor if there are no others.
+    A link without a distance (NaN) takes the median latency of the links with one, or 0.5 ms if no link has one.
     """
     ms = np.maximum(fibre_ms(km) * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
@@ -250,14 +225,14 @@ def propagation_ms(km: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns or attributes of a file of links.
+    """The names of columns or attributes in a file of links.
 
     Attributes:
         src: One end of a link; None: found by its title.
         dst: The other end; None: found by its title.
-        latency: Its latency; None: the file says none.
-        unit: What the latency is counted in; ``km``: it is the length of the link.
-        names: The attribute that names the nodes; None: ``label``, else ``name``, else their ids.
+        latency: The latency of a link; None: the file has no latencies.
+        unit: The unit of the latency; ``km``: the length of a fibre.
+        names: The attribute that names the nodes; None: ``label``, else ``name``, else the id.
     """
 
     src: str | None = None
@@ -267,19 +242,15 @@ class Columns:
     names: str | None = None
 
     def in_ms(self, values: Floats) -> Floats:
-        """Returns latencies in milliseconds."""
+        """Converts latencies from `unit` to milliseconds."""
         return fibre_ms(values) if self.unit == "km" else values * _MS_OF[self.unit]
 
 
 @lru_cache(maxsize=64)
 def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the spanning tree of the least total latency.
+    """Returns the spanning tree of least total latency of a connected graph.
 
-    Of links with equal latency the one with the smaller node ids (a, then b) is taken: links are
-    weighted by their rank in that order, which makes the tree unique.
-
-    Args:
-        graph: Connected.
+    Links of equal latency are ordered by (a, b), which makes the tree unique.
     """
     ranked: nx.Graph[int] = nx.Graph()
     order = np.lexsort((graph.b, graph.a, graph.weights)).tolist()
@@ -291,13 +262,9 @@ def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
 
 @lru_cache(maxsize=64)
 def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
-    """Returns the tree of least-latency paths from a root (Dijkstra).
+    """Returns the tree of least-latency paths from node `root` of a connected graph (Dijkstra).
 
-    Where several paths are equally short, a node hangs on the neighbour with the smallest id.
-
-    Args:
-        graph: Connected.
-        root: A node id.
+    Of several shortest paths a node takes the one through the neighbour with the smallest id.
     """
     weighted: nx.Graph[int] = nx.Graph()
     a, b = graph.a.tolist(), graph.b.tolist()
@@ -307,18 +274,16 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
     distance: dict[int, float]
     before, distance = nx.dijkstra_predecessor_and_distance(weighted, root)
     position: dict[tuple[int, int], int] = {pair: i for i, pair in enumerate(zip(a, b, strict=True))}
-    kept = [position[_sorted(_parent(node, before[node], distance), node)] for node in before if node != root]
+    parents = {node: _parent(node, before[node], distance) for node in before if node != root}
+    kept = [position[min(node, parent), max(node, parent)] for node, parent in parents.items()]
     return graph.links(np.sort(np.array(kept, dtype=np.int64)))
 
 
 def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
-    """Returns the position of the first link that closes a cycle, and the cycle's nodes in order.
-
-    Args:
-        links: Without self-loops and repeated links.
+    """Returns the index of the first link that closes a cycle, and the nodes of the cycle in order.
 
     Raises:
-        ValueError: There is no cycle.
+        ValueError: The links have no cycle.
     """
     forest: nx.Graph[str] = nx.Graph()
     parts: Any = nx.utils.UnionFind()
@@ -330,14 +295,7 @@ def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
     raise ValueError("the links have no cycle")
 
 
-def _sorted(a: int, b: int) -> tuple[int, int]:
-    return (a, b) if a < b else (b, a)
-
-
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
-    """Returns the smallest nearer predecessor; links of latency 0 have none, and the first one reached is taken.
-
-    Both were settled before the node, so no cycle can arise.
-    """
+    # Over links of latency 0 no predecessor is nearer; the first one was settled before `node`, so no cycle arises.
     nearer = [other for other in before if distance[other] < distance[node]]
     return min(nearer) if nearer else before[0]

@@ -1,4 +1,4 @@
-"""From the workload of a scenario to the tables of one run."""
+"""The workload of one run, built from the ``workload`` part of a scenario."""
 
 from __future__ import annotations
 
@@ -48,18 +48,10 @@ _SHOWN = 5
 def build_workload(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> Workload:
-    """Returns one run's subscriptions, publications, joins and other calls.
-
-    Args:
-        spec: The workload of the scenario.
-        overlay: The run's overlay, whose node ids the tables carry.
-        seed: The run's seed; the same seed gives the same workload everywhere.
-        horizon: The last round in which something can be asked for.
-        beside: The scenario file's folder, where input files are looked up first.
-        clock: How times in files become rounds.
+    """Returns the subscriptions, publications, joins and other calls of one run; equal seeds give equal workloads.
 
     Raises:
-        WorkloadError: All that is wrong, each problem at its place in the scenario.
+        WorkloadError: All problems of the workload, each with its path in the scenario.
     """
     problems: list[Problem] = []
 
@@ -120,24 +112,21 @@ def _publications(
 
 
 def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
-    """Refuses publications on topics with wildcards, as MQTT does."""
     rows = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(topic, r"[+#]"), False)).to_pylist()
     if rows:
         where = (*place, rows[0], "topic") if place == PUBLICATIONS else place
         row = "" if place == PUBLICATIONS else f"row {rows[0] + 1}: "
         more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
-        message = (
-            f"{row}the topic {topic[rows[0]].as_py()!r} has a wildcard{more}; allowed with topics: mqtt: no + and #"
-        )
-        raise WorkloadError(Problem(where, message))
+        message = f"{row}the topic {topic[rows[0]].as_py()!r} has a wildcard{more}"
+        raise WorkloadError(Problem(where, f"{message}; allowed with topics: mqtt: no + and #"))
 
 
 def literal_wildcards(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> str:
-    """Returns that topics of subscriptions look like filters of MQTT and are compared as they are, or nothing.
+    """Returns a note on topics of subscriptions that look like MQTT filters but are compared literally, or "".
 
-    Arguments and errors as in `build_workload`.
+    Arguments and errors are those of `build_workload`.
     """
     if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
         return ""
@@ -145,53 +134,38 @@ def literal_wildcards(
     topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
     found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
     shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
-    return (
-        f"subscriptions to {shown} match a topic of just that name; workload.topics: mqtt makes + and # wildcards"
-        if found else ""
-    )  # fmt: skip
+    note = f"subscriptions to {shown} match a topic of just that name; workload.topics: mqtt makes + and # wildcards"
+    return note if found else ""
 
 
 def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns the findings in the files of a workload, a sentence each; they can be read."""
+    """Returns notes on the files of a workload, a sentence for each finding; the files are readable."""
     return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the files of a workload whose times are timestamps, by their settings; they can be read."""
+    """Returns the keys whose columns hold timestamps, for all readable files of a workload."""
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 
 def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], SubscriptionFile | PublicationFile]]:
-    """Yields the files of a workload, each with its place in the scenario."""
     for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
         if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
             yield (*place, "file"), source.file
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each source of a workload with one line about it, as ``roundtable list workloads`` shows them."""
+    """Returns each source of a workload with a line of description, for ``roundtable list workloads``."""
     return [
-        ("list", "subscriptions, publications, joins and other calls written in the scenario, one by one"),
+        ("list", "subscriptions, publications, joins, moves and other calls, listed in the scenario"),
         ("file csv", "a table in text, any delimiter, with titles or without, also as .gz or .xz"),
         ("file tsv", "a table in text with tabs and no quoting, e.g. Last.fm user_artists.dat"),
-        ("file jsonl", "JSON lines: an object a row"),
-        ("file parquet", "Parquet: columns named by the scenario"),
-        ("file padres", "PADRES quotes [class,'STOCK'],[symbol,'A'],..., one file or an archive with one a symbol"),
-        ("generate topics", "topics topic1, topic2, ... by Zipf popularity; with levels topic1/1, and filters of MQTT"),
-        (
-            "generate content",
-            "classes class1, class2, ... by Zipf popularity with numeric attributes, intervals asked for",
-        ),
-        (
-            "generate quotes",
-            "stock quotes with symbol, price and volume: symbols by popularity, prices as random walks",
-        ),
-        (
-            "generate joins",
-            "brokers that join one after the other: ends of the overlay, drawn, each at its one neighbour",
-        ),
-        (
-            "generate bank",
-            "operations on accounts, with guarantee and keys: balances, deposits, withdrawals, transfers",
-        ),
+        ("file jsonl", "JSON lines: an object in each line"),
+        ("file parquet", "a table in Parquet"),
+        ("file padres", "PADRES quotes [class,'STOCK'],[symbol,'A'],..., a file or an archive with a file a symbol"),
+        ("generate topics", "topics topic1, topic2, ... by Zipf popularity; with levels topic1/1, and MQTT filters"),
+        ("generate content", "classes class1, class2, ... by Zipf popularity, with intervals of numeric attributes"),
+        ("generate quotes", "stock quotes (symbol, price, volume): symbols by popularity, prices as random walks"),
+        ("generate joins", "brokers that join one at a time: drawn leaves of the overlay, each at its neighbour"),
+        ("generate bank", "bank operations with guarantees and keys: balances, deposits, withdrawals, transfers"),
     ]

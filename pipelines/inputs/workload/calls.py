@@ -1,8 +1,7 @@
-"""The calls that a scenario lists: subscriptions, publications, joins, moves, and calls of other types.
+"""The calls that a scenario lists: subscriptions, publications, joins, moves and other calls.
 
-Moves of applications: no protocol hands a subscriber over, so a move ends and begins subscriptions.
-A move unsubscribes at its node from what stands there, and subscribes to the same at the other node when it arrives
-(protocol ``delta``, rule R37). What is published between, and until the new subscriptions are confirmed, is lost to it.
+No protocol hands a subscriber over, so a move ends subscriptions at one node and begins equal ones at another node
+(protocol ``delta``, rule R37). The application loses the publications between the end and the new confirmations.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ _JOIN_PURPOSE = "workload.joins"
 
 @lru_cache(maxsize=100_000)
 def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> str:
-    """Returns the canonical text of a topic and a predicate text; ``is_mqtt``: a topic may be a filter.
+    """Returns the canonical form of a topic and a predicate; with `is_mqtt` the topic may be an MQTT filter.
 
     Raises:
-        PredicateError: The two are no conjunction.
+        PredicateError: The topic and the predicate are no conjunction.
     """
     return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
 
 def after_horizon(round_: int, horizon: int) -> str:
-    """Returns the message for a round that a run never reaches."""
+    """Returns the error message for a round after the horizon."""
     return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
 
 
 def listed_subscriptions(
     listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
 ) -> pa.Table:
-    """Returns the subscription table of a list; ``is_mqtt``: topics may be filters.
+    """Returns the table `SUBSCRIPTION` of a list; with `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: Unknown nodes, rounds after the horizon and filters of a wrong form, each at its place.
+        WorkloadError: Nodes are unknown, rounds are after the horizon, or filters are invalid.
     """
     problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay, horizon)]
     texts = []
@@ -74,10 +73,10 @@ def listed_subscriptions(
 def listed_publications(
     listed: Sequence[ListedPublication], overlay: Overlay, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the publication and the attribute table of a list.
+    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a list.
 
     Raises:
-        WorkloadError: Unknown nodes and rounds after the horizon, each at its place.
+        WorkloadError: Nodes are unknown, or rounds are after the horizon.
     """
     problems = [*_misplaced(PUBLICATIONS, listed, overlay, horizon)]
     if problems:
@@ -116,10 +115,10 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the table of other calls.
+    """Returns the table `OTHER_CALL` of a list.
 
     Raises:
-        WorkloadError: Unknown nodes and rounds after the horizon, each at its place.
+        WorkloadError: Nodes are unknown, or rounds are after the horizon.
     """
     if not listed:
         return OTHER_CALL.empty_table()
@@ -145,20 +144,14 @@ def _problems(index: int, call: OtherCall, ids: dict[str, int], overlay: Overlay
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the subscriptions of a run, those that moves end and begin among them.
+    """Returns the subscriptions of a run, changed by the moves in the order of their rounds.
 
-    Args:
-        subscription: As the workload has them without moves.
-        moves: Those of the scenario; they happen in the order of their rounds.
-        overlay: The run's overlay.
-        horizon: The last round in which something can be asked for.
-
-    Returns:
-        Rows of ``subscription``, with the round of the first move as ``end_round`` where one ends them; behind them
-        those that begin after a move. A subscription that would end while its application is away begins no more.
+    A move sets ``end_round`` of the subscriptions at its node to its round. Rows that begin after a move follow the
+    rows of
+    `subscription`. A subscription whose own end is not after the move does not begin again.
 
     Raises:
-        WorkloadError: Unknown nodes, rounds after the horizon, and moves of nodes that ask for nothing then.
+        WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
     """
     if not moves:
         return subscription
@@ -173,11 +166,8 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
         back = move.round + move.away
         taken = [row for row in rows if row["node_id"] == ids[move.at] and _stands(row, move.round)]
         if not taken:
-            message = (
-                f"{move.at} has no subscription in round {move.round} that it could take along; allowed: a round in "
-                "which one stands"
-            )
-            problems.append(Problem((*_MOVES, index, "round"), message))
+            message = f"{move.at} has no subscription in round {move.round} that it could take along"
+            problems.append(Problem((*_MOVES, index, "round"), f"{message}; allowed: a round in which one stands"))
         for row in taken:
             end, row["end_round"] = row["end_round"], move.round
             if end is None or end > back:
@@ -201,7 +191,7 @@ def _move_problems(index: int, move: Move, ids: dict[str, int], overlay: Overlay
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns the losses of moves, a sentence for each of the first, and the number of the others."""
+    """Returns a sentence on the loss of each of the first moves, and one with the number of further moves."""
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
         f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
@@ -211,13 +201,14 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
 
 
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the join table of a list.
+    """Returns the table `JOIN` of a list.
 
-    A joining node has no link before: its links are the one to its join point, and those to nodes that join
-    through it later. So the nodes of the start stay connected at all times.
+    A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
+    through
+    it later, so that the present nodes are always connected.
 
     Raises:
-        WorkloadError: All that is wrong with the list, each at its place.
+        WorkloadError: All problems of the list, each with its path in the scenario.
     """
     if not joins:
         return JOIN.empty_table()
@@ -232,13 +223,13 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 
 
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns the join table of a generator.
+    """Returns the table `JOIN` of a generator.
 
-    The last node to join is drawn from the ends of the overlay, that before it from the ends that remain without it,
-    and so on; each joins at its one remaining neighbour.
+    The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it,
+    and so on. Each node joins at its only remaining neighbour.
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, there are too few ends, or too few rounds.
+        WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.
     """
     first, last = spec.rounds
     if last > horizon:
@@ -285,11 +276,8 @@ def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
     for i, join in enumerate(joins):
         point = joins[first[join.to]] if join.to in first else None
         if point is not None and point.round >= join.round:
-            message = (
-                f"node {join.node!r} joins in round {join.round} through {join.to!r}, which itself joins in round"
-                f" {point.round}; give a round after {point.round}"
-            )
-            yield Problem((*_JOINS, i, "round"), message)
+            message = f"node {join.node!r} joins in round {join.round} through {join.to!r}, which itself joins in round"
+            yield Problem((*_JOINS, i, "round"), f"{message} {point.round}; give a round after {point.round}")
 
 
 def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:

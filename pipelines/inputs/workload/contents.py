@@ -1,4 +1,4 @@
-"""The contents of publications: JSON for the history, one row an attribute for matching."""
+"""The contents of publications: a JSON object for the history, and a row for each attribute for matching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_CONTENT = "{}"
 
 
 def to_json(value: object) -> str:
-    """Returns JSON with sorted keys and no spaces; text stays as it is, beyond ASCII too."""
+    """Returns `value` as JSON with sorted keys, without spaces, and with characters beyond ASCII unescaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -26,7 +26,7 @@ def publication_rows(
     node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
     guarantee: pa.Array | None = None, keys: pa.Array | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Returns the publication table of `pipelines.contract.run_inputs` from its columns; None: null in every row."""
+    """Returns a table of schema `PUBLICATION`; an omitted column is null in every row."""
     given = {"guarantee": guarantee, "keys": keys}
     others = [
         pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()
@@ -35,11 +35,9 @@ def publication_rows(
 
 
 def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """Returns one JSON object a row.
+    """Returns a JSON object for each of `rows` rows.
 
-    Args:
-        columns: The attributes, each int64, finite float64, bool or string; null where a row lacks it.
-        rows: Number of rows, the length of each column.
+    Each column is an attribute, of type int64, finite float64, bool or string; null if a row lacks the attribute.
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
@@ -61,11 +59,9 @@ def _json_values(column: pa.Array) -> pa.Array:
 
 
 def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Returns the attribute table: a publication's topic first, then its attributes by name.
+    """Returns a table of schema `ATTRIBUTE`, for each publication its topic first, then its attributes by name.
 
-    Args:
-        topic: Text, null where a publication has none.
-        columns: As in `json_rows`.
+    Null means that a publication lacks the topic or the attribute; the columns are those of `json_rows`.
     """
     named = {"topic": topic, **{name: columns[name] for name in sorted(columns)}}
     rows, width = len(topic), len(named)
@@ -78,7 +74,7 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
 
 
 def inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
-    """Returns the first text of a whole number that differs from the double beside it, or None."""
+    """Returns the first of `texts` that is a whole number unequal to its double in `numbers`, or None."""
     is_large = pc.and_(pc.greater_equal(pc.abs(numbers), float(2**53)), pc.match_substring_regex(texts, r"^[+-]?\d+$"))
     large = pc.indices_nonzero(pc.fill_null(is_large, False))
     pairs = zip(texts.take(large).to_pylist(), numbers.take(large).to_pylist(), strict=True)
@@ -97,9 +93,9 @@ def _numbers(column: pa.Array) -> pa.Array:
 
 
 def _wholes(column: pa.Array) -> pa.Array:
-    """Returns the whole numbers of 64 bits among the values, null for the others."""
     if column.type == pa.int64() or _is_text(column):
         return pa.nulls(len(column), pa.int64()) if _is_text(column) else column
+    # Doubles that are whole numbers of 64 bits are compared as whole numbers.
     is_whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), MAX_WHOLE_DOUBLE))
     return pc.cast(pc.if_else(is_whole, column, pa.scalar(None, pa.float64())), pa.int64())
 

@@ -1,4 +1,4 @@
-"""Draws that the workload generators share: popularity, distinct choices, times of publications."""
+"""Draws that workload generators share: Zipf popularity, distinct choices, rounds of publications."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _ATTEMPTS = 64
 
 
 class RepetitionError(ValueError):
-    """There are fewer different draws than are wanted at one node."""
+    """The number of distinct draws is smaller than the number that a node needs."""
 
 
 def decimals(low: float, high: float) -> int:
-    """Returns how many decimals give numbers from low to high about six digits; low is below high."""
+    """Returns the number of decimals that gives numbers from `low` to `high` about six digits; `low` < `high`."""
     return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
 
 
 @lru_cache(maxsize=8)
 def _masses(size: int, exponent: float) -> Floats:
-    """Returns running sums of the weights rank^-exponent from the least popular rank up: exact in the tail."""
+    # Summed from the least popular rank up, so that small weights are not lost in rounding.
     return np.cumsum(np.arange(size, 0, -1, dtype=np.float64) ** -exponent)
 
 
 def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
-    """Returns the names of a topic's levels; one where topics have no levels."""
+    """Returns the levels of the name of topic `rank`; a topic without levels has one."""
     digits: list[int] = []
     for size in reversed(levels or ()):
         digits.append(rank % size)
@@ -46,18 +46,14 @@ def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
 
 
 def topic_name(rank: int, levels: Sequence[int] | None) -> str:
-    """Returns the name of a topic: ``topic3``, or with levels ``topic3/1/7``."""
+    """Returns the name of topic `rank`: ``topic3``, or with levels ``topic3/1/7``."""
     return "/".join(topic_path(rank, levels))
 
 
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
-    """Returns ranks from ``first`` to size - 1, drawn with weights (rank + 1)^-exponent by the inverse distribution.
+    """Returns ranks from `first` to ``size - 1`` with weights ``(rank + 1) ** -exponent``, by inversion of `uniform`.
 
-    Args:
-        uniform: Draws in [0, 1).
-        size: Number of ranks.
-        exponent: 0 is uniform.
-        first: Ranks below it are left out; a number, or one for each draw.
+    `first` is a number, or one for each draw.
     """
     masses = _masses(size, exponent)
     wanted = (1.0 - uniform) * masses[size - 1 - first]
@@ -66,16 +62,16 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 
 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    """Returns ranks drawn by Zipf popularity one after the other, without repetition at a node.
+    """Returns ranks drawn by Zipf popularity without replacement, for each node.
 
-    Where a node takes a large part of all ranks, an exponential race over all ranks draws them; else repeated
-    draws are drawn again. Both give the same distribution.
+    If a node takes more than a sixteenth of all ranks, an exponential race of all ranks draws them, else repeated
+    draws are replaced. Both methods give one distribution.
 
     Returns:
         Shape (nodes, per_node).
 
     Raises:
-        RepetitionError: More ranks a node than there are.
+        RepetitionError: `per_node` exceeds `size`.
     """
     if per_node > size:
         raise RepetitionError(f"{per_node} different ranks of {size}")
@@ -97,7 +93,7 @@ def _race(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, pur
 
 
 def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    """Draws all open places at once until none repeats; ranks below a node's first free one are left out."""
+    # Repeated ranks are drawn again, without the ranks below the first free one of the node.
     ranks = np.zeros(len(nodes) * per_node, dtype=np.int64)
     owner = np.repeat(np.arange(len(nodes), dtype=np.int64), per_node)
     index = np.tile(np.arange(per_node, dtype=np.int64), len(nodes))
@@ -118,7 +114,7 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
 
 
 def _first_free(taken: Ints, owners: int, size: int) -> Ints:
-    """Returns, for each owner, the lowest rank that is not taken; ``taken`` holds owner * size + rank, sorted."""
+    # `taken` holds owner * size + rank, ascending.
     owner, rank = taken // size, taken % size
     starts = np.searchsorted(taken, np.arange(owners, dtype=np.int64) * size)
     position = np.arange(len(taken)) - starts[owner]
@@ -126,17 +122,12 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows again until no owner has the same row twice.
+    """Draws rows, and draws repeated rows of an owner again until none repeats; returns their columns.
 
-    Args:
-        owner: Whose row it is; shape (rows,).
-        draw: From row numbers and an attempt to columns of draws for these rows.
-
-    Returns:
-        The columns; shape (rows,) each.
+    `owner` is the owner of each row, shape (rows,). `draw` returns columns for row numbers and an attempt.
 
     Raises:
-        RepetitionError: Repetitions remain after many attempts: there are too few different rows.
+        RepetitionError: Repeated rows remain after 64 attempts.
     """
     columns = draw(np.arange(len(owner), dtype=np.int64), 0)
     for attempt in range(1, _ATTEMPTS):
@@ -153,10 +144,10 @@ def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> lis
 
 
 def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Returns node, round and index (among the node's publications of the round) of each publication.
+    """Returns the node, the round and the index (of the node in the round) of each publication.
 
-    Each node publishes the whole part of ``rate`` in each round of the interval (ends included), and one more
-    with the chance of the rest. Rows are in order of (round, place of the node in ``nodes``, index).
+    In each round, both ends included, a node publishes the whole part of `rate`, and one more publication with the
+    probability of the fraction. Rows are in order of (round, index of the node in `nodes`, index).
     """
     chunk = max(1, _SLOT_CELLS // max(len(nodes), 1))
     first, last = rounds

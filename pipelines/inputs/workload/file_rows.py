@@ -1,4 +1,4 @@
-"""The rows of a workload file: its columns by name, what they mean, and all that is wrong with them."""
+"""The rows of a workload file: columns by name, their conversion, and a list of all problems."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SHOWN = 5
 
 
 def texts_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as text without the spaces around it, null where it is null or empty."""
+    """Returns a column as strings without surrounding spaces; null if the cell is null or empty."""
     text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
 def names_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column of names or topics as `texts_of`, in Unicode's composed form."""
+    """Returns a column of names or topics as in `texts_of`, in Unicode's composed form (NFC)."""
     return pc.utf8_normalize(texts_of(column), form="NFC")
 
 
 def column_type(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as what its values are: whole numbers, numbers, true and false, or text.
+    """Converts a column to the type of its values: int64, float64, bool or string.
 
     Raises:
-        pa.ArrowInvalid: A type that content cannot hold, such as lists, or numbers that no common type holds exactly.
+        pa.ArrowInvalid: The column has a type that content cannot hold, or numbers without a common exact type.
     """
     values = column.combine_chunks()
     if pa.types.is_string(values.type):
@@ -59,10 +59,8 @@ def _typed_texts(texts: pa.Array) -> pa.Array:
         except pa.ArrowInvalid:
             continue
         if kind == pa.float64() and (wrong := inexact_whole(trimmed, numbers)) is not None:
-            raise pa.ArrowInvalid(
-                f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact; allowed: whole numbers of "
-                "64 bits in a column without decimals"
-            )
+            message = f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact"
+            raise pa.ArrowInvalid(f"{message}; allowed: whole numbers of 64 bits in a column without decimals")
         return numbers
     lowered = pc.utf8_lower(trimmed)
     is_logical = pc.all(pc.is_in(lowered, value_set=pa.array(["true", "false", None], pa.string()))).as_py()
@@ -70,14 +68,13 @@ def _typed_texts(texts: pa.Array) -> pa.Array:
 
 
 def _typed_decimals(values: pa.Array) -> pa.Array:
-    """Returns decimals as whole numbers where they have no places or are too large for doubles, else as doubles."""
+    # Decimals without fractional digits, or too large for exact doubles, become whole numbers.
     numbers = pc.cast(values, pa.float64())
     is_large = pc.any(pc.greater_equal(pc.abs(numbers), float(2**53))).as_py()
     return pc.cast(values, pa.int64()) if is_large or values.type.scale <= 0 else numbers
 
 
 def _is_time(column: pa.ChunkedArray) -> bool:
-    """Returns whether a column holds timestamps."""
     try:
         moments = moments_of(column, None)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -86,13 +83,15 @@ def _is_time(column: pa.ChunkedArray) -> bool:
 
 
 class FileRows:
-    """The rows of one file, and a list of all that is wrong with them.
+    """The rows of one file and a list of their problems.
 
-    Methods return empty arrays where something is wrong: call `raise_problems` before their results are used.
+    A method whose conversion fails notes a problem and returns an empty array, so call `raise_problems` before the
+    results
+    are used.
     """
 
     def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
-        """Takes the rows as they are; ``place`` is the file's part of the scenario."""
+        """Takes the rows of the file whose key in the scenario has the path `place`."""
         self._clock = clock
         self.table = table
         self._place = place
@@ -106,20 +105,20 @@ class FileRows:
         return ", ".join(self.table.column_names)
 
     def refuse(self, key: str, message: str) -> None:
-        """Notes something wrong at a key of the file's part of the scenario."""
+        """Notes a problem of the file's key `key`."""
         self._problems.append(Problem((*self._place, key), message))
 
     def raise_problems(self) -> None:
-        """Raises all that was noted.
+        """Raises all noted problems.
 
         Raises:
-            WorkloadError: Something was noted.
+            WorkloadError: At least one problem was noted.
         """
         if self._problems:
             raise WorkloadError(*self._problems)
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
-        """Returns a column, or notes that the file has none of this name."""
+        """Returns the column `name`; if the file lacks it, notes a problem of `key` and returns None."""
         if name in self.table.column_names:
             return self.table[name]
         hint = nearest(name, self.table.column_names)
@@ -127,19 +126,12 @@ class FileRows:
         return None
 
     def _without_titles(self) -> str:
-        """Returns the cure for a file whose first line may be no titles, or an empty string."""
         if not any(is_number(title) for title in self.table.column_names):
             return ""
         return "; without titles name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
-        """Returns the round of each row by its time; -1 where the cell is empty.
-
-        Args:
-            key: The setting that names the column.
-            name: The column.
-            unit: Of numbers, as in `moments_of`.
-        """
+        """Returns the round of the time in each row of column `name`, which key `key` names; -1 for an empty cell."""
         column = self.column(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
@@ -155,20 +147,15 @@ class FileRows:
             is_empty = np.isnan(moments.ms) & ~moments.is_wrong
             self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
         early = moments.exact(self._clock) < -0.5
-        self._refuse_rows(
-            key, early, lambda row: f"{cells[row].as_py()!r} is before round 0; set time.origin to it or earlier"
-        )
+        late = "is before round 0; set time.origin to it or earlier"
+        self._refuse_rows(key, early, lambda row: f"{cells[row].as_py()!r} {late}")
         rounds = moments.rounds(self._clock)
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the round in which each row ends; null where its cell is empty.
+        """Returns the round in which each row ends, after the round `begin` of its begin; null for an empty cell.
 
-        Args:
-            until: The column of rounds, or None.
-            until_ms: The column of times, or None.
-            unit: Of numbers, as in `moments_of`.
-            begin: The round in which each row begins.
+        Either `until` is a column of rounds, or `until_ms` is a column of times.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -178,14 +165,13 @@ class FileRows:
             return pa.nulls(len(begin), pa.int64())
         if not len(begin) == len(rounds) == self.table.num_rows:
             return pa.nulls(0, pa.int64())
-        self._refuse_rows(
-            key, (rounds >= 0) & (rounds <= begin),
-            lambda row: f"it ends in round {rounds[row]}, not after round {begin[row]}; give a later end",
-        )  # fmt: skip
+        is_bad = (rounds >= 0) & (rounds <= begin)
+        why = "it ends in round {}, not after round {}; give a later end".format
+        self._refuse_rows(key, is_bad, lambda row: why(rounds[row], begin[row]))
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns a column as text (null where it is empty), or notes why it is missing."""
+        """Returns a column as strings, null for empty cells; if it cannot, notes a problem and returns None."""
         column = self.column(key, name)
         if column is None:
             return None
@@ -198,12 +184,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        Args:
-            name: The column; its distinct values, in order of their first rows, go round the chosen nodes. Without
-                a column the rows go round them.
-            nodes: The chosen nodes; without them the column holds names of nodes.
-            seed: The run's seed.
-            purpose: What a drawn choice of nodes is for.
+        Without `nodes`, column `name` holds names of nodes. With `nodes`, the distinct values of the column, in order
+        of first
+        appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -218,9 +201,8 @@ class FileRows:
 
     def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
         if name is None:
-            self.refuse(
-                "node", f"no node; name a column (node), the nodes to go round (nodes), or both; columns: {self.titles}"
-            )
+            message = "no node; name a column (node), the nodes to go round (nodes), or both"
+            self.refuse("node", f"{message}; columns: {self.titles}")
         if column is None:
             return np.empty(0, dtype=np.int64)
         ids = ids_by_name(self._overlay)
@@ -228,28 +210,20 @@ class FileRows:
         unknown = [i for i, node in enumerate(names) if node not in ids]
         for i in unknown[:_SHOWN]:
             row = int(np.flatnonzero(group == i)[0]) + 1
-            self.refuse(
-                "node", f"row {row}: {unknown_node(names[i], self._overlay)} or spread the column's values over nodes:"
-            )
+            message = f"row {row}: {unknown_node(names[i], self._overlay)}"
+            self.refuse("node", f"{message} or spread the column's values over nodes:")
         if len(unknown) > _SHOWN:
             self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are no nodes of the overlay")
         return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
 
     def _groups(self, key: str, texts: pa.Array) -> tuple[Ints, list[str]]:
-        """Returns each row's place among the distinct values, in order of their first rows, and these values."""
-        self._refuse_rows(
-            key, texts.is_null().to_numpy(zero_copy_only=False), lambda _: "the cell is empty; give it a value"
-        )
+        is_empty = texts.is_null().to_numpy(zero_copy_only=False)
+        self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a value")
         encoded = pc.fill_null(texts, "").dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
-        """Returns the round of each row.
-
-        Args:
-            given: A column, or the first round.
-            per_round: How many rows share a round before the next one begins; None: all of them share the first.
-        """
+        """Returns the round of each row: that in column `given`, or from round `given` on `per_round` rows a round."""
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
             if per_round is not None:
@@ -258,36 +232,28 @@ class FileRows:
         return self._within_horizon(self._whole("round", given), "raise time.rounds, or remove these rows")
 
     def _whole(self, key: str, name: str, *, needs_value: bool = True) -> Ints:
-        """Returns a column of rounds; -1 where a cell is empty and needs no value."""
         column = self.texts(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
         texts = pc.fill_null(column, "")
         is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
-        is_empty = (
-            np.zeros(len(texts), dtype=np.bool_) if needs_value else column.is_null().to_numpy(zero_copy_only=False)
-        )
+        is_empty = column.is_null().to_numpy(zero_copy_only=False) & (not needs_value)
         whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64()).to_numpy()
         if (not is_round.all() or whole.max(initial=0) > self._horizon) and _is_time(self.table[name]):
             cure = f"write {'at_ms' if key == 'round' else 'until_ms'}: {name} in place of {key}"
             self.refuse(key, f"row 1: {texts[0].as_py()!r} is no round; the column holds times: {cure}")
             return np.zeros(len(texts), dtype=np.int64)
-        self._refuse_rows(
-            key, ~is_round & ~is_empty,
-            lambda row: f"{texts[row].as_py()!r} is no round; give a whole number from 0",
-        )  # fmt: skip
+        why = "is no round; give a whole number from 0"
+        self._refuse_rows(key, ~is_round & ~is_empty, lambda row: f"{texts[row].as_py()!r} {why}")
         return np.where(is_empty, -1, whole)
 
     def _within_horizon(self, rounds: Ints, advice: str, key: str = "round") -> Ints:
-        self._refuse_rows(
-            key,
-            rounds > self._horizon,
-            lambda row: f"round {rounds[row]} is after the horizon of {self._horizon} rounds; {advice}",
-        )
+        late = f"is after the horizon of {self._horizon} rounds; {advice}"
+        self._refuse_rows(key, rounds > self._horizon, lambda row: f"round {rounds[row]} {late}")
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
-        """Notes what content cannot hold: numbers that are not finite, columns of lists and the like."""
+        """Notes a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
         try:
             values = column_type(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -295,12 +261,10 @@ class FileRows:
             return
         if pa.types.is_floating(values.type):
             is_bad = pc.fill_null(pc.invert(pc.is_finite(values)), False).to_numpy(zero_copy_only=False)
-            self._refuse_rows(
-                "content", is_bad, lambda row: f"{name} is {values[row]}, no finite number; leave the cell empty"
-            )
+            cure = "no finite number; leave the cell empty"
+            self._refuse_rows("content", is_bad, lambda row: f"{name} is {values[row]}, {cure}")
 
     def _refuse_rows(self, key: str, is_bad: np.ndarray, why: Callable[[int], str]) -> None:
-        """Notes the first bad row with the reason, and which others there are."""
         bad = np.flatnonzero(is_bad)
         if not len(bad):
             return

@@ -27,10 +27,10 @@ def subscriptions_of_file(
     file: SubscriptionFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None, *,
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
-    """Returns the subscription table of a file, in the order of its rows; ``is_mqtt``: topics may be filters.
+    """Returns the table `SUBSCRIPTION` of a file, in the order of its rows; with `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows cannot be used; the message names the rows.
+        WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.
     """
     place: Place = (*SUBSCRIPTIONS, "file")
     source = _source(place, file, False, beside)
@@ -46,10 +46,10 @@ def subscriptions_of_file(
 def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the publication and the attribute table of a file, in the order of publishing.
+    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a file, in the order of publishing.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows cannot be used; the message names the rows.
+        WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.
     """
     place: Place = (*PUBLICATIONS, "file")
     source = _source(place, file, file.reverse, beside)
@@ -67,7 +67,6 @@ def publications_of_file(
 
 
 def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
-    """Refuses rows that no subscription can ask for."""
     empty = pc.indices_nonzero(pc.and_(pc.is_null(topic), pc.equal(content, NO_CONTENT)))
     if len(empty):
         which = f"row {empty[0].as_py() + 1} has" if len(empty) == 1 else f"{len(empty)} rows have"
@@ -76,35 +75,24 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
 
 
 def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
-    """Finds the file and reads it, so that all that is wrong with it as a whole is told at its path."""
     try:
         source = source_of(find_file(file.path, beside), file.format, reverse, file.limit, _named(file))
-        load(source)
+        load(source)  # so that errors of the file as a whole get the path of its key
     except DataFileError as error:
         raise WorkloadError(Problem((*place, "path"), str(error))) from error
     return source
 
 
 def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
-    """Returns the columns that a scenario names; a default counts where nothing else is named."""
     columns = ("topic", "where", "round", "until", "at_ms", "until_ms", "node")
-    found = [
-        name for key in columns if isinstance(name := getattr(file, key, None), str) and key in file.model_fields_set
-    ]
-    return tuple(found)
+    given = [getattr(file, key, None) for key in columns if key in file.model_fields_set]
+    return tuple(name for name in given if isinstance(name, str))
 
 
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields what was found in a file, and how its times were taken.
-
-    Args:
-        file: The file's part of the scenario; it can be read.
-        place: Where that part is.
-        clock: How times become rounds.
-        beside: The scenario file's folder.
-    """
+    """Yields notes on a readable file, whose key is `place`: detected properties, and the form of its times."""
     loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):
@@ -113,7 +101,7 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
-    """Yields the setting of the first column whose times are timestamps, if one is; the file can be read."""
+    """Yields the key of the first column with timestamps in a readable file, if it has one."""
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
         return
@@ -128,9 +116,8 @@ def _subscription_texts(
     rows: FileRows, source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> pa.Array:
     if topic is None and where is None:
-        rows.refuse(
-            "topic", f"name the column of the topic (topic) or of the predicate (where); columns: {rows.titles}"
-        )
+        message = "name the column of the topic (topic) or of the predicate (where)"
+        rows.refuse("topic", f"{message}; columns: {rows.titles}")
         return pa.nulls(0, pa.string())
     columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
     if any(column is None for column in columns):
@@ -147,7 +134,7 @@ def _subscription_texts(
 def _canonical_texts(
     source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """Returns the canonical predicates, and the first row and the error of each invalid pair of topic and predicate."""
+    # Only distinct pairs of topic and predicate are parsed; `wrong` has the first row and error of each invalid pair.
     table = load(source)
     codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
     width = len(values[1])
@@ -163,29 +150,27 @@ def _canonical_texts(
 
 
 def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
-    """Returns for each row an index into the distinct strings of a column, and these, followed by None."""
     if name is None:
         return np.zeros(table.num_rows, dtype=np.int64), [None]
+    # Indexes into the distinct strings, which None follows.
     encoded = texts_of(table[name]).dictionary_encode()
     values = [*encoded.dictionary.to_pylist(), None]
     return pc.fill_null(encoded.indices, len(values) - 1).to_numpy().astype(np.int64), values
 
 
 def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
-    """Returns the columns of the content; a column whose values are spread over nodes is data and stays in it."""
     if file.content is None:
+        # A column whose values are distributed over nodes is data and belongs to the content.
         used = {file.topic, file.round, file.at_ms, file.node if file.nodes is None else None}
         names = [name for name in rows.table.column_names if name not in used]
     else:
         names = [name for name in file.content if rows.column("content", name) is not None]
     for name in names:
         if name == "topic":
-            rows.refuse(
-                "content",
-                "no attribute can be called topic; rename the column, leave it out of content, or make it the topic",
-            )
-            continue
-        rows.refuse_unusable(name)
+            cure = "rename the column, leave it out of content, or make it the topic"
+            rows.refuse("content", f"no attribute can be called topic; {cure}")
+        else:
+            rows.refuse_unusable(name)
     return tuple(names)
 
 

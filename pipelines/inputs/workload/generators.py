@@ -1,8 +1,8 @@
-"""Subscriptions and publications drawn from the seed: topics, classes, stock quotes, bank operations.
+"""Subscriptions and publications drawn from the seed: topics, content, stock quotes, bank operations.
 
-BankService: operations on accounts, each with the guarantee that it needs (Matos, Ginger, section 5.2).
-getBalance is eventual; deposit causal, as deposits commute; withdraw, transfer and applyInterest are in total order,
-for whether an account has the money, and what the interest is, depends on what came before.
+Bank operations are those of BankService, each with the weakest sufficient guarantee (Matos, Ginger, section 5.2).
+getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are in total
+order, because balance and interest depend on earlier operations.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PUBLICATION_PURPOSE = "workload.publications"
 
 
 def quote_symbol(rank: int) -> str:
-    """Returns the symbol of a rank: AAA, AAB, ..., ZZZ, BAAA, ...; the rule does not depend on how many there are."""
+    """Returns the symbol of a stock by its rank: AAA, AAB, ..., ZZZ, BAAA, ..."""
     letters = ""
     while rank or len(letters) < 3:
         rank, letter = divmod(rank, 26)
@@ -74,31 +74,25 @@ def quote_symbol(rank: int) -> str:
 
 @lru_cache(maxsize=16)
 def quote_symbols(count: int) -> pa.Array:
-    """Returns the symbols of the ranks 0 to count - 1."""
+    """Returns the symbols of the ranks 0 to ``count - 1``."""
     return pa.array([quote_symbol(rank) for rank in range(count)], pa.string())
 
 
 def start_prices(seed: int, ranks: Ints) -> Floats:
-    """Returns the price from which each symbol's walk starts, log-uniform from 10 to 500."""
+    """Returns the first price of each stock, log-uniform from 10 to 500."""
     drawn = draws_numpy.uniform(seed, "workload.quotes.start", ranks)
     prices: Floats = np.round(_START_LOW * (_START_HIGH / _START_LOW) ** drawn, 2)
     return prices
 
 
 def quote_volumes(share: Floats) -> Floats:
-    """Returns the quantiles of the volume of a quote: whole numbers, log-uniform from 100 to 1,000,000."""
+    """Returns the quantiles `share` of the volume of a quote: whole numbers, log-uniform from 100 to 1,000,000."""
     quantiles: Floats = np.round(_VOLUME_LOW * (_VOLUME_HIGH / _VOLUME_LOW) ** share)
     return quantiles
 
 
 def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.Table, pa.Table]:
-    """Returns the publication and the attribute table of a bank, in order of (round, node as chosen).
-
-    Args:
-        spec: How many operations, and in which shares.
-        nodes: Ids of the nodes that operate.
-        seed: The run's seed.
-    """
+    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a bank, in order of (round, index of the node in `nodes`)."""
     node = np.tile(nodes, spec.operations)
     index = np.repeat(np.arange(spec.operations, dtype=np.int64), len(nodes))
     start = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.start", 0, spec.interval - 1, node)
@@ -119,7 +113,6 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
 
 
 def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints) -> Ints:
-    """Returns the place of each operation in `OPERATIONS`."""
     total = (1.0 - spec.eventual - spec.causal) / 3.0
     ends = np.cumsum([spec.eventual, spec.causal, total, total])
     drawn = draws_numpy.uniform(seed, f"{_BANK_PURPOSE}.operation", node, index)
@@ -150,11 +143,11 @@ def _names(columns: dict[str, pa.Array]) -> tuple[list[str], list[str | None]]:
 
 
 def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns the subscription table of a generator, in order of (node as chosen, index).
+    """Returns the table `SUBSCRIPTION` of a generator, in order of (index of the chosen node, index).
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, a round lies after the horizon, or there are fewer different
-            subscriptions than a node is to make.
+        WorkloadError: The nodes cannot be chosen, a round is after the horizon, or a node needs more distinct
+            subscriptions than exist.
     """
     if spec.rounds[1] > horizon:
         raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
@@ -168,9 +161,8 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int,
     round_ = draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.round", *spec.rounds, node, index)
     end_round = pa.nulls(len(node), pa.int64())
     if spec.lifetime is not None:
-        end_round = pa.array(
-            round_ + draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.lifetime", *spec.lifetime, node, index)
-        )
+        lifetime = draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.lifetime", *spec.lifetime, node, index)
+        end_round = pa.array(round_ + lifetime)
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
@@ -226,15 +218,13 @@ def _content_texts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: I
 
 
 def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> list[Floats]:
-    """Draws a class, and where the interval of each attribute begins; the two together do not repeat at a node."""
-
     def starts(rows: Ints, attempt: int) -> list[Floats]:
-        keys = (node[rows], index[rows], attempt)
-        drawn = (
-            (n, draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.interval.{n}", *keys))
-            for n in sorted(spec.attributes)
-        )
-        return [_starts(spec.attributes[name], spec.selectivity, share) for name, share in drawn]
+        found = []
+        for name in sorted(spec.attributes):
+            purpose = f"{_SUBSCRIPTION_PURPOSE}.interval.{name}"
+            share = draws_numpy.uniform(seed, purpose, node[rows], index[rows], attempt)
+            found.append(_starts(spec.attributes[name], spec.selectivity, share))
+        return found
 
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         chance = draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.class", node[rows], index[rows], attempt)
@@ -247,7 +237,6 @@ def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, ind
 
 
 def _is_whole(bounds: AttributeRange, selectivity: float) -> bool:
-    """Whether every interval of the attribute is its whole range."""
     return selectivity >= 1 or bounds.low == bounds.high
 
 
@@ -273,8 +262,7 @@ def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]],
 
 
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
-    """Asks for a price near the symbol's start and a middling volume: each holds for about half of the quotes."""
-
+    # A price near the first one of the stock and a middling volume: each predicate matches about half of the quotes.
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
         ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
@@ -283,30 +271,22 @@ def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -
         volume = quote_volumes(0.25 + 0.5 * draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.volume", *keys))
         return [ranks.astype(np.float64), price, volume]
 
-    columns = [column.tolist() for column in distinct_rows(node, draw)]
-    return pa.array(
-        [_quote_text(int(rank), price, volume) for rank, price, volume in zip(*columns, strict=True)], pa.string()
-    )
+    rows = zip(*(column.tolist() for column in distinct_rows(node, draw)), strict=True)
+    return pa.array([_quote_text(int(rank), price, volume) for rank, price, volume in rows], pa.string())
 
 
 def _quote_text(rank: int, price: float, volume: float) -> str:
-    return canonical(
-        (
-            Predicate("topic", "=", QUOTE_TOPIC),
-            Predicate("symbol", "=", quote_symbol(rank)),
-            Predicate("price", ">", price),
-            Predicate("volume", ">", volume),
-        )
-    )
+    stock = Predicate("topic", "=", QUOTE_TOPIC), Predicate("symbol", "=", quote_symbol(rank))
+    return canonical((*stock, Predicate("price", ">", price), Predicate("volume", ">", volume)))
 
 
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the publication and the attribute table of a generator, in order of (round, node as chosen, index).
+    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a generator, in order of (round, index of the node, index).
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, a round lies after the horizon, or there are too many publications.
+        WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.
     """
     if spec.rounds[1] > horizon:
         raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
@@ -314,8 +294,7 @@ def generated_publications(
     if isinstance(spec, BankPublications):
         return bank_operations(spec, nodes, seed)
     _refuse_flood(spec, len(nodes))
-    slots = publication_slots(nodes, spec.rounds, spec.rate, seed)
-    node, round_, index = slots
+    node, round_, index = publication_slots(nodes, spec.rounds, spec.rate, seed)
     keys = (node, index, round_)
     match spec:
         case TopicPublications():
@@ -363,20 +342,15 @@ def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints
 
 def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
     ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
-    columns = {
-        "symbol": quote_symbols(spec.symbols).take(pa.array(ranks)),
-        "price": pa.array(
-            _walk(ranks, spec.volatility * draws_numpy.normal(seed, f"{_PUBLICATION_PURPOSE}.price", *keys), seed)
-        ),
-        "volume": pa.array(
-            quote_volumes(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.volume", *keys)).astype(np.int64)
-        ),
-    }
+    steps = spec.volatility * draws_numpy.normal(seed, f"{_PUBLICATION_PURPOSE}.price", *keys)
+    volumes = quote_volumes(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.volume", *keys)).astype(np.int64)
+    symbols = quote_symbols(spec.symbols).take(pa.array(ranks))
+    columns = {"symbol": symbols, "price": pa.array(_walk(ranks, steps, seed)), "volume": pa.array(volumes)}
     return pa.repeat(pa.scalar(QUOTE_TOPIC, pa.string()), len(ranks)), columns
 
 
 def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
-    """Returns the price after each step of its symbol's geometric random walk, held where cents and floats suffice."""
+    """Returns the price after each step of its stock's geometric random walk, clipped to the range of prices."""
     order = np.argsort(ranks, kind="stable")
     symbol = ranks[order]
     total = np.cumsum(steps[order])

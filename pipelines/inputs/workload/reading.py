@@ -1,6 +1,6 @@
-"""Workload files as columns: text with any delimiter, JSON lines, Parquet and PADRES quotes; compressed text, too.
+"""Readers of workload files: delimited text, JSON lines, Parquet and PADRES quotes, also compressed.
 
-PADRES writes quotes as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[date,'21-Dec-04']``.
+PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[date,'21-Dec-04']``.
 """
 
 from __future__ import annotations
@@ -39,24 +39,23 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
-_PUBLISHED_TITLES = {  # of well-known files that go round without their first line
+_PUBLISHED_TITLES = {  # of well-known files that are also distributed without their line of titles
     "user_artists.dat": ("userID", "artistID", "weight"),
     "user_friends.dat": ("userID", "friendID"),
 }
 
 
 def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
-    """Returns one row a quote and one column an attribute, null where a quote lacks it.
+    """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
 
-    Quoted values are text, the others numbers. The quotes of several members are merged by date, newest first,
-    then by symbol: members without a date keep their order, one after the other.
-
-    Args:
-        members: The text of each file, newest quote first, by its name.
-        reverse: Oldest first instead.
+    Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
+    first.
+    Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol. Without
+    dates
+    they keep the order of the members.
 
     Raises:
-        DataFileError: A line is not of the format, or a date cannot be read; the message names member and line.
+        DataFileError: A line or a date is invalid; the message names member and line.
     """
     columns: dict[str, list[str | None]] = {}
     numeric: dict[str, bool] = {}
@@ -108,7 +107,7 @@ def _day(date: str | None, place: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def _day_number(date: str) -> int | None:
-    """Returns a number that grows with the date; years of two digits are 1969 to 2068."""
+    # The number is no count of days, but ascends with the date; years of two digits are 1969 to 2068.
     found = _DATE.fullmatch(date)
     if found is None or found[2].lower() not in _MONTHS:
         return None
@@ -126,34 +125,24 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
         except pa.ArrowInvalid:
             continue
         if kind == pa.float64() and (wrong := inexact_whole(column, numbers)) is not None:
-            raise DataFileError(
-                f"{places[cells.index(wrong)]}: {name!r} is the whole number {wrong}, which is not exact beside "
-                "decimals, or beyond 64 bits; allowed: whole numbers of 64 bits"
-            )
+            message = f"{name!r} is the whole number {wrong}, which is not exact beside decimals, or beyond 64 bits"
+            raise DataFileError(f"{places[cells.index(wrong)]}: {message}; allowed: whole numbers of 64 bits")
         return numbers
-    place = next(p for p, cell in zip(places, cells, strict=True) if cell is not None and not _is_number(cell))
+    place = next(p for p, cell in zip(places, cells, strict=True) if cell is not None and not is_number(cell))
     raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a text in single quotes")
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file in one state, which is read once for all runs that use it.
+    """A version of a file with the options of reading, the key of its cached content.
 
     Attributes:
         path: The file.
-        stamp: Time of its last change in ns, and its size.
-        format: How it is read.
-        reverse: Whether its rows are taken from the last to the first.
-        limit: How many rows are taken, after `reverse`; None: all.
-        named: The columns that the scenario names; numbers tell a file without titles.
+        stamp: The time of the last change in ns, and the size.
+        format: The format.
+        reverse: Whether the last row comes first.
+        limit: The number of rows to take, after `reverse`; None: all.
+        named: The columns that the scenario names; numbers mean that the file has no titles.
     """
 
     path: Path
@@ -166,11 +155,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """The rows of a file.
+    """The content of a file.
 
     Attributes:
-        table: The columns: strings (null where empty) of text files, typed columns of JSON lines and Parquet.
-        notes: A sentence for each detected property, such as the delimiter and the titles.
+        table: The columns: strings of text files (null if empty), typed columns of JSON lines and Parquet.
+        notes: A sentence on the detected properties, such as delimiter and titles, or none.
     """
 
     table: pa.Table
@@ -178,10 +167,10 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the file in its present state; without ``given`` the format follows from its name, else its first line.
+    """Returns the present version of a file; without `given` its name or its first line determines the format.
 
     Raises:
-        DataFileError: The format cannot be told.
+        DataFileError: The format cannot be determined.
     """
     state = path.stat()
     return Source(path, (state.st_mtime_ns, state.st_size), given or _format_of(path), reverse, limit, tuple(named))
@@ -194,10 +183,7 @@ def load(source: Source) -> pa.Table:
 
 @lru_cache(maxsize=4)
 def load_noted(source: Source) -> Loaded:
-    """Reads a file.
-
-    Returns:
-        The rows, and notes on the detected delimiter, titles and types.
+    """Reads a file; returns its rows, and notes on the detected properties.
 
     Raises:
         DataFileError: The file is empty, damaged, or not of its format.
@@ -205,9 +191,8 @@ def load_noted(source: Source) -> Loaded:
     try:
         loaded = _read(source)
     except (*_DAMAGED, tarfile.TarError, pa.ArrowException) as error:
-        raise DataFileError(
-            f"{source.path} cannot be read as {source.format}: {error}; check the file and its format"
-        ) from error
+        message = f"{source.path} cannot be read as {source.format}: {error}; check the file and its format"
+        raise DataFileError(message) from error
     table = loaded.table
     if not table.num_rows:
         raise DataFileError(f"{source.path} has no rows; give a file with one row or more")
@@ -233,7 +218,7 @@ def _read(source: Source) -> Loaded:
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    """Reads an object a line; strings that look like times stay strings."""
+    # Arrow converts strings that look like times, so a second pass reads their columns as strings.
     _decoded(raw)
     if not raw.strip():
         return pa.table({})
@@ -246,7 +231,6 @@ def _read_json(raw: bytes) -> pa.Table:
 
 
 def _members(path: Path) -> dict[str, str]:
-    """Returns the text of each file of an archive, in order of their names, or of the one file."""
     if not path.name.endswith(_ARCHIVES):
         with open_data(path) as stream:
             return {path.name: _decoded(stream.read())}
@@ -260,9 +244,8 @@ def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"byte {error.start} is not UTF-8; convert it, e.g. with iconv -f ISO-8859-1 -t UTF-8"
-        ) from None
+        cure = "convert it, e.g. with iconv -f ISO-8859-1 -t UTF-8"
+        raise DataFileError(f"byte {error.start} is not UTF-8; {cure}") from None
 
 
 def _format_of(path: Path) -> Format:
@@ -283,9 +266,8 @@ def _format_of(path: Path) -> Format:
     for mark, found in formats.items():
         if first.startswith(mark) if mark == b"[" else mark in first:
             return found
-    raise DataFileError(
-        f"neither the name of {path} nor its first line tells its format; give format: csv, tsv or parquet"
-    )
+    message = f"neither the name of {path} nor its first line tells its format"
+    raise DataFileError(f"{message}; give format: csv, tsv or parquet")
 
 
 def _read_text(source: Source, raw: bytes) -> Loaded:
@@ -294,45 +276,33 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
     if not text.strip():
         return Loaded(pa.table({}))
     lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
-    titles = _titles(source, lines)
-    table = lines.table(titles.names, skip=titles.skip)
+    titles, skip = _titles(source, lines)
+    table = lines.table(titles, skip=skip)
     rows, commas = with_decimal_points(table)
     notes = []
-    if _INDEX in titles.names:
+    if _INDEX in titles:
         rows = rows.drop_columns([_INDEX])
         notes.append("a first column without a title, as pandas writes its index, which is left out")
     if is_csv and lines.delimiter != ",":
         notes.append(f"{lines.delimiter_name} between its cells")
-    if not titles.skip:
-        notes.append(f"no titles, so its columns are {', '.join(titles.names)}")
+    if not skip:
+        notes.append(f"no titles, so its columns are {', '.join(titles)}")
     if commas:
         notes.append(f"decimal commas in {', '.join(commas)}")
     return Loaded(rows, (f"{source.path.name} has {'; '.join(notes)}",) if notes else ())
 
 
-@dataclass(frozen=True)
-class _Titles:
-    names: list[str]
-    skip: int
-
-
-def _titles(source: Source, lines: TextRows) -> _Titles:
-    """Reads the line of titles.
-
-    A first line of nothing but numbers is a row, and so is any where the scenario names columns by numbers; columns are
-    called 1, 2, 3 then.
-    """
-    path, first = source.path, lines.first
-    named = source.named
+def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
+    # Returns the titles and the number of their lines; a first line of numbers is a row.
+    path, first, named = source.path, lines.first, source.named
     is_numbered = bool(named) and all(name.isdigit() for name in named) and not {*named} & {*first}
     if is_numbered or all(is_number(cell) for cell in first):
-        known = _PUBLISHED_TITLES.get(
-            path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name, ()
-        )
-        return _Titles(list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0)
+        name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
+        known = _PUBLISHED_TITLES.get(name, ())
+        return list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0
     if len(first) > 1 and not first[0]:
         first[0] = _INDEX
     for i, title in enumerate(first):
         if not title:
             raise DataFileError(f"column {i + 1} has no title in the first line; give it one")
-    return _Titles(first, 1)
+    return first, 1
