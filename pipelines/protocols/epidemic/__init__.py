@@ -105,7 +105,8 @@ class EpidemicSettings(Strict):
     eviction: Literal["oldest", "foreign_first", "random"] = Field(
         "oldest",
         description="event that a full cache discards; oldest: the oldest; foreign_first: the oldest that the"
-        " dispatcher neither published nor subscribes to, if any; random: by age plus random events up to `buffer`",
+        " dispatcher neither published nor subscribes to, if any; random: by age, with a random delay of up to"
+        " `buffer` events",
     )
     broken_route: Literal["drop", "unicast"] = Field(
         "drop",
