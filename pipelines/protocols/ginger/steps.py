@@ -264,7 +264,7 @@ def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
 
 
 def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
-    """Returns `table` with the rows `changed` in place of its rows with these keys."""
+    """Returns `table` with the rows `changed`, which replace the rows with equal keys."""
     kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
     return kept.unionByName(changed.select(table.columns))
 
