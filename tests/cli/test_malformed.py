@@ -60,4 +60,4 @@ def test_what_a_protocol_refuses_of_some_settings_is_found_by_every_command(scen
     for command in ("validate", "plan", "run"):
         result = CliRunner().invoke(app, [command, str(scenario)])
         assert (command, result.exit_code) == (command, 64)
-        assert "with protocol.timer_rounds = 1: in 1 rounds no answer may come" in result.stderr
+        assert "with protocol.timer_rounds = 1: 1 rounds are less than the time for an answer" in result.stderr

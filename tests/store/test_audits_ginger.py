@@ -142,7 +142,7 @@ def test_a_message_that_was_never_repeated(clean: Store, root: Path, ids: dict[s
     store = planted(clean, root, state_parked=asks, state_gap=lacks)
     assert found(store, "nothing_waiting", "ginger") == [
         (0, "B1", None, None, "still waits for messages that have left the buffer of B3"),
-        (0, "B2", "C1", 3, "never got what has left the buffers"),
+        (0, "B2", "C1", 3, "lacks a message that has left the buffers"),
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_broker_that_is_down_is_in_no_tree(clean: Store, root: Path, ids: dict
 def test_a_node_that_says_that_it_is_alone(clean: Store, root: Path, ids: dict[str, int]) -> None:
     status = added(run_id=0, node_id=ids["B1"], round=60, status="ISOLATED")
     broken = found(planted(clean, root, node_status=status), "nobody_alone", "ginger")
-    assert broken == [(0, "B1", None, None, "found nobody to take it in")]
+    assert broken == [(0, "B1", None, None, "found no broker that accepts it")]
 
 
 def test_a_client_without_an_edge_broker(clean: Store, root: Path, ids: dict[str, int]) -> None:

@@ -144,9 +144,9 @@ def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
     return missing(found, {
         "gossip_on_time": "not whole intervals apart", "one_label": "sends an empty digest",
         "fanout": "to 2 neighbours", "answered_leave": "leaves the event in the digest",
-        "tree_copies_pass": "no copy came over the tree", "asks_for_gaps": "no later one has come",
-        "asks_for_own": "nobody subscribes to there", "counters": "has counter",
-        "gives_up": "for 49 rounds", "tables_return": "nothing of pattern",
+        "tree_copies_pass": "no copy arrived over the tree", "asks_for_gaps": "no later one has arrived",
+        "asks_for_own": "to which no client there subscribes", "counters": "has counter",
+        "gives_up": "for 49 rounds", "tables_return": "no SUB for pattern",
         "newest_route": "and gossip to its publisher goes to node",
         "crash_empties_cache": "before its crash in round 68",
     })  # fmt: skip

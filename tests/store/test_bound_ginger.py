@@ -93,9 +93,9 @@ def test_runs_with_crashes_are_read_as_their_scenarios_have_them(store: Store) -
 def test_each_reason_is_told_with_its_run(store: Store) -> None:
     found = beyond(StoreReader(store.session, store.root)).toArrow().to_pylist()
     assert sorted(tuple(row.values()) for row in found) == [
-        (2, 208, "all brokers of the sub-tree of t failed before it was mended"),
-        (2, 208, "all brokers of the sub-tree of u failed before it was mended"),
+        (2, 208, "all brokers of the sub-tree of t failed before a repair ended"),
+        (2, 208, "all brokers of the sub-tree of u failed before a repair ended"),
         (2, 208, "all brokers that CB sees failed"),
         (2, 208, "nodes crash, and messages take longer than links do or wait for nodes that pause"),
-        (2, 350, "J joins at B, which is not there"),
+        (2, 350, "J joins at B, which is down"),
     ]

@@ -1,5 +1,5 @@
-"""Protocol ``epidemic`` as a node program, a module a section of the paper.
+"""Protocol ``epidemic`` as a node program: content-based publish/subscribe with epidemic recovery of lost events.
 
-Costa, Migliavacca, Picco, Cugola: Introducing Reliability in Content-Based Publish-Subscribe through Epidemic
-Algorithms, DEBS 2003. `program` names the phases of a round, and the tables that each reads and writes.
+The paper is Costa, Migliavacca, Picco, Cugola: Introducing Reliability in Content-Based Publish-Subscribe through
+Epidemic Algorithms, DEBS 2003. Each node is a dispatcher. Module `program` lists the phases of a round.
 """

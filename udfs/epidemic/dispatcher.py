@@ -1,4 +1,4 @@
-"""A dispatcher: its messages, its tables, and a round of it."""
+"""The messages and tables of a dispatcher, and its state within a round (`DispatcherRound`)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,28 @@ SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
 PUBLISHER_PULL = frozenset({"publisher_pull", "combined_pull", "push_pull"})
 PULL = SUBSCRIBER_PULL | PUBLISHER_PULL
 CALL = 1 << 62
-"""Trigger of the effects of a call, plus its number: after all messages of the round."""
+"""Trigger of messages that a call causes, plus the number of the call; it is above all message ids."""
 TIMER = 3 << 61
-"""Trigger of the effects of a gossip round: after messages and calls."""
+"""Trigger of messages that a gossip round causes; it is above the triggers of calls."""
 _NULL = -(1 << 63)
 _Order = tuple[int, int, int, int, int, str]
 
 
 class Tag(NamedTuple):
-    """A part of an event's identifier: a pattern, and the source's counter for it."""
+    """A part of an event's identifier (section 4.2): a pattern, and the source's counter for it."""
 
     pattern_id: int
     number: int
 
 
 class DigestEntry(NamedTuple):
-    """An event in a digest: by a counter of its source, or without a pattern by its number at the source."""
+    """An event that a digest lists.
+
+    Attributes:
+        source: The dispatcher that published it.
+        pattern_id: In pull digests the pattern of the counter; in push digests None.
+        number: The source's counter for the pattern; without a pattern the number among the source's calls.
+    """
 
     source: int
     pattern_id: int | None
@@ -41,14 +47,14 @@ class DigestEntry(NamedTuple):
 
 @message("SUB")
 class PatternSub:
-    """A dispatcher has subscribers of a pattern behind it."""
+    """A subscription to a pattern, forwarded by a dispatcher that has subscribers in other directions (section 2.1)."""
 
     pattern_id: Annotated[int, "the pattern"]
 
 
 @message("UNSUB")
 class PatternUnsub:
-    """A dispatcher has no subscribers of a pattern behind it any more."""
+    """The withdrawal of a SUB, because the sender has no subscribers in other directions any more."""
 
     pattern_id: Annotated[int, "the pattern"]
 
@@ -58,40 +64,40 @@ class EventCopy:
     """A copy of an event."""
 
     source: Annotated[int, "the dispatcher that published it"]
-    source_seq: Annotated[int, "its number among the calls there"]
+    source_seq: Annotated[int, "number of the publication among the source's calls"]
     hops: Annotated[int, "links from the source to the receiver"]
-    id_: Annotated[str, "its identifier, such as 3:P0-5:P2-4"]
+    id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "the patterns that its source knew, with their counters"]
+    tags: Annotated[tuple[Tag, ...], "the patterns in the source's subscription table, with the source's counters"]
 
 
 @message("EVENT", hidden="issued_round,matches,tags")
 class TreeEvent(EventCopy):
-    """An event that travels over the tree."""
+    """A copy of an event that is forwarded over the tree of dispatchers."""
 
-    path: Annotated[tuple[int, ...], "the dispatchers that it went through, from its source on"]
+    path: Annotated[tuple[int, ...], "the dispatchers that it passed, the source first"]
 
 
 @message("REPLY", hidden="issued_round,matches,tags")
 class EventReply(EventCopy):
-    """A cached event for a dispatcher that misses it, by unicast."""
+    """A copy of an event from a cache, sent by unicast to a dispatcher that lost the event."""
 
 
 @message("GOSSIP")
 class Gossip:
-    """A gossip message."""
+    """A gossip message (sections 4.1 and 4.2)."""
 
-    style: Annotated[str, "push, subscriber or publisher"]
-    initiator: Annotated[int, "the dispatcher whose gossip round it belongs to"]
-    pattern_id: Annotated[int | None, "the pattern it is labelled with; null: it is on its way to a publisher"]
-    path: Annotated[tuple[int, ...] | None, "to a publisher: the dispatchers still ahead, the publisher last"]
-    digest: Annotated[tuple[DigestEntry, ...], "push: events that the initiator has; pull: events that it lost"]
+    style: Annotated[str, "push; subscriber: pull towards subscribers; publisher: pull back to the publisher"]
+    initiator: Annotated[int, "the dispatcher whose gossip round sent it"]
+    pattern_id: Annotated[int | None, "the pattern that selects its receivers; null: style publisher"]
+    path: Annotated[tuple[int, ...] | None, "style publisher: the rest of the route, the publisher last"]
+    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: events that it lost"]
 
 
 @message("REQUEST")
 class EventRequest:
-    """A request for events that a push digest lists, by unicast."""
+    """A request for events of a push digest, sent by unicast to the initiator."""
 
     digest: Annotated[tuple[DigestEntry, ...], "the events that the sender has not received"]
 
@@ -100,22 +106,22 @@ MESSAGES = (PatternSub, PatternUnsub, TreeEvent, EventReply, Gossip, EventReques
 
 
 def identifier(source: int, tags: Iterable[Tag]) -> str:
-    """Returns an event's identifier as the paper prints it (section 4.2)."""
+    """Returns the identifier of an event in the format of section 4.2, such as ``3:P0-5:P2-4``."""
     return f"{source}{''.join(f':P{tag.pattern_id}-{tag.number}' for tag in tags)}"
 
 
 @record(key="subscription_id")
 class Pattern:
-    """A subscription of the scenario and its event pattern."""
+    """A subscription that the scenario issues at a dispatcher, and its event pattern."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "its pattern: the lowest of the subscriptions with the same predicate"]
+    pattern_id: Annotated[int, "its pattern: the lowest subscription id with an equal predicate"]
     is_initial: Annotated[bool, "whether it is issued before the first publication of the run"]
 
 
 @record(key="subscription_id")
 class LocalClient:
-    """A subscription that stands at the dispatcher it was issued at."""
+    """An active subscription at the dispatcher where it was issued."""
 
     subscription_id: Annotated[int, "the subscription"]
     pattern_id: Annotated[int, "its pattern"]
@@ -127,45 +133,43 @@ class TableEntry:
     """An entry of a dispatcher's subscription table."""
 
     pattern_id: Annotated[int, "the pattern"]
-    next_hop: Annotated[int, "neighbour towards subscribers; the dispatcher itself where its own clients subscribe"]
+    next_hop: Annotated[int, "neighbour in the direction of subscribers; the dispatcher itself: a client subscribes"]
 
 
 @record(key="source_seq,pattern_id")
 class EventTag:
-    """A pattern that an event matches, with its counter: a part of the event's identifier."""
+    """A pattern that an event of a dispatcher matches, and the counter for it in the event's identifier."""
 
-    source_seq: Annotated[int, "number of the event among the source's calls"]
+    source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
-    number: Annotated[
-        int | None, "the source's counter for the pattern; null where the source did not know the pattern"
-    ]
+    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table did not have it"]
     issued_round: Annotated[int, "round of the publication"]
 
 
 @record(key="pattern_id")
 class PatternCounter:
-    """A source's counter for a pattern."""
+    """A dispatcher's counter for a pattern."""
 
     pattern_id: Annotated[int, "the pattern"]
-    number: Annotated[int, "events that it has published for the pattern"]
+    number: Annotated[int, "number of events that the dispatcher has published for the pattern"]
 
 
 @record(key="source,source_seq")
 class ReceivedEvent:
-    """An event that a dispatcher has had."""
+    """An event that a dispatcher has received or published."""
 
     source: Annotated[int, "the event's source"]
-    source_seq: Annotated[int, "its number"]
-    is_routed: Annotated[bool, "whether it came over the tree (or was published here), not only as a reply"]
+    source_seq: Annotated[int, "number of the event among the source's calls"]
+    is_routed: Annotated[bool, "whether a copy arrived over the tree or was published here, not replies alone"]
 
 
 @record(key="source,pattern_id")
 class ExpectedNumber:
-    """The number that a dispatcher expects next from a source for a local pattern."""
+    """The counter that a dispatcher expects next from a source for a pattern of its own clients."""
 
     source: Annotated[int, "the source"]
     pattern_id: Annotated[int, "the pattern"]
-    next_number: Annotated[int, "one more than the highest counter seen"]
+    next_number: Annotated[int, "one more than the highest received counter"]
 
 
 @record(key="source,source_seq")
@@ -173,11 +177,11 @@ class CachedEvent:
     """An event in a dispatcher's Cache."""
 
     source: Annotated[int, "the event's source"]
-    source_seq: Annotated[int, "its number"]
-    position: Annotated[int, "how many events the dispatcher had cached with this one, ascending"]
-    is_own: Annotated[bool, "whether the dispatcher published it or was subscribed to it"]
+    source_seq: Annotated[int, "number of the event among the source's calls"]
+    position: Annotated[int, "number of the event among all that the dispatcher has cached, from 1"]
+    is_own: Annotated[bool, "whether the dispatcher published it or a client there subscribed to it"]
     cached_round: Annotated[int, "round in which it was cached"]
-    hops: Annotated[int, "links it had travelled over"]
+    hops: Annotated[int, "links that it travelled over"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
     tags: Annotated[tuple[Tag, ...], "the patterns of its identifier, with their counters"]
@@ -188,10 +192,10 @@ class LostEvent:
     """An entry of a dispatcher's LostBuffer."""
 
     source: Annotated[int, "source of the lost event"]
-    pattern_id: Annotated[int, "the local pattern for which it is missing"]
-    number: Annotated[int, "its counter for the pattern"]
+    pattern_id: Annotated[int, "pattern of the dispatcher's clients that revealed the loss"]
+    number: Annotated[int, "the source's counter for the pattern"]
     detected_round: Annotated[int, "round in which the loss was detected"]
-    expires_round: Annotated[int, "round in which it is given up"]
+    expires_round: Annotated[int, "round from which the dispatcher no longer requests the event"]
 
 
 @record(key="source")
@@ -199,29 +203,31 @@ class SourceRoute:
     """An entry of a dispatcher's buffer Routes."""
 
     source: Annotated[int, "the source"]
-    source_seq: Annotated[int, "the newest event of the source that came over the tree"]
-    path: Annotated[tuple[int, ...], "the dispatchers from here back to the source, which is the last"]
+    source_seq: Annotated[int, "newest event of the source that arrived over the tree"]
+    path: Annotated[tuple[int, ...], "the dispatchers on the way back to the source, the source last"]
 
 
 @record()
 class GossipTimer:
-    """A dispatcher's gossip timer and the number of its next cache entry."""
+    """A dispatcher's gossip timer, and the number of its cached events."""
 
-    interval_rounds: Annotated[int, "its gossip interval"] = 1
-    next_round: Annotated[int, "round of a gossip round; the others are whole intervals later"] = 0
-    push_end_round: Annotated[int | None, "round before which it has something to push; null: nothing"] = None
-    lost_end_round: Annotated[int | None, "round before which it has something to pull; null: nothing"] = None
-    n_cached: Annotated[int, "events that it has cached"] = 0
-    is_busy: Annotated[bool, "whether it saw losses since its last gossip round: its own, or others' requests"] = False
+    interval_rounds: Annotated[int, "the gossip interval, in rounds"] = 1
+    next_round: Annotated[int, "round of the next gossip round; later ones follow at whole intervals"] = 0
+    push_end_round: Annotated[int | None, "round from which it sends no push digest; null: it has cached no event"] = (
+        None
+    )
+    lost_end_round: Annotated[int | None, "round from which it sends no pull digest; null: LostBuffer is empty"] = None
+    n_cached: Annotated[int, "number of events that the dispatcher has cached"] = 0
+    is_busy: Annotated[bool, "whether it has detected a loss or got a REQUEST since its last gossip round"] = False
 
     @property
     def end_round(self) -> int:
-        """The round before which the dispatcher has something to gossip about; 0: nothing."""
+        """The round from which the dispatcher has no digest to send; 0 if it has had none."""
         return max(self.push_end_round or 0, self.lost_end_round or 0)
 
 
 class Dispatcher(NodeProgram):
-    """The tables of a dispatcher; those that are not durable are lost in a crash (rule E14)."""
+    """The tables of a dispatcher; a crash loses those that are not durable (rule E14)."""
 
     pattern = keyed(Pattern, is_durable=True)
     client = keyed(LocalClient, is_durable=True)
@@ -236,23 +242,23 @@ class Dispatcher(NodeProgram):
     dispatcher = one(GossipTimer, is_durable=True)
 
     def is_local(self, pattern_id: int | None) -> bool:
-        """Returns whether a client of the dispatcher subscribes to a pattern."""
+        """Returns whether a client of the dispatcher subscribes to the pattern."""
         return any(client.pattern_id == pattern_id for client in self.client.values())
 
 
 @dataclass(slots=True)
 class DispatcherRound:
-    """A dispatcher in a round.
+    """The state of a dispatcher within a round, and the messages that it will send at the end of the round.
 
     Attributes:
-        node: The dispatcher.
+        node: The tables of the dispatcher.
         ctx: The context for its actions.
         due: The due events.
         inbox: The due messages that the unicast did not lose.
-        n_cached: Events that it has cached in the round.
-        has_counted: Whether the counters of a new event were compared with the expected ones.
+        n_cached: The number of events that it has cached in the round.
+        has_counted: Whether it has compared the counters of a new event with the expected ones.
         has_detected: Whether it has detected a loss in the round.
-        answered: The events that it has sent in the round, by requester, source and number.
+        answered: The events that it has sent as REPLY in the round, by requester, source and number.
     """
 
     node: Dispatcher
@@ -274,24 +280,24 @@ class DispatcherRound:
 
     @property
     def now(self) -> int:
-        """The round."""
+        """The number of the round."""
         return self.ctx.round
 
     @property
     def recovery(self) -> str:
-        """The recovery strategy of the run."""
+        """The value of setting ``recovery``."""
         return str(self.ctx.settings["recovery"])
 
     def setting(self, name: str) -> Any:  # noqa: ANN401 - the value of any setting
-        """Returns a setting of the protocol."""
+        """Returns the value of a setting of the protocol."""
         return self.ctx.settings[name]
 
     def of(self, *kinds: str) -> list[Flight]:
-        """Returns the due messages of some kinds, in the order of their ids."""
+        """Returns the messages of the inbox with one of the `kinds`, in the order of their ids."""
         return [one for one in self.inbox if one.kind in kinds]
 
     def next_hops(self, pattern_id: int | None) -> list[int]:
-        """Returns the next hops of a pattern after the changes of the round, the dispatcher itself among them."""
+        """Returns the next hops of a pattern in the subscription table; the dispatcher itself is one of its hops."""
         if pattern_id is None:
             return []
         found = self._next_hops.get(pattern_id)
@@ -301,47 +307,41 @@ class DispatcherRound:
         return found
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
-        """Returns whether the table has a local entry for a pattern."""
+        """Returns whether the subscription table has an entry of the dispatcher's own clients for the pattern."""
         return (pattern_id, self.id) in self.node.routing_entry
 
     def cached_by_counter(self) -> dict[DigestEntry, CachedEvent]:
-        """Returns the cached events under each of their patterns and counters."""
+        """Returns the cached events by source, pattern and counter; an event has one key per pattern."""
         if self._cached is None:
             events = self.node.cache.values()
             self._cached = {DigestEntry(one.source, *tag): one for one in events for tag in one.tags}
         return self._cached
 
     def bits(self, purpose: str, *keys: int) -> int:
-        """Returns 64 drawn bits; the dispatcher is a key of every draw (rule E4)."""
+        """Returns 64 random bits, a hash of the seed, `purpose`, the dispatcher's id and `keys` (rule E4)."""
         return drawn_bits(self.ctx.settings["seed"], purpose, self.id, *keys)
 
     def uniform(self, purpose: str, *keys: int) -> float:
-        """Returns a drawn number in [0, 1); the dispatcher is a key of every draw (rule E4)."""
+        """Returns a random number in [0, 1), a hash of the seed, `purpose`, the dispatcher's id and `keys` (E4)."""
         return drawn_uniform(self.ctx.settings["seed"], purpose, self.id, *keys)
 
     def send(
-        self,
-        kind: str,
-        dst: int,
-        message: Any,  # noqa: ANN401 - any message class
-        trigger: int,
-        rank: int,
-        latency: int | None = None,
-    ) -> None:
-        """Queues a message for the end of the round.
+        self, kind: str, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None  # noqa: ANN401
+    ) -> None:  # fmt: skip
+        """Queues a message, which leaves at the end of the round in the order of its cause.
 
         Args:
-            kind: Its kind.
+            kind: The kind of the message.
             dst: The receiver.
             message: The message.
-            trigger: The id of the message that caused it, or `CALL`, `TIMER`.
-            rank: Its order among the messages with that cause.
+            trigger: The cause: the id of a message, `CALL` plus the number of a call, or `TIMER`.
+            rank: The order among the messages with that cause.
             latency: Rounds until it is due; None: the latency of the link.
         """
         source, seq = getattr(message, "source", _NULL), getattr(message, "source_seq", _NULL)
         self._outbox.append(((trigger, rank, dst, source, seq, kind), message, latency))
 
     def leave(self) -> None:
-        """Sends the queued messages in their order."""
+        """Sends the queued messages, ordered by trigger, rank and receiver."""
         for (_, _, dst, *_), body, latency in sorted(self._outbox, key=lambda queued: queued[0]):
             self.ctx.send(dst, body, latency)

@@ -1,15 +1,15 @@
-"""Subscription forwarding and events on the tree of dispatchers (sections 2.1 and 4.2).
+"""Subscription forwarding and event forwarding on the tree of dispatchers (sections 2.1 and 4.2).
 
-The first copy of an event is delivered, cached and counted; the first that came over the tree is passed on, also after
-a reply.
+A dispatcher delivers, caches and counts the first copy of an event. It forwards the first copy that arrives over the
+tree, even if a REPLY arrived earlier.
 
-A dispatcher has told neighbour m of pattern p exactly when its table has p from elsewhere than m. So its messages are
-the difference between its table before the round and after: SUB where the first entry for a direction appears, UNSUB
-where the last one disappears; a pattern is never told twice in a direction.
+A dispatcher has sent SUB for pattern p to neighbour m exactly if its subscription table has an entry for p with another
+next hop than m. So the messages of a round follow from the table before and after the round. SUB goes to m when the
+first entry with another next hop appears, UNSUB when the last one disappears.
 
-Reconfiguration: the dispatchers at the ends of a replaced link drop their entries from there, as if they had been
-unsubscribed, and those at the ends of the new link tell each other all patterns that they know. So do the neighbours
-of a dispatcher that recovers: it has no table (rule E14).
+When a link is replaced, the dispatchers at its ends drop the entries with the other end as next hop, as after UNSUB.
+The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. The neighbours of a
+dispatcher that recovers send it SUB for all patterns, too, because its table is lost (rule E14).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 
 
 def take_events(turn: DispatcherRound) -> None:
-    """Handles EVENT, REPLY and publish."""
+    """Handles the EVENT and REPLY messages and the publications of a round, in this order."""
     for one in turn.of("EVENT", "REPLY"):
         if not _take(turn, one.message, one.message_id, one.src):
             turn.ctx.drop("duplicate", one.message_id)
@@ -48,16 +48,9 @@ def take_events(turn: DispatcherRound) -> None:
 
 
 def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
-    """Handles a copy of an event.
+    """Delivers, caches, counts and forwards a copy of an event, each at most once per event.
 
-    Args:
-        turn: The dispatcher in the round.
-        event: The copy.
-        trigger: The id of the message, or the order of the call.
-        sender: The dispatcher that sent it; None: it is published here.
-
-    Returns:
-        Whether it is neither delivered nor passed on before.
+    A `sender` of None means that the dispatcher published the event. Returns False if the copy is a duplicate.
     """
     key = event.source, event.source_seq
     known = turn.node.received.get(key)
@@ -81,7 +74,7 @@ def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | N
 
 
 def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int | None) -> None:
-    """Sends an event to the neighbours that want it, never back; the dispatcher is on their path."""
+    """Sends an event to the next hops of its patterns, except its sender, and appends the dispatcher to its path."""
     wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
     if wanted:
         copy = TreeEvent(
@@ -93,7 +86,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 
 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
-    """Returns a publication, tagged with the patterns that its source knows: ``S:Pa-5:Pb-4`` (rule E10)."""
+    """Returns the event of a publication, with a tag for each pattern that the dispatcher's table has (rule E10)."""
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)
     numbers = dict(tags)
@@ -117,10 +110,13 @@ _Call = SubscribeCall | UnsubscribeCall
 
 
 def change_table(turn: DispatcherRound) -> None:
-    """Handles SUB, UNSUB, subscribe, unsubscribe, recoveries and replaced links."""
+    """Updates the subscription table, and sends SUB and UNSUB for the changes (section 2.1, rules E14 and E16).
+
+    The table changes with SUB and UNSUB, subscribe and unsubscribe calls, a recovery, and replaced links.
+    """
     node, links = turn.node, turn.due.links
     fresh = links.come | links.returned
-    # SUB and UNSUB that come over a link that has ended are void.
+    # A SUB or UNSUB over a link that has ended has no effect.
     told = [one for one in turn.of("SUB", "UNSUB") if one.src in turn.ctx.neighbours]
     calls = [call for call in turn.due.calls if isinstance(call, _Call)]
     unlinked = [entry for entry in node.routing_entry.values() if entry.next_hop in links.gone] if links.gone else []
@@ -178,13 +174,9 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
 
 
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Sends each neighbour SUB for patterns that it has to learn, UNSUB for patterns that it has to forget.
+    """Sends SUB and UNSUB for the difference between the next hops of changed patterns `before` and `after`.
 
-    Args:
-        turn: The dispatcher's round.
-        before: The next hops of each changed pattern before the round.
-        after: The next hops now.
-        fresh: New neighbours, to which `_tell_all` sends SUB for all patterns.
+    New neighbours, in `fresh`, get SUB for all patterns from `_tell_all` instead.
     """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:
@@ -196,7 +188,6 @@ def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, s
 
 
 def _tell_all(turn: DispatcherRound, fresh: set[int]) -> None:
-    """Sends new neighbours SUB for all patterns of the table."""
     for neighbour in fresh:
         for pattern in {pattern for pattern, next_hop in turn.node.routing_entry if next_hop != neighbour}:
             turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)

@@ -1,8 +1,8 @@
-"""Gossip: rounds and their adaptive interval (section 5), push (4.1, Figure 2) and pull (4.2, Figure 3).
+"""Gossip: push (section 4.1, Figure 2), pull (4.2, Figure 3), and the adaptive gossip interval (5).
 
-Gossip rounds are whole intervals apart, with a phase drawn from the seed (rule E1). The timer of a dispatcher that has
-nothing to gossip about stands still. Push sends positive digests, pull negative ones, towards subscribers or back to
-publishers; combined pull does both.
+Gossip rounds of a dispatcher are whole intervals apart, with a random phase (rule E1). The timer stops while the
+dispatcher has no digest to send. A push digest lists cached events, a pull digest lost events. Subscriber-based pull
+sends it towards subscribers, publisher-based pull back to the publisher.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TIMER = "gossip"
 
 
 def gossip(turn: DispatcherRound) -> None:
-    """Begins the gossip rounds that are due, and sets the timer of the next one."""
+    """Starts the gossip round that is due, and sets the timer of the next one."""
     timer, now = turn.node.dispatcher, turn.now
     if turn.due.is_recovered:
-        # The durable state does not tell how often the timer has expired since the crash (rule E15).
+        # The durable state does not include the expirations of the timer since the crash (rule E15).
         timer.next_round = now + (timer.next_round - now) % timer.interval_rounds
     else:
         _skip_missed(timer, now)
@@ -51,7 +51,7 @@ def gossip(turn: DispatcherRound) -> None:
 
 
 def _skip_missed(timer: GossipTimer, now: int) -> None:
-    """Skips the gossip rounds of a pause: the timer stands still where it has nothing left to gossip about."""
+    """Moves `next_round` beyond the gossip rounds of a pause, up to the round from which no digest exists."""
     last = min(now, timer.end_round)
     if timer.next_round < last:
         n_missed = -((timer.next_round - last) // timer.interval_rounds)
@@ -59,7 +59,7 @@ def _skip_missed(timer: GossipTimer, now: int) -> None:
 
 
 def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
-    """Halves the interval where losses were seen since the last gossip round, else doubles it (section 5)."""
+    """Halves the interval if losses were detected since the last gossip round, else doubles it (section 5)."""
     if not turn.setting("adaptive"):
         return
     if timer.is_busy:
@@ -79,7 +79,7 @@ def _set_next(turn: DispatcherRound, timer: GossipTimer, *, is_on_time: bool) ->
 
 
 def start_push(turn: DispatcherRound) -> None:
-    """startGossipRound: a digest of the cached events that match a drawn pattern of the table."""
+    """Figure 2, startGossipRound: sends a digest of the cached events that match a random pattern of the table."""
     known = {pattern for pattern, _ in turn.node.routing_entry}
     if turn.setting("push_patterns") == "local":
         known = {pattern for pattern in known if turn.is_subscribed(pattern)}
@@ -93,7 +93,7 @@ def start_push(turn: DispatcherRound) -> None:
 
 
 def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """handleGossipMsg: a subscriber asks the initiator for the listed events that it has not received."""
+    """Figure 2, handleGossipMsg: requests the listed events that a subscriber lacks, and forwards the message."""
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
@@ -104,7 +104,7 @@ def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
 
 
 def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, requester: int) -> None:
-    """handleReqMsg: the listed events that the cache holds go to the requester."""
+    """Figure 2, handleReqMsg: sends the requester the listed events that the cache holds."""
     for entry in message.digest:
         event = turn.node.cache.get((entry.source, entry.number))
         if event is not None:
@@ -112,7 +112,7 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
 
 
 def start_pull(turn: DispatcherRound) -> None:
-    """startGossipRound: digests of the lost events of a drawn local pattern, and of a drawn source (rule E5)."""
+    """Figure 3, startGossipRound: sends digests of the lost events of a random pattern, and of a random source (E5)."""
     lost = [
         DigestEntry(one.source, one.pattern_id, one.number)
         for one in turn.node.lost.values() if one.expires_round > turn.now
@@ -130,7 +130,7 @@ def start_pull(turn: DispatcherRound) -> None:
 
 
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """handleGossipMsg: sends cached events to the initiator, and forwards the message (rule E7)."""
+    """Figure 3, handleGossipMsg: sends listed events of the cache to the initiator, and forwards the message (E7)."""
     cached = turn.cached_by_counter()
     for entry in message.digest:
         if entry in cached:
@@ -143,21 +143,17 @@ def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
         send_back(turn, message.path, message.initiator, rest, trigger, 0)
 
 
-STYLES = {"push": 1, "subscriber": 2}
+_STYLES = {"push": 1, "subscriber": 2}
+"""Keys of draws."""
 
 
 def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:
-    """Sends a gossip message to drawn neighbours with its pattern in the table, never back (rule E6).
+    """Sends a gossip message to up to ``fanout`` random next hops of its pattern, never back to `sender` (rule E6).
 
-    Args:
-        turn: The dispatcher in the round.
-        message: The message.
-        trigger: The message that caused it, or `TIMER`.
-        rank: Its order among the messages with that cause.
-        sender: The neighbour that it came from; None: it begins here.
+    `trigger` and `rank` order the message as in `DispatcherRound.send`.
     """
     hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
-    keys = turn.now, message.initiator, STYLES[message.style]
+    keys = turn.now, message.initiator, _STYLES[message.style]
     if len(hops) > turn.setting("fanout"):
         hops = sorted(hops, key=lambda hop: (turn.bits("epidemic.neighbour", *keys, hop), hop))
     for hop in hops[: turn.setting("fanout")]:
@@ -168,17 +164,10 @@ def send_back(
     turn: DispatcherRound, path: tuple[int, ...], initiator: int, digest: tuple[DigestEntry, ...], trigger: int,
     rank: int,
 ) -> None:  # fmt: skip
-    """Sends a gossip message to the first dispatcher on its way to a publisher.
+    """Sends a publisher-based gossip message to the first dispatcher of `path`, which ends at the publisher.
 
-    Where that is linked no more it is dropped, or goes by unicast (setting ``broken_route``; rule E12).
-
-    Args:
-        turn: The dispatcher in the round.
-        path: The dispatchers on the way, the publisher last.
-        initiator: The dispatcher whose gossip round it belongs to.
-        digest: The lost events.
-        trigger: The message that caused it, or `TIMER`.
-        rank: Its order among the messages with that cause.
+    If the link to that dispatcher has ended, setting ``broken_route`` drops the message or sends it by unicast (E12).
+    `trigger` and `rank` order the message as in `DispatcherRound.send`.
     """
     is_linked = path[0] in turn.ctx.neighbours
     if is_linked or turn.setting("broken_route") == "unicast":
@@ -188,9 +177,9 @@ def send_back(
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Passes a push or subscriber-based message on, where P_forward is drawn as the figures print it (rule E2)."""
+    """Forwards a push or subscriber-based message, with probability P_forward where the figures draw it (rule E2)."""
     is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
-    keys = turn.now, message.initiator, STYLES[message.style]
+    keys = turn.now, message.initiator, _STYLES[message.style]
     if (is_free and not turn.is_subscribed(message.pattern_id)) or (
         turn.uniform("epidemic.forward", *keys) < turn.setting("p_forward")
     ):

@@ -1,4 +1,4 @@
-"""Cache, LostBuffer and Routes of a dispatcher, its replies, and the detection of losses (sections 4 and 5)."""
+"""Cache, LostBuffer and Routes of a dispatcher, the detection of losses, and replies (sections 4 and 5)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from udfs.epidemic.dispatcher import (
 
 
 def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
-    """Puts a new event into the cache.
+    """Adds a new event to the cache, unless the run has no recovery or setting ``caching`` excludes the event.
 
     Args:
-        turn: The dispatcher in the round.
+        turn: The round of the dispatcher.
         event: The event.
-        is_own: Whether the dispatcher published it or is subscribed to it.
+        is_own: Whether the dispatcher published the event, or one of its clients subscribes to it.
     """
     if turn.recovery == "none" or not (is_own or turn.setting("caching") == "all"):
         return
@@ -39,10 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards the events of a full cache that its policy ranks last.
-
-    A policy fixes the rank of an event once, so the order in which the events of a round are cached is irrelevant.
-    """
+    """Discards events until the cache holds ``buffer`` events, by the policy of setting ``eviction`` (section 4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:
@@ -52,7 +49,7 @@ def discard(turn: DispatcherRound) -> None:
 
 
 def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[bool, float, int]:
-    """Returns the rank of an event in the order of discarding, where the highest goes first."""
+    """Returns the rank of an event by policy `eviction`; events with the highest ranks are discarded."""
     age = float(event.position)
     if eviction == "random":
         age += turn.setting("buffer") * turn.uniform("epidemic.discard", event.source, event.source_seq)
@@ -60,7 +57,7 @@ def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[boo
 
 
 def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: int) -> None:
-    """Sends a cached event to a dispatcher that misses it, by unicast, at most once a round."""
+    """Sends a cached event to `requester` by unicast as REPLY, at most once in a round."""
     asked = requester, event.source, event.source_seq
     if asked in turn.answered:
         return
@@ -73,15 +70,12 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
 
 
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
-    """Compares the counters of a new event with the expected ones.
-
-    A gap in the counters of a local pattern is a loss; a late copy removes an event from LostBuffer under all its
-    patterns (rules E3, E8 and E9).
+    """Removes a new event from LostBuffer, and adds the events in the gap before its counters (rules E3, E8 and E9).
 
     Args:
-        turn: The dispatcher in the round.
+        turn: The round of the dispatcher.
         event: The event.
-        local: The local patterns that match it.
+        local: The patterns of the dispatcher's clients that match it; only their gaps are losses.
     """
     if turn.recovery not in PULL:
         return
@@ -106,7 +100,7 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 
 
 def bound(turn: DispatcherRound) -> None:
-    """Limits LostBuffer to the newest losses that are not given up (rule E13), after the events of a round."""
+    """Drops expired entries of LostBuffer, and the oldest ones beyond ``lost_buffer``, after the events (rule E13)."""
     lost = turn.node.lost
     if not (turn.has_counted and lost):
         return
@@ -122,7 +116,7 @@ def bound(turn: DispatcherRound) -> None:
 
 
 def record_route(turn: DispatcherRound, event: TreeEvent) -> None:
-    """Routes: the way back of each source's newest event over the tree (rule E12)."""
+    """Stores the way back of an event in Routes, if the event is the newest of its source (rule E12)."""
     if turn.recovery in PUBLISHER_PULL:
         known = turn.node.route.get(event.source)
         if known is None or event.source_seq > known.source_seq:

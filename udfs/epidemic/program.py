@@ -1,6 +1,6 @@
-"""Protocol ``epidemic`` as a node program: a round of content-based publish/subscribe with epidemic recovery.
+"""Class `Epidemic`, the node program of protocol ``epidemic``.
 
-Phases of a round, each for all due messages of the dispatcher:
+A dispatcher handles a round in phases, each of them for all due messages:
 
 ===========================================  =====================================  ================================
 phase                                        reads                                  writes
@@ -16,8 +16,8 @@ gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
-Within a phase a dispatcher handles messages in the order of their ids, and calls after them. Messages are sent
-in the order of their causes: messages, then calls, then the gossip round.
+Within a phase it handles messages in the order of their ids, then calls. It sends messages in the order of their
+causes: messages, then calls, then the gossip round.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNICAST = frozenset({"REQUEST", "REPLY"})
 
 
 class Epidemic(Dispatcher):
-    """A dispatcher."""
+    """A dispatcher, which handles all due events of a round in one method."""
 
     name = "epidemic"
     messages = MESSAGES
@@ -44,7 +44,7 @@ class Epidemic(Dispatcher):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Names the patterns of the scenario and sets the gossip timers."""
+        """Sets tables ``pattern`` and ``dispatcher`` of all nodes: patterns, and gossip timers with random phases."""
         interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
         patterns = patterns_of(world.predicates)
         calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]
@@ -59,7 +59,7 @@ class Epidemic(Dispatcher):
                 world.program(node).pattern[call.subscription_id] = pattern
 
     def on_round(self, due: RoundDue, ctx: Context) -> None:
-        """Handles a round, by the phases of the module's summary."""
+        """Handles the due events of a round in the phases that the module lists."""
         turn = DispatcherRound(self, ctx, due)
         turn.inbox = [one for one in due.received if _is_heard(turn, one)]
         change_table(turn)
@@ -68,13 +68,17 @@ class Epidemic(Dispatcher):
             memory.discard(turn)
             memory.bound(turn)
             for one in turn.of("GOSSIP", "REQUEST"):
-                _handle(turn, one)
+                if one.kind == "REQUEST":
+                    handle_request(turn, one.message, one.message_id, one.src)
+                else:
+                    handle = handle_push if one.message.style == "push" else handle_pull
+                    handle(turn, one.message, one.message_id, one.src)
             gossip(turn)
         turn.leave()
 
 
 def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
-    """Drops a request or reply that the unicast loses (setting ``out_of_band_loss``)."""
+    """Returns False and drops the message if the unicast loses it (setting ``out_of_band_loss``)."""
     loss = turn.setting("out_of_band_loss")
     if not loss or one.kind not in UNICAST:
         return True
@@ -83,13 +87,3 @@ def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
     if is_lost:
         turn.ctx.drop("lost_link", one.message_id)
     return not is_lost
-
-
-def _handle(turn: DispatcherRound, one: Flight) -> None:
-    """Handles GOSSIP and REQUEST (handleGossipMsg, handleReqMsg)."""
-    if one.kind == "REQUEST":
-        handle_request(turn, one.message, one.message_id, one.src)
-    elif one.message.style == "push":
-        handle_push(turn, one.message, one.message_id, one.src)
-    else:
-        handle_pull(turn, one.message, one.message_id, one.src)

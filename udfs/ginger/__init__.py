@@ -1,6 +1,6 @@
-"""Protocol ``ginger`` as a node program: `program.Ginger` is what a network plays.
+"""Protocol ``ginger`` as a node program (Matos, "Ginger", called the thesis): a network plays `program.Ginger`.
 
-A node is a `broker.Broker` or a `client.Client`, and consists of the sections of the thesis, a class each, with the
-tables of `node.State` and the messages of `messages`. Sections call the sections below them directly, and all others
-through `node.Role`.
+A node is a `broker.Broker` or a `client.Client`. Each consists of classes, called sections, that implement sections of
+the thesis. `node.State` declares the tables of a node, `messages` the messages. A section calls the sections that it
+imports directly, and all other sections through `node.Role`.
 """

@@ -1,6 +1,7 @@
-"""BankService: the accounts of each replica after its deliveries (section 5.2).
+"""BankService: the balances of each replica's accounts, computed from its deliveries (section 5.2).
 
-Whole cents; interest is rounded down; a withdrawal or a transfer that an account cannot pay is refused.
+A replica is a client and a topic. Amounts are whole cents, and interest is rounded down. A replica refuses a withdrawal
+or transfer that exceeds the balance of the account.
 """
 
 from __future__ import annotations
@@ -22,19 +23,14 @@ _OUT = schema_of(BALANCES)
 
 
 class Accounts:
-    """The accounts of one replica; those not used yet hold the start balance."""
+    """The accounts of one replica; an account without operations holds `start` cents."""
 
     def __init__(self, start: int) -> None:
-        """Starts with nothing done.
-
-        Args:
-            start: Cents on every account.
-        """
         self.start = start
         self.balance: dict[str, int] = {}
 
     def apply(self, operation: dict[str, Any]) -> bool:
-        """Carries out an operation, the content of a publication; returns whether it was refused."""
+        """Applies `operation`, the content of a publication, to the balances; returns whether it was refused."""
         account, amount = operation["account"], operation.get("amount", 0)
         match operation["operation"]:
             case "deposit":
@@ -51,7 +47,7 @@ class Accounts:
         return False
 
     def of(self, account: str) -> int:
-        """Returns the balance of an account."""
+        """Returns the balance of `account` in cents."""
         return self.balance.get(account, self.start)
 
     def _add(self, account: str, amount: int) -> None:
@@ -59,14 +55,15 @@ class Accounts:
 
 
 def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Replays each replica's deliveries.
+    """Replays the deliveries of each replica.
 
     Args:
-        batches: One row a replica and topic: ``run_id, node_id, topic, start_balance``, and ``operations``, structs
+        batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs
             ``position, source, source_seq, guarantee, content``, in the order of delivery.
 
     Yields:
-        Rows of `BALANCES`: an account after each operation in total order on it, and, without source, at the end.
+        Rows of `BALANCES`. One row per total-order operation and account has the balance after the operation. One row
+        per account, with ``source`` null, has the balance after all operations.
     """
     for batch in batches:
         rows: list[tuple[Any, ...]] = []

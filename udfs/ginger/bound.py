@@ -1,9 +1,10 @@
-"""The bound of protocol ``ginger``, from the faults, the tree and the views alone (sections 4.2.2 and 4.2.3).
+"""The bound of protocol ``ginger``: the failures that it tolerates (sections 4.2.2 and 4.2.3).
 
-Failures less than `Given.mend_rounds` apart are one blow: the tree need not be repaired between them. The first blow of
-a run meets the start tree, so the views of its survivors are computed, with all its failed brokers down at once. A
-later blow meets one tree that is not known further: a failed parent leaves a node the broker above it, or, if it was
-the root, its siblings. The bound uses no state of nodes.
+The bound follows from the faults, the start tree and the views; it uses no state of nodes. Failures less than
+`ScenarioRun.mend_rounds` apart are one *blow*, because the tree may be under repair between them. The first blow hits
+the start tree, so the views of its survivors are computed, with all failed brokers of the blow down at once. The tree
+at a later blow depends on messages. Only this is known: a node whose parent fails sees the broker above it, or, if the
+parent was the root, its siblings.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from udfs.batches import BEYOND, as_batch, schema_of
 _OUT = schema_of(BEYOND)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
-"""Partners that a node may ask in vain, one after the other, until the tree is mended."""
+"""Brokers that may leave a node's request unanswered, one after the other, before the tree is repaired."""
 _NEVER = 1 << 62
 _PARENT_OF_PARENT = 2
-"""Hops."""
+"""Links from a node to its parent's parent."""
 
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """A run as its scenario has it.
+    """The overlay, settings, calls and faults of a run.
 
     Attributes:
         root: The broker at the root at the start.
         brokers: All brokers.
-        links: Latency in rounds by pair of nodes, in both directions.
-        max_hops: How far a node sees.
-        timer_rounds: As in the settings.
-        detection_rounds: As in the settings.
-        crashes: Round and broker of each, ascending.
-        recoveries: The same.
-        subscriptions: Client, topic, and the round in which it was issued.
-        joins: Broker, its join point, and the round; null: it has been in the tree at some time.
-        names: Of nodes.
+        links: Latency of each link in rounds, by its ends, for both directions.
+        max_hops: The setting: the largest number of links between a node and a broker of its view.
+        timer_rounds: The setting, in rounds.
+        detection_rounds: The setting, in rounds.
+        crashes: Round and broker of each crash, ascending.
+        recoveries: Round and broker of each recovery, ascending.
+        subscriptions: Client, topic, and round of each subscription.
+        joins: Broker, join point, and round of each join; None: the round is unknown, and the join is complete.
+        names: The names of nodes.
     """
 
     root: int
@@ -59,17 +60,17 @@ class ScenarioRun:
 
     @property
     def mend_rounds(self) -> int:
-        """Rounds after a failure in which the tree is mended, whomever nodes ask in vain (rule G14)."""
+        """The largest number of rounds from a failure to the end of its repair (rule G14)."""
         slowest = self.max_hops * max(self.links.values(), default=1)
         return self.detection_rounds + slowest + _TRIES * (2 * slowest + 3 * self.timer_rounds)
 
     def name(self, node: int) -> str:
-        """Returns the name of a node."""
+        """Returns the name of `node`, or its id if it has none."""
         return self.names.get(node, str(node))
 
 
 class _Tree:
-    """The tree that a run starts with: brokers that join later are not in it."""
+    """The start tree of a run, without the brokers that join later."""
 
     def __init__(self, given: ScenarioRun) -> None:
         around: dict[int, list[int]] = {}
@@ -87,18 +88,18 @@ class _Tree:
         self.clients = set(self.parent) - self.brokers
 
     def up(self, node: int) -> list[int]:
-        """Returns a node and its ancestors, the root last."""
+        """Returns `node` and its ancestors, the root last."""
         path = [node]
         while path[-1] in self.parent:
             path.append(self.parent[path[-1]])
         return path
 
     def children(self, node: int) -> set[int]:
-        """Returns the brokers below a node."""
+        """Returns the children of `node` that are brokers."""
         return {other for other, above in self.parent.items() if above == node and other in self.brokers}
 
     def seen(self, node: int, max_hops: int) -> set[int]:
-        """Returns the brokers that a node sees beyond its parent: ancestors, and the siblings of all below the last."""
+        """Returns the view of `node` within `max_hops` links: ancestors beyond its parent, and their children."""
         path = self.up(node)
         found = set(path[2 : max_hops + 1])
         for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
@@ -106,7 +107,7 @@ class _Tree:
         return found
 
     def rounds(self, start: int) -> dict[int, int]:
-        """Returns the rounds from a node to all others."""
+        """Returns the latency in rounds from node `start` to every node."""
         found = {start: 0}
         order = [start]
         for node in order:
@@ -117,7 +118,7 @@ class _Tree:
         return found
 
     def members(self, clients: Collection[int]) -> set[int]:
-        """Returns the brokers of a sub-tree: those between the edge brokers of clients, and these."""
+        """Returns the sub-tree of a topic with subscribers `clients`: the brokers on paths between edge brokers."""
         paths = [self.up(client)[1:] for client in sorted(clients)]
         shared = set(paths[0]).intersection(*paths)
         return {broker for path in paths for broker in path if broker not in shared or broker == _deepest(path, shared)}
@@ -128,7 +129,7 @@ def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
 
 
 def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Returns the rounds in which a run goes beyond the bound, with reasons in words."""
+    """Yields the rounds in which a run exceeds the bound, each with a sentence that states the reason."""
     tree = _Tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
@@ -150,7 +151,7 @@ def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
-    """Before the sub-trees stand there is nothing to mend."""
+    """Yields the first crash before all subscriptions could be confirmed."""
     reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
     stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
@@ -167,28 +168,28 @@ def _of_blow(
 ) -> Iterator[str]:
     failed = {broker for _, broker in blow}
     if not tree.brokers - failed - _away(given, blow[-1][0]):
-        yield "no broker is left"
+        yield "all brokers are down"
     elif is_first:
         yield from _cut_off(given, tree, failed)
     elif len(blow) > 1 or given.max_hops < _PARENT_OF_PARENT:
-        yield f"{len(blow)} brokers failed before the tree was mended once more"
+        yield f"{len(blow)} brokers failed before the previous repair ended"
     yield from _without_locks(given, tree, failed, gone, len(blow))
 
 
 def _away(given: ScenarioRun, at: int) -> set[int]:
-    """Returns the brokers that are down in a round, or have recovered just before it."""
+    """Returns the brokers that are down in round `at`, or whose recovery is not complete."""
     return {broker for start, end, broker in _spells(given) if start <= at < end}
 
 
 def _spells(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
-    """Returns for each failure its round, the one in which its broker has been taken in again, and the broker."""
+    """Yields for each failure its round, the round in which the recovery of its broker is complete, and the broker."""
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
 
 
 def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
-    """Yields clients that see no live broker, and two parts of the tree that do not see each other."""
+    """Yields each client that sees no live broker, and one pair of tree parts that do not see each other."""
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
             yield f"all brokers that {given.name(client)} sees failed"
@@ -202,11 +203,11 @@ def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]
             ends.setdefault(above if seen else head, head)
     if len(ends) > 1:
         one, other = (given.name(head) for head in sorted(ends.values())[:2])
-        yield f"{one} and {other} are left in parts of the tree that do not see each other"
+        yield f"{one} and {other} are in parts of the tree that do not see each other"
 
 
 def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """Yields topics that lose all brokers of their sub-tree, and with them the locks of their key items."""
+    """Yields topics all of whose sub-tree's brokers have failed: the locks of their key items are lost."""
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)
@@ -214,19 +215,19 @@ def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[
         members = tree.members(clients)
         is_moved = bool(members & gone) or n_failures > 2
         if members - gone <= failed and n_failures > 1 and (len(members) > 1 or is_moved):
-            yield f"all brokers of the sub-tree of {topic} failed before it was mended"
+            yield f"all brokers of the sub-tree of {topic} failed before a repair ended"
 
 
 def _lonely(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields brokers that recover without a live neighbour in the overlay, or join without a live join point."""
+    """Yields brokers that recover without a live neighbour in the overlay, or join at a broker that is down."""
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
         near = {b for a, b in given.links if a == broker and b in given.brokers - late}
         if not near - _absent(given, at):
-            yield at, f"{given.name(broker)} recovers, and none of its neighbours is there"
+            yield at, f"{given.name(broker)} recovers, and none of its neighbours is up"
     for broker, to, joined in given.joins:
         if joined is not None and to in _absent(given, joined):
-            yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is not there"
+            yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is down"
 
 
 def _absent(given: ScenarioRun, at: int) -> set[int]:
@@ -234,15 +235,15 @@ def _absent(given: ScenarioRun, at: int) -> set[int]:
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the rounds and reasons beyond the bound.
+    """Finds the rounds in which runs exceed the bound.
 
     Args:
-        batches: One row a run: ``run_id, parameters`` (JSON), ``nodes`` (structs ``node_id, name, role``), ``links``
-            (``src, dst, latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions`` (``subscriber,
-            topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
+        batches: One row per run: ``run_id, parameters`` (JSON), and lists of structs: ``nodes`` (``node_id, name,
+            role``), ``links`` (``src, dst, latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions``
+            (``subscriber, topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
 
     Yields:
-        Rows of `BEYOND`: one a reason.
+        One row per round and reason, columns `BEYOND`.
     """
     for batch in batches:
         rows = [(run["run_id"], at, reason) for run in batch.to_pylist() for at, reason in reasons(_given(run))]

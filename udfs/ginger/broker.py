@@ -1,9 +1,9 @@
-"""A broker, made of the sections of the thesis; which section handles a message is in one table.
+"""A broker and two of its sections: subscriptions, and the exchange of missing messages with new neighbours.
 
-Here are the two sections that only brokers have. Subscribe (sections 3.4 and 4.2.1) floods the tree with its path, and
-the topics' sub-trees follow from it: brokers answer with Subscribed when all behind them have, so the client's edge
-broker knows that the sub-tree stands. Exchange (section 4.3.2, Alg. 10 to 12) brings a new parent and its child level:
-each sends the messages that the other lacks.
+Subscribe (sections 3.4 and 4.2.1) floods the tree and carries its path, from which each broker derives the topic's
+sub-tree. A broker answers with Subscribed when all brokers behind it have answered. So the client's edge broker learns
+that the sub-tree is complete. In the exchange (section 4.3.2, Alg. 10 to 12) a new parent and its child send each other
+the messages that the partner lacks.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from udfs.nodes.program import NodeDown
 
 
 class Subscribing:
-    """Subscriptions at one broker."""
+    """The subscriptions that one broker has received."""
 
     def __init__(self, node: Node, topics: Topics) -> None:
-        """Takes part in subscriptions."""
         self._node = node
         self._topics = topics
 
     def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
-        """Passes a Subscribe on to all other brokers, with the way so far and this broker at its head."""
+        """Handles Subscribe: updates the topic's members, adds this broker to the path, and forwards the message."""
         node = self._node
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
@@ -53,22 +52,21 @@ class Subscribing:
         self._answer(row)
 
     def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """A neighbour has heard from all brokers beyond it."""
+        """Handles Subscribed of a neighbour; after the last one answers the neighbour that sent the Subscribe."""
         row = self._node.state.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1
             self._answer(row)
 
     def _answer(self, row: ReceivedSubscribe) -> None:
-        """Answers, when all others have, the one from which it had the message."""
         if row.n_waiting == 0:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
     def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Adds the members of the sub-tree: the brokers between the edge brokers of subscribers, and their clients.
+        """Adds the new subscriber, and the brokers that connect its edge broker to the sub-tree, to the members.
 
-        A broker knows the path to each edge broker, and stores the path to the nearest broker of the sub-tree. The new
-        edge broker is connected to it where the two paths part.
+        The broker stores the path to the nearest broker of the sub-tree (`Member.approach`). The new edge broker
+        connects to the sub-tree where the path to it leaves that path.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
@@ -87,12 +85,11 @@ class Subscribing:
 
 
 class Exchange:
-    """The exchanges of one broker with its new neighbours."""
+    """The exchanges of missing messages between one broker and its new neighbours."""
 
     def __init__(
         self, node: Node, topics: Topics, lost: LostMessageSearch, missing: MissingMessages, joining: TopicJoining
     ) -> None:
-        """Exchanges messages for a broker."""
         self._node = node
         self._state = node.state
         self._topics = topics
@@ -101,7 +98,7 @@ class Exchange:
         self._joining = joining
 
     def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends the messages that the new parent lacks, and requests those that this broker lacks."""
+        """Alg. 11: sends the new parent the messages that it lacks, and the ids of all messages received here."""
         if sender != self._node.parent:
             return
         theirs = self._lost.told(m.told)
@@ -110,10 +107,10 @@ class Exchange:
         self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
 
     def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
-        """Alg. 12: applies the received messages, and answers with those that the sender lacks."""
+        """Alg. 12: handles the received messages as if they arrived now, and sends those that the child lacks."""
         node, awaited = self._node, self._state.awaited
         if sender not in node.children and sender not in node.clients:
-            # The broker that took the sender in has failed since, and recovered without knowing it.
+            # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
             node.send(sender, NodeDown(node.id))
         if sender not in awaited:
             return
@@ -136,7 +133,6 @@ class Exchange:
             self._joining.ask_again(sender)
 
     def _answer(self, sender: int, theirs: MissingSets) -> None:
-        """Sends a new child its missing messages; later messages follow normally."""
         self._node.send(sender, ms.LostMessages(self._missing.missing_of(theirs)))
         for name in self._subscribed(sender):
             self._topics.of(name).add(sender, "client")
@@ -146,7 +142,7 @@ class Exchange:
         return () if row is None else row.topics
 
     def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """The parent has sent all missing messages."""
+        """Handles LostMessages of the parent: applies the missing messages, and ends the repair of this broker."""
         node = self._node
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == node.parent else None
         if told is None:
@@ -157,24 +153,11 @@ class Exchange:
         if node.parent is not None:
             self._joining.ask_again(node.parent)
 
-    def resume(self, parked: Parked) -> None:
-        """Handles an answer that was put aside, after its missing messages have arrived."""
-        if parked.kind == "LostMessageRequest":
-            self.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
-        elif parked.kind == "TopicJoined":
-            self._joining.on_topic_joined(ms.TopicJoined(parked.topic or "", parked.told), parked.partner)
-        else:
-            self.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
-
-
-Handler = Callable[[Any, int], None]
-
 
 class Broker(Role):
-    """A broker; each part of it is a section of the thesis."""
+    """A broker: its sections, and the table of the section that handles each message."""
 
     def __init__(self, node: Node) -> None:
-        """Puts it together."""
         self.node = node
         self.buffers = Buffers(node)
         self.topics = Topics(node, self.buffers)
@@ -187,13 +170,13 @@ class Broker(Role):
         )  # fmt: skip
         self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.buffers))
         self.joining = TopicJoining(
-            node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, self._admit
+            node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
         self.exchange = Exchange(node, self.topics, self.lost_messages, self.missing, self.joining)
         self.search = ParentSearch(self)
         self.election = Election(self, self.search, self._election_ended)
         self.tree = TreeRepair(self, self.topics, self.hold, self.missing, self.joining, self.election)
-        self._handlers: Mapping[type, Handler] = {
+        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             **dict.fromkeys(APPLICATION, self.hold.take),
             ms.Subscribe: self.subscribing.on_subscribe,
             ms.Subscribed: self.subscribing.on_subscribed,
@@ -204,7 +187,7 @@ class Broker(Role):
             ms.ParentBuffer: self.exchange.on_parent_buffer,
             ms.LostMessageRequest: self.exchange.on_lost_message_request,
             ms.LostMessages: self.exchange.on_lost_messages,
-            ms.Lacking: self.missing.on_exception,
+            ms.Lacking: lambda m, src: self.ask_publisher(m.message, m.lacking, src),
             ms.Repeat: self.missing.on_repeat,
             ms.JoinTopic: self.joining.on_join_topic,
             ms.TopicJoined: self.joining.on_topic_joined,
@@ -213,12 +196,12 @@ class Broker(Role):
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles a message; a broker outside the tree answers no request (rule G24)."""
+        """Handles message `m` of node `src`; a broker that has not joined the tree ignores it (rule G24)."""
         if self.node.repair.is_present:
             self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
-        """Handles a timer."""
+        """Handles the expiry of a timer in the section that set it."""
         if name == parent_search.TIMER:
             self.search.on_timer()
         elif name == missing_messages.TIMER:
@@ -229,22 +212,27 @@ class Broker(Role):
             self._child_down(key)
 
     def join(self, status: str, join_seq: int | None) -> None:
-        """Looks for a parent: a broker that is new, or that recovers and knows nothing (section 6.1)."""
+        """Starts the search for a first parent among the contacts of the broker (section 6.1).
+
+        Args:
+            status: ``JOINING`` or ``RECOVERING``, the new status of the node.
+            join_seq: The number of the call ``join``; None: the broker recovers.
+        """
         node, contacts = self.node, self.node.state.contact
         repair = node.repair
         repair.is_mended = repair.is_present = repair.is_new = repair.is_joining = True
         repair.is_level, repair.join_seq = False, join_seq
         near = sorted((row.latency_rounds, contact) for contact, row in contacts.items())
         node.latency |= {contact: rounds for rounds, contact in near}
-        node.see((contact, 0, 1 + place) for place, (_, contact) in enumerate(near))
+        node.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
         if status == "RECOVERING":
-            # The broker that noticed the failure may have failed, too, before it reported it.
+            # All brokers that noticed the failure may have failed before they reported it.
             node.state.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
         self.seek()
 
     def end_round(self) -> None:
-        """Becomes operational after the exchange with its first parent; sends reports for garbage collection."""
+        """Sets status OPERATIONAL after the exchange with the first parent; reports for garbage collection."""
         repair = self.node.repair
         if repair.is_level and repair.is_joining:
             repair.is_joining = False
@@ -256,7 +244,7 @@ class Broker(Role):
     # ---- neighbours that fail
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3 and 4: forgets the neighbour, and looks for a new parent if it was that."""
+        """Alg. 3 and 4: removes the failed neighbour; if it was the parent, starts the search for another one."""
         node = self.node
         if neighbour in node.children or neighbour in node.clients:
             self._child_down(neighbour)
@@ -288,31 +276,31 @@ class Broker(Role):
         self.joining.forget(partner)
 
     def lost(self, broker: int) -> None:
-        """Notes that a broker failed, and tells the others."""
+        """Records that `broker` has failed, and floods Failed."""
         self.hold.lost(broker)
 
     # ---- the interface between sections
 
     def candidates(self) -> list[int]:
-        """Returns brokers to ask; those that have moved below it are excluded."""
+        """Returns the live brokers of the view that are not children, in order of preference (rule G11)."""
         return [broker for broker in self.node.candidates() if broker not in self.node.children]
 
     def seek(self) -> None:
-        """Looks for a parent, or elects one."""
+        """Sends a ParentRequest to the next candidate, or starts an election."""
         self.election.seek()
 
     def request(self) -> ParentRequest:
-        """Names the topics whose sub-tree it is in, but not at the root of."""
+        """Returns a ParentRequest with the topics whose sub-tree continued at the failed parent."""
         repair = self.node.repair
         return ParentRequest(tuple(repair.upward), repair.break_degree, repair.is_joining)
 
     def attached(self) -> None:
-        """The new parent is in the sub-trees that the old one was in."""
+        """Adds the new parent to the sub-trees that continued at the failed one."""
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
     def came_back(self, broker: int) -> None:
-        """Treats a newcomer as failed: its position and vote are lost (rule G22). A newcomer asks another one later."""
+        """Records newcomer `broker` as failed (rule G22); if this broker is a newcomer, too, as having declined."""
         if self.node.is_newcomer:
             self.search.declined(broker)
         else:
@@ -322,34 +310,45 @@ class Broker(Role):
         """Sends the view to children and clients."""
         self.tree.view_changed()
 
-    def _admit(self) -> None:
-        self.tree.admit()
-
     def _election_ended(self, deferred: Sequence[Deferred]) -> None:
         for sender, request in deferred:
             self.tree.on_parent_request(request, sender)
         self.joining.settle()
 
     def buffer(self, topic: str) -> Buffer:
-        """Returns the buffer of a topic."""
+        """Returns the buffer of `topic`."""
         return self.buffers.of(topic)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops messages that all members have had."""
+        """Drops the messages `runs` of `topic`, and sends Collect to the nodes below."""
         self.garbage.collect(topic, runs)
 
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether a message has further receivers."""
-        return self.missing.needs(partner, event)
+        """Returns whether a neighbour other than `partner` must receive the message of `event` from this broker.
+
+        New neighbours, whose exchange is not complete, request the message themselves.
+        """
+        state, topic = self.node.state, self.topics.of(event.message.topic)
+        return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
 
     def own_copy(self, message: Message) -> Message:
-        """Returns a message that is pending here with its body."""
-        return self.missing.own_copy(message)
+        """Returns the body of a pending message from its row in table ``pending``, else `message` itself."""
+        pending = self.topics.of(message.topic).pending.get(message.id)
+        return message if pending is None else pending.message
 
     def resume(self, parked: Parked) -> None:
-        """Handles a parked answer."""
-        self.exchange.resume(parked)
+        """Handles a parked answer again: LostMessageRequest, TopicJoined or LostMessages."""
+        if parked.kind == "LostMessageRequest":
+            self.exchange.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
+        elif parked.kind == "TopicJoined":
+            self.joining.on_topic_joined(ms.TopicJoined(parked.topic or "", parked.told), parked.partner)
+        else:
+            self.exchange.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception on."""
-        self.missing.ask_publisher(message, lacking, sender)
+        """Sends an Exception to the publisher if it is a client of this broker; else floods it through the tree."""
+        exception = ms.Lacking(*message, lacking)
+        if message.source in self.node.clients:
+            self.node.send(message.source, exception)
+        else:
+            self.node.flood(exception, sender)

@@ -1,7 +1,7 @@
-"""metadataBuffer (section 4.3.2): the newest events of a topic whole, and the ids of events that have left it.
+"""metadataBuffer (section 4.3.2): the newest events of a topic with their messages, and the ids of discarded events.
 
-An `Id` names a message within its run. Two nodes exchange a `MissingSets` when they connect: the ids that they have,
-and the messages that the other lacks.
+An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). Two
+nodes that connect exchange a `MissingSets` each: the ids of their events, and the messages that the partner lacks.
 """
 
 from __future__ import annotations
@@ -14,26 +14,21 @@ from typing import NamedTuple
 
 
 class Id(NamedTuple):
-    """The identity of a message within its run.
-
-    Attributes:
-        source: The client that published it.
-        source_seq: Its number among the client's calls.
-    """
+    """The identity of a message within its run: its publisher, and its number among the publisher's calls."""
 
     source: int
     source_seq: int
 
 
 class Message(NamedTuple):
-    """A message of a client, as brokers pass it on.
+    """A published message.
 
     Attributes:
-        topic: Its topic.
-        source: The client.
+        topic: The topic.
+        source: The client that published it.
         source_seq: Its number among the client's calls.
-        guarantee: ``eventual``, ``causal`` or ``total``; nothing where only the id is known.
-        keys: Its key items, sorted.
+        guarantee: ``eventual``, ``causal`` or ``total``; empty if only the topic and the id are known.
+        keys: The key items, sorted.
         issued_round: The round in which the client issued it.
     """
 
@@ -46,32 +41,29 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> Id:
-        """Identifies it within its run."""
+        """The id of the message within its run."""
         return Id(self.source, self.source_seq)
 
     @property
     def has_body(self) -> bool:
-        """Whether more than the id is known of it."""
+        """Whether the guarantee, key items and round are known, not only the topic and the id."""
         return self.guarantee != ""
 
     @property
     def is_total(self) -> bool:
-        """Whether it is delivered in total order."""
+        """Whether the message is delivered in total order."""
         return self.guarantee == "total"
 
 
 def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:
-    """Finds the first message that may enter, in one pass that carries the set of blocked keys.
+    """Returns the index of the first message in `queue` that may enter the tree, or None (rule G1).
 
-    A message waits while one before it in the queue waits for one of its keys; an eventual or causal one also while one
-    of its keys is locked.
+    A message waits while an earlier waiting message shares a key item with it. An eventual or causal message also waits
+    while one of its key items is locked.
 
     Args:
-        queue: The queue of a topic, in the order of arrival.
+        queue: The messages of a topic that wait at a broker, in the order of arrival.
         locked: The locked key items of the topic.
-
-    Returns:
-        The position of the message, or None.
     """
     blocked: set[str] = set()
     for position, message in enumerate(queue):
@@ -83,17 +75,11 @@ def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | No
 
 
 Runs = dict[int, list[list[int]]]
-"""Ids by source: the first and the last number of each run of numbers, ascending."""
+"""Ids by source: the first and last number of each run of consecutive numbers, ascending."""
 
 
 class Event(NamedTuple):
-    """An entry of a buffer.
-
-    Attributes:
-        what: ``passed`` at a broker, or ``processed`` there.
-        message: The message.
-        hops: Links that it travelled over to get there.
-    """
+    """An entry of a buffer: `message` was ``passed`` or ``processed`` at the node, after `hops` links."""
 
     what: str
     message: Message
@@ -101,14 +87,7 @@ class Event(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """The remainder of an event that has left a buffer.
-
-    Attributes:
-        event: What it was.
-        source: The client that published the message.
-        source_seq: Its number among the client's calls.
-        hops: Links that it travelled over.
-    """
+    """An event that has left a buffer: ``passed`` or ``processed``, the id of its message, and its hops."""
 
     event: str
     source: int
@@ -117,7 +96,7 @@ class Departed(NamedTuple):
 
 
 def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
-    """Returns whether an id is in one of the runs."""
+    """Returns whether `runs` contain the id `of`."""
     own = runs.get(of[0])
     if not own:
         return False
@@ -126,7 +105,7 @@ def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
 
 
 def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
-    """Returns runs with those of others, which may overlap."""
+    """Returns the union of `runs` and `others`, which may overlap."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
         merged: list[list[int]] = []
@@ -140,33 +119,34 @@ def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
 
 
 def runs_of(ids: Collection[Id]) -> Runs:
-    """Returns ids as runs."""
+    """Returns `ids` as runs of consecutive numbers."""
     return joined({}, ((source, [[seq, seq]]) for source, seq in sorted(ids)))
 
 
 class Known(set[Id]):
-    """Ids that a node has had, without collected ones."""
+    """A set of ids that also contains the ids collected from `buffer`; iteration and length leave these out."""
 
     def __init__(self, buffer: Buffer) -> None:
-        """Starts with the collected ids."""
         super().__init__()
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Returns whether the node has had an id."""
+        """Returns whether the id `of` is an element or was collected."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
 @dataclass
 class Buffer:
-    """The events of a topic at a node, in their order.
+    """The events of a topic at a node, in the order in which they happened.
 
     Attributes:
         topic: The topic.
         left: The events that have left the buffer; only the ids of their messages are known.
-        whole: The events in the buffer, by their positions.
-        collected: The messages that all members have had; only these ids remain.
-        mark: No event up to this position is in the buffer.
+        whole: The events in the buffer, by position.
+        collected: The ids of messages that all members have received; their events are dropped.
+        mark: The largest position for which neither it nor a smaller one is in the buffer.
+        seen: The ids of messages that passed the node.
+        processed: The ids of messages that the node processed in total order.
     """
 
     topic: str
@@ -176,7 +156,7 @@ class Buffer:
     mark: int = -1
 
     def __post_init__(self) -> None:
-        """Knows the ids of its events: ``seen`` passed here, ``processed`` were processed."""
+        """Computes `seen` and `processed` from the events."""
         self.seen = Known(self)
         self.processed = Known(self)
         for event, source, seq, _ in self.left:
@@ -186,16 +166,16 @@ class Buffer:
 
     @property
     def events(self) -> list[Event]:
-        """All of them, in order."""
+        """All events in order; the messages of those that have left the buffer have no body."""
         left = [Event(what, Message(self.topic, source, seq, "", (), 0), hops) for what, source, seq, hops in self.left]
         return [*left, *self.whole.values()]
 
     def has(self, event: Event) -> bool:
-        """Returns whether it had an event."""
+        """Returns whether `event` happened at the node, even if it has left the buffer."""
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
     def add(self, position: int, event: Event) -> bool:
-        """Adds an event at the end, unless it was collected because every node has had it; returns whether it did."""
+        """Adds `event` at the end, unless its message was collected; returns whether it was added."""
         if in_runs(self.collected, event.message.id):
             return False
         self.whole[position] = event
@@ -208,7 +188,7 @@ class Buffer:
             self.processed.add(of)
 
     def shrink(self, size: int) -> list[int]:
-        """Lets the oldest events leave, until no more than ``size`` (bufferSize) are in it; returns their positions."""
+        """Moves the oldest events to `left` until at most `size` (bufferSize) remain; returns their positions."""
         n_gone = len(self.whole) - size
         gone = list(islice(self.whole, n_gone)) if n_gone > 0 else []
         for position in gone:
@@ -218,7 +198,7 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Drops messages that all members have had, except their ids (section 6.1); returns the events' positions."""
+        """Drops the events of the messages `runs`, and keeps the ids (section 6.1); returns the dropped positions."""
         self.collected = joined(self.collected, runs.items())
         last = max(self.whole, default=self.mark)
         self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
@@ -233,17 +213,17 @@ class Buffer:
 
 @dataclass
 class MissingSets:
-    """ParentBuffer (ids only), LostMessageRequest and its answer.
+    """The content of ParentBuffer (without `events`), LostMessageRequest, LostMessages and TopicJoined.
 
     Attributes:
-        events: Messages that the receiver lacks, in the order of the sender's buffers; those that have left the buffers
-            have no body.
-        passed: By topic the ids that passed at the sender.
-        processed: By topic the ids that were processed there.
-        failed: Brokers whose failure the sender knows.
-        back: Failed brokers that have recovered.
-        collected: By topic the messages that all members have had.
-        members: ParentBuffer for a broker that joins: the members that lock the key items of a topic.
+        events: Events that the receiver lacks, in the order of the sender's buffers; the messages of those that have
+            left the buffers have no body.
+        passed: The ids of messages that passed the sender, by topic.
+        processed: The ids of messages that the sender processed, by topic.
+        failed: Brokers that have failed at least once, as far as the sender knows.
+        back: Brokers in `failed` that have recovered.
+        collected: The ids of messages that all members have received, by topic.
+        members: In ParentBuffer for a joining broker: the nodes that lock the key items of a topic, by topic.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -255,19 +235,19 @@ class MissingSets:
     members: dict[str, set[int]] = field(default_factory=dict)
 
     def name(self, topic: str) -> None:
-        """Says that it is about a topic, known messages or none."""
+        """Includes `topic`, with an empty set of ids if it has none."""
         self.passed.setdefault(topic, set())
         self.processed.setdefault(topic, set())
 
     def note(self, event: Event) -> None:
-        """Adds the id of an event that the sender has had."""
+        """Adds the id of the message of `event`, which happened at the sender."""
         self.name(event.message.topic)
         self.passed[event.message.topic].add(event.message.id)
         if event.what == "processed":
             self.processed[event.message.topic].add(event.message.id)
 
     def has(self, event: Event) -> bool:
-        """Returns whether the sender has had an event."""
+        """Returns whether `event` happened at the sender."""
         known = self.passed if event.what == "passed" else self.processed
         topic, of = event.message.topic, event.message.id
         return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)

@@ -1,4 +1,4 @@
-"""A client: it publishes, delivers in order, and looks for another broker when its own fails (section 4.2.3.1)."""
+"""A client: it publishes, delivers, and searches for another edge broker when its own fails (section 4.2.3.1)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
-    """A client; if the tree may be repaired, it has buffers of its deliveries and publications."""
+    """A client; in runs that repair the tree it keeps buffers of its deliveries and its publications."""
 
     def __init__(self, node: Node) -> None:
-        """Puts it together."""
         self.node = node
         self._state = node.state
         self._buffers = Buffers(node)
@@ -34,7 +33,7 @@ class Client(Role):
         self._published: dict[Id, tuple[int, Message]] = {m.id: (position, m) for position, m in own}
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             ms.Metadata: self._on_metadata,
-            ms.Subscribed: self._on_subscribed,
+            ms.Subscribed: lambda m, _: node.ctx.confirm(m.source_seq),
             ms.Lacking: self._on_exception,
             ms.Repeat: lambda m, _: self._lost.on_repeat(m),
             ms.ParentResponse: self._search.on_response,
@@ -45,11 +44,11 @@ class Client(Role):
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles a message."""
+        """Handles message `m` of node `src` in the method that the table of the constructor names."""
         self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
-        """Handles a timer."""
+        """Handles the expiry of a timer in the section that set it."""
         if name == parent_search.TIMER:
             self._search.on_timer()
         elif name == missing_messages.TIMER:
@@ -58,16 +57,12 @@ class Client(Role):
     # ---- calls (sections 3.3 and 3.4)
 
     def subscribe(self, topic: str, subscription_id: int, source_seq: int) -> None:
-        """Sends a subscription to the edge broker."""
+        """Sends Subscribe to the edge broker; without an edge broker does nothing."""
         if self.node.parent is not None:
             self.node.send(self.node.parent, ms.Subscribe(self.node.id, source_seq, topic, subscription_id))
 
-    def _on_subscribed(self, m: ms.Subscribed, _: int) -> None:
-        """The subscription stands."""
-        self.node.ctx.confirm(m.source_seq)
-
     def publish(self, message: Message) -> None:
-        """Hands a message to the edge broker, if there is one that it is level with."""
+        """Sends `message` to the edge broker, or after the client's repair if it has no edge broker now."""
         node = self.node
         if node.is_mended:
             position = node.next_position()
@@ -79,14 +74,12 @@ class Client(Role):
     # ---- deliveries
 
     def _on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        """Delivers a message, unless it has to wait for some that have to be repeated."""
         if self._state.parked:
             self._state.hold.append(held(m, sender))
         else:
             self._deliver(m.message, m.hops)
 
     def _deliver(self, message: Message, hops: int) -> None:
-        """Delivers a message, once."""
         node = self.node
         if message.id in self._buffers.of(message.topic).seen:
             return
@@ -96,7 +89,7 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """Repeats a message of this client that has left the buffers and that a node lacks (4.3.2.3)."""
+        """Records the Exception, and sends the message again, which has left the buffers (section 4.3.2.3)."""
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
         if self.node.parent is not None:
@@ -105,7 +98,7 @@ class Client(Role):
     # ---- another edge broker (section 4.2.3.1)
 
     def neighbour_down(self, neighbour: int) -> None:
-        """The edge broker failed."""
+        """Alg. 3: if the edge broker failed, disconnects, drops held messages, and searches for another broker."""
         if neighbour != self.node.parent:
             return
         self.node.disconnect(neighbour)
@@ -117,18 +110,18 @@ class Client(Role):
         self.seek()
 
     def lost(self, broker: int) -> None:
-        """Notes that a broker failed."""
+        """Records that `broker` has failed."""
         self.node.repair.dead.add(broker)
 
     def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
-        """Keeps its earlier view: a new edge broker may be cut off before it has a view itself (rule G21)."""
+        """Updates the view, and remembers its earlier brokers: the edge broker may fail before it has a view (G21)."""
         if sender == self.node.parent:
             seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
             self.node.repair.seen |= seen
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns the candidates of the client's view; if all have failed, those of earlier views."""
+        """Returns the live brokers of the view (rule G11), or, if none is live, those of earlier views (rule G21)."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen
@@ -136,11 +129,11 @@ class Client(Role):
         return sorted(earlier.keys() - self.node.repair.dead)
 
     def seek(self) -> None:
-        """Looks for another broker."""
+        """Sends a ParentRequest to the next candidate."""
         self._search.seek()
 
     def request(self) -> ParentRequest:
-        """Names the topics that it works on; among them those that it subscribes to."""
+        """Returns a ParentRequest with the client's topics, and with those that it subscribes to."""
         topics = self._state.client_topic
         subscribed = tuple(topic for topic in topics if self._subscribes(topic))
         return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
@@ -150,10 +143,10 @@ class Client(Role):
         return row is not None and row.usage == "subscribed"
 
     def attached(self) -> None:
-        """Waits for the ParentBuffer of its new broker."""
+        """Does nothing: the client's topics do not depend on its edge broker."""
 
     def came_back(self, broker: int) -> None:
-        """Asks a newcomer again later."""
+        """Records newcomer `broker` as having declined, so that the next pass over the view asks it again."""
         self._search.declined(broker)
 
     def view_changed(self) -> None:
@@ -162,7 +155,7 @@ class Client(Role):
     # ---- missing messages (section 4.3.2)
 
     def _on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Sends the delivered messages that the new broker lacks."""
+        """Alg. 11: sends the delivered messages that the new edge broker lacks, and the ids of all deliveries."""
         if sender != self.node.parent:
             return
         theirs = self._lost.told(m.told)
@@ -178,7 +171,7 @@ class Client(Role):
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers missed messages; then resends its own messages that no broker has (rule G14)."""
+        """Delivers missed and held messages; then sends the own publications again that no broker has (rule G14)."""
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return
@@ -195,34 +188,33 @@ class Client(Role):
                 self.node.send(sender, ms.Metadata(*message, 1))
 
     def buffer(self, topic: str) -> Buffer:
-        """Returns the deliveries of a topic."""
+        """Returns the buffer of the client's deliveries on `topic`."""
         return self._buffers.of(topic)
 
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether it subscribes to the topic of a message."""
+        """Returns whether the client subscribes to the topic of `event`."""
         return self._subscribes(event.message.topic)
 
     def own_copy(self, message: Message) -> Message:
-        """Returns the message, which the client has in its buffer only."""
+        """Returns `message`: a client has bodies of messages in its buffers only."""
         return message
 
     def resume(self, parked: Parked) -> None:
-        """Handles a parked answer."""
+        """Handles a parked LostMessages again."""
         self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception to its broker."""
+        """Sends an Exception to the edge broker."""
         self.node.flood(ms.Lacking(*message, lacking), sender)
 
     # ---- garbage collection (section 6.1)
 
     def _on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Handles Collect: drops messages that all members have had."""
         if sender == self.node.parent:
             self.collect(m.topic, m.runs)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops messages that all members have had, including its own."""
+        """Drops the messages `runs` of `topic` from the buffers of deliveries and publications."""
         self._reports.collect(topic, runs)
         for of, (position, message) in list(self._published.items()):
             if message.topic == topic and in_runs(runs, of):
@@ -230,7 +222,7 @@ class Client(Role):
                 del self._state.metadata_buffer[position]
 
     def end_round(self) -> None:
-        """Reports its deliveries."""
+        """Sends Received to the edge broker for each topic with enough new deliveries."""
         for topic in self._reports.topics:
             if self._subscribes(topic):
                 self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])

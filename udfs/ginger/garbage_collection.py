@@ -1,8 +1,9 @@
-"""Garbage collection of buffers, which the thesis leaves to the future (section 6.1).
+"""Garbage collection of buffers, which the thesis names as future work (section 6.1).
 
-No node asks for a message that every member of its topic has had. Clients report their deliveries to their brokers, and
-brokers report to their parents the messages that all nodes below them have had, with these nodes. When the reports
-cover all members, the topic's root sends Collect down the sub-tree, and all nodes drop the named messages.
+Nobody requests a message that every member of its topic has received. Clients report their deliveries to their brokers.
+A broker reports to its parent the messages that it and all nodes below it have received, with the ids of these nodes
+(message Received). When the reports cover all members, the topic's root sends message Collect down the sub-tree, and
+each node drops the messages that it names.
 """
 
 from __future__ import annotations
@@ -18,22 +19,27 @@ from udfs.ginger.topics import Buffers, Topics
 
 
 class Reports:
-    """The reports of one node to its parent."""
+    """The reports of one broker or client to its parent."""
 
     def __init__(self, node: Node, buffers: Buffers) -> None:
-        """Reports for a node."""
         self._node = node
         self._buffers = buffers
 
     @property
     def topics(self) -> list[str]:
-        """The topics to look at at the end of a round; none where buffers are not collected."""
+        """The topics to report on at the end of a round; empty if the run collects no buffers."""
         if not self._node.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]
 
     def tell_parent(self, topic: str, ids: Collection[Id], covered: Iterable[int]) -> None:
-        """Sends Received: all nodes of ``covered`` have had the messages for good; if these are many more by now."""
+        """Sends Received to the parent if `ids` has at least ``collect_every`` more messages than the last report.
+
+        Args:
+            topic: The topic of the messages.
+            ids: The messages that all nodes of `covered` have received.
+            covered: The node, and the nodes below it.
+        """
         node, told = self._node, self._node.state.reported.get(topic)
         enough = (told.n_messages if told else 0) + node.setting("collect_every")
         if node.parent is not None and node.is_level and len(ids) >= enough:
@@ -41,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops messages that all members have had."""
+        """Drops the messages `runs` from the buffer, and subtracts them from the size of the last report."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)
@@ -50,7 +56,7 @@ class Reports:
             told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
 
     def forget(self) -> None:
-        """Drops earlier reports: a new parent gets complete reports."""
+        """Forgets all reports, so that a new parent gets complete ones."""
         self._node.state.reported.clear()
 
 
@@ -58,7 +64,6 @@ class GarbageCollection:
     """The garbage collection of one broker's buffers."""
 
     def __init__(self, node: Node, topics: Topics, ordering: Ordering, reports: Reports) -> None:
-        """Collects for a broker."""
         self._node = node
         self._state = node.state
         self._topics = topics
@@ -66,21 +71,20 @@ class GarbageCollection:
         self._reports = reports
 
     def on_received(self, m: ms.Received, sender: int) -> None:
-        """A child or a client has had messages for good, and so have all below it."""
+        """Handles Received: stores the report of a child or client in place of its earlier one."""
         self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
 
     def on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Handles Collect: drops messages that all members have had."""
+        """Handles Collect of the parent: drops the messages, and forwards Collect to the nodes below."""
         if sender == self._node.parent:
             self.collect(m.topic, m.runs)
 
     def end_round(self) -> None:
-        """Reports on all topics."""
+        """Reports on each topic to the parent, or collects the messages at the topic's root."""
         for topic in self._reports.topics:
             self._report(topic)
 
     def _report(self, name: str) -> None:
-        """Reports the messages of all nodes below to the parent; at the topic's root collects those of all members."""
         node, topic = self._node, self._topics.of(name)
         below = sorted(topic.brokers & node.children | topic.clients)
         told = [self._state.receipt.get((name, other)) for other in below]
@@ -97,7 +101,7 @@ class GarbageCollection:
             self.collect(name, runs_of(ids))
 
     def collect(self, name: str, runs: Runs) -> None:
-        """Drops messages that all members have had, also pending ones, and forwards Collect to the nodes below."""
+        """Drops the messages `runs` of topic `name`, processes those that are pending, and sends Collect downwards."""
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
         self._reports.collect(name, runs)
@@ -109,7 +113,7 @@ class GarbageCollection:
             self._node.send(other, ms.Collect(name, runs_of(new)))
 
     def forget(self, partner: int) -> None:
-        """Drops the reports of a failed partner; a new parent gets complete reports."""
+        """Drops the reports of the failed `partner`, and the own ones, so that a new parent gets complete ones."""
         for key in [key for key in self._state.receipt if key[1] == partner]:
             del self._state.receipt[key]
         self._reports.forget()

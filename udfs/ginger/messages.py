@@ -1,9 +1,8 @@
-"""Messages, named as in the thesis; fields in the order in which the body shows them."""
+"""The messages of the thesis under its names; fields are in the order in which column ``body`` shows them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from udfs.ginger.buffer import Message, MissingSets, Runs
 from udfs.nodes.records import message
@@ -11,18 +10,18 @@ from udfs.nodes.records import message
 ACCEPTED, DECLINED = "accepted", "declined"
 """Answers to a ParentRequest."""
 JOINING = "joining"
-"""The broker joins sub-trees first, in order to take the sender in."""
+"""Answer to a ParentRequest: the broker joins sub-trees, and accepts the sender afterwards."""
 BACK = "back"
-"""A newcomer was asked: it has no place in the tree yet."""
+"""Answer to a ParentRequest: the broker is a newcomer, which has no position in the tree."""
 
 
 class Step(NamedTuple):
-    """A broker that passed a Subscribe on.
+    """A broker on the path of a Subscribe.
 
     Attributes:
         address: The broker.
-        hop_count: Hops since then.
-        direction: Whether it went up or down from there.
+        hop_count: Links from the broker to the sender of the message.
+        direction: ``up`` or ``down``, the direction of the link to the next broker.
     """
 
     address: int
@@ -31,13 +30,13 @@ class Step(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A broker, as another one sees it.
+    """A broker in the view of another one.
 
     Attributes:
         broker: The broker.
-        n_up: Steps upwards from it, before
-        n_down: steps downwards.
-        latency_rounds: Rounds to it.
+        n_up: Links upwards at the beginning of the path from it.
+        n_down: Links downwards in the rest of the path.
+        latency_rounds: Latency of the path, in rounds.
     """
 
     broker: int
@@ -48,277 +47,172 @@ class Seen(NamedTuple):
 
 @message("Subscribe")
 class Subscribe:
-    """A client subscribes; floods all brokers (sections 3.4 and 4.2.1).
+    """A subscription of a client, which floods all brokers (sections 3.4 and 4.2.1)."""
 
-    Attributes:
-        source: The client.
-        source_seq: The number of the call there.
-        topic: The topic.
-        subscription_id: The subscription.
-        edge: The client's edge broker, which is the first to get it; null: from the client itself.
-        path: The brokers that passed it on, the last first, within maxHops.
-        way: All brokers that passed it on, the edge broker first.
-    """
-
-    source: int
-    source_seq: int
-    topic: str
-    subscription_id: int
-    edge: int | None = None
-    path: tuple[Step, ...] = ()
-    way: tuple[int, ...] = ()
+    source: Annotated[int, "the client"]
+    source_seq: Annotated[int, "number of the subscription among the client's calls"]
+    topic: Annotated[str, "the topic"]
+    subscription_id: Annotated[int, "the subscription"]
+    edge: Annotated[int | None, "the client's edge broker; null: the client itself sent the message"] = None
+    path: Annotated[tuple[Step, ...], "brokers that forwarded it, the last first, within maxHops"] = ()
+    way: Annotated[tuple[int, ...], "all brokers that forwarded it, the edge broker first"] = ()
 
 
 @message("Subscribed")
 class Subscribed:
-    """All brokers beyond the sender have had a Subscribe.
+    """The report that all brokers beyond the sender have received a Subscribe."""
 
-    Attributes:
-        source: The client.
-        source_seq: The number of the call there.
-        subscription_id: The subscription.
-    """
-
-    source: int
-    source_seq: int
-    subscription_id: int
+    source: Annotated[int, "the client"]
+    source_seq: Annotated[int, "number of the subscription among the client's calls"]
+    subscription_id: Annotated[int, "the subscription"]
 
 
-@dataclass(frozen=True, slots=True)
+@message()
 class About:
-    """Something about a message of a client.
+    """The fields that identify and describe a published message, for messages that inherit them."""
 
-    Attributes:
-        topic: The topic of the message.
-        source: The client that published it.
-        source_seq: Its number among the client's calls.
-        guarantee: Its delivery guarantee.
-        keys: Its key items.
-        issued_round: The round in which it was issued.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    guarantee: str
-    keys: tuple[str, ...]
-    issued_round: int
+    topic: Annotated[str, "the topic of the message"]
+    source: Annotated[int, "the client that published it"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
+    guarantee: Annotated[str, "its delivery guarantee"]
+    keys: Annotated[tuple[str, ...], "its key items"]
+    issued_round: Annotated[int, "round in which the client issued it"]
 
     @property
     def message(self) -> Message:
-        """The message."""
+        """The published message."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)
 
 
 @message("Metadata")
 class Metadata(About):
-    """A message of a client, or one in total order that asks for locks (section 3.5).
+    """A published message; in total order also the request to lock its key items (section 3.5)."""
 
-    Attributes:
-        hops: Links it travelled over.
-        covered: Total order, on its way up: the nodes that have locked its key items.
-    """
-
-    hops: int
-    covered: tuple[int, ...] = ()
+    hops: Annotated[int, "links that it travelled over"]
+    covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked its key items"] = ()
 
 
 @message("TotalAck")
 class TotalAck(About):
-    """A child's part of the sub-tree has locked the key items.
+    """The report of a child that its part of the sub-tree has locked the key items."""
 
-    Attributes:
-        hops: Links it travelled over.
-        covered: The nodes that have locked its key items.
-    """
-
-    hops: int
-    covered: tuple[int, ...]
+    hops: Annotated[int, "links that it travelled over"]
+    covered: Annotated[tuple[int, ...], "nodes that have locked the key items"]
 
 
 @message("TotalProcessed")
 class TotalProcessed(About):
-    """The topic's root has all acknowledgements.
+    """The news that the topic's root has all acknowledgements, so brokers unlock the key items."""
 
-    Attributes:
-        hops: Links it travelled over.
-    """
-
-    hops: int
+    hops: Annotated[int, "links that it travelled over"]
 
 
 @message("Failed")
 class Failed:
-    """A broker has failed; floods the tree in FIFO order (rule G3).
+    """The news that a broker has failed; it floods the tree in FIFO order (rule G3)."""
 
-    Attributes:
-        failed: The broker.
-        is_down: Whether it is still down, as far as the sender knows.
-    """
-
-    failed: int
-    is_down: bool
+    failed: Annotated[int, "the failed broker"]
+    is_down: Annotated[bool, "whether it is still down, as far as the sender knows"]
 
 
 @message("ParentRequest")
 class ParentRequest:
-    """A node looks for a parent (Alg. 3 and 4).
+    """The request of a node to become a child of the receiver (Alg. 3 and 4)."""
 
-    Attributes:
-        topics: The topics whose sub-tree it is in, but not at the root of (subscribedTopics).
-        break_degree: Whether the broker is to accept beyond totalDegree (breakDegree).
-        is_joining: Whether it is new in the tree.
-        is_client: Whether it is a client.
-        subscribed: A client: the topics that it subscribes to.
-    """
-
-    topics: tuple[str, ...]
-    break_degree: bool
-    is_joining: bool = False
-    is_client: bool = False
-    subscribed: tuple[str, ...] = ()
+    topics: Annotated[tuple[str, ...], "topics whose sub-tree the node is in without being its root (subscribedTopics)"]
+    break_degree: Annotated[bool, "whether the receiver should accept beyond totalDegree (breakDegree)"]
+    is_joining: Annotated[bool, "whether the node is new in the tree"] = False
+    is_client: Annotated[bool, "whether the node is a client"] = False
+    subscribed: Annotated[tuple[str, ...], "of a client: topics that it subscribes to"] = ()
 
 
 @message("ParentResponse")
 class ParentResponse:
-    """A broker answers a ParentRequest (Alg. 5).
+    """The answer to a ParentRequest (Alg. 5)."""
 
-    Attributes:
-        answer: accepted, declined; joining: it joins sub-trees first; back: it has no place in the tree yet itself.
-    """
-
-    answer: str
+    answer: Annotated[str, "accepted, declined, joining: sub-trees first; back: the sender has no position itself"]
 
 
 @message("ParentBuffer")
 class ParentBuffer:
-    """A new parent sends the ids that it has had (Alg. 10).
+    """The ids of the messages that a new parent has received (Alg. 10)."""
 
-    Attributes:
-        told: The ids and further fields of the exchange.
-    """
-
-    told: MissingSets
+    told: Annotated[MissingSets, "ids, and further fields of the exchange"]
 
 
 @message("LostMessageRequest")
 class LostMessageRequest:
-    """A new child sends the messages that its parent lacks, and the ids that it has had (Alg. 11).
+    """The messages that the new parent lacks, and the ids of those that the child has received (Alg. 11)."""
 
-    Attributes:
-        told: The messages that the parent lacks, and ids.
-    """
-
-    told: MissingSets
+    told: Annotated[MissingSets, "messages that the parent lacks, and ids of the child"]
 
 
 @message("LostMessages")
 class LostMessages:
-    """A new parent's answer to LostMessageRequest (Alg. 12).
+    """The answer of a new parent to LostMessageRequest (Alg. 12)."""
 
-    Attributes:
-        told: The messages that the child lacks, and ids.
-    """
-
-    told: MissingSets
+    told: Annotated[MissingSets, "messages that the child lacks, and ids of the parent"]
 
 
 @message("TreeViewUpdate")
 class TreeViewUpdate:
-    """A broker sends its view of the tree to its children (Alg. 2).
+    """A broker's view of the tree, for its children and clients (Alg. 2)."""
 
-    Attributes:
-        seen: The brokers of its view, except the receiver.
-    """
-
-    seen: tuple[Seen, ...]
+    seen: Annotated[tuple[Seen, ...], "brokers of the view, except the receiver"]
 
 
 @message("RootElection")
 class RootElection:
-    """A vote for a new root (Alg. 7), or an answer to a vote.
+    """A vote for a new root (Alg. 7), or the answer to a vote."""
 
-    Attributes:
-        vote: The residual degree of the sender; null: it has a parent, or is the root, and accepts a ParentRequest.
-        brokers: The failed brokers that it knows; without a vote those above it.
-    """
-
-    vote: int | None
-    brokers: tuple[int, ...]
+    vote: Annotated[int | None, "residual degree of the sender; null: it has a parent or is the root"]
+    brokers: Annotated[tuple[int, ...], "failed brokers that the sender knows; without a vote: brokers above it"]
 
 
 @message("Exception")
 class Lacking(About):
-    """A node lacks a message that has left the buffers (section 4.3.2.3).
+    """The report that a node lacks a message that has left the buffers (section 4.3.2.3)."""
 
-    Attributes:
-        lacking: The node that lacks it.
-    """
-
-    lacking: int
+    lacking: Annotated[int, "node that lacks it"]
 
 
 @message("Repeat")
 class Repeat(About):
-    """The publisher sends a missing message again.
+    """A missing message that its publisher sends again."""
 
-    Attributes:
-        lacking: The node that lacks it.
-    """
-
-    lacking: int
+    lacking: Annotated[int, "node that lacks it"]
 
 
 @message("JoinTopic")
 class JoinTopic:
-    """A neighbour looks for the sub-tree of a topic (section 4.2.3).
+    """The request of a neighbour for a connection to the sub-tree of a topic (section 4.2.3)."""
 
-    Attributes:
-        topic: The topic.
-    """
-
-    topic: str
+    topic: Annotated[str, "the topic"]
 
 
 @message("TopicJoined")
 class TopicJoined:
-    """The answer to JoinTopic.
+    """The answer to JoinTopic."""
 
-    Attributes:
-        topic: The topic.
-        told: The sender's state of the topic; null: the sender is not in its sub-tree.
-    """
-
-    topic: str
-    told: MissingSets | None
+    topic: Annotated[str, "the topic"]
+    told: Annotated[MissingSets | None, "the sender's state of the topic; null: the sender is not in its sub-tree"]
 
 
 @message("Received")
 class Received:
-    """All below the sender have had messages for good (section 6.1).
+    """The messages that the sender and all nodes below it have received (section 6.1)."""
 
-    Attributes:
-        topic: Their topic.
-        covered: Those below it, and the sender.
-        runs: Their numbers by source, in runs without a gap.
-    """
-
-    topic: str
-    covered: tuple[int, ...]
-    runs: Runs
+    topic: Annotated[str, "topic of the messages"]
+    covered: Annotated[tuple[int, ...], "the sender, and the nodes below it"]
+    runs: Annotated[Runs, "first and last numbers of runs of messages, by source"]
 
 
 @message("Collect")
 class Collect:
-    """All members have had messages, so buffers drop them (section 6.1).
+    """The messages that all members have received, so buffers drop them (section 6.1)."""
 
-    Attributes:
-        topic: Their topic.
-        runs: Their numbers by source, in runs without a gap.
-    """
-
-    topic: str
-    runs: Runs
+    topic: Annotated[str, "topic of the messages"]
+    runs: Annotated[Runs, "first and last numbers of runs of messages, by source"]
 
 
 MESSAGES = (

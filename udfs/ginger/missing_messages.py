@@ -1,10 +1,9 @@
-"""Missing messages: a difference of ids, both ways (section 4.3.2, rule G9).
+"""Missing messages: the differences between the ids of two nodes that connect (section 4.3.2, rule G9).
 
-For messages that have left the partner's buffer the thesis has only an idea (section 4.3.2.3): an exception tells the
-client that published the message, which may repeat it. A node that lacks one puts the partner's answer aside, and asks
-the publisher with an Exception that goes through the whole tree. The publisher answers with a Repeat. After the last
-Repeat the node handles the answer as if the buffer had held all messages. Later messages wait for it, eventual ones
-too: they would otherwise be on the other side of a total-order message.
+The thesis only sketches the case of a message that has left the partner's buffer (section 4.3.2.3). Here the node that
+lacks it parks the partner's answer, and floods an Exception, which reaches the publisher. The publisher answers with
+Repeat. After the last Repeat the node handles the answer as if the buffer had contained all messages. Later messages
+wait for the answer, eventual ones too: they would otherwise overtake a total-order message.
 """
 
 from __future__ import annotations
@@ -20,35 +19,34 @@ from udfs.ginger.repair_records import Gap, Parked
 from udfs.ginger.topics import Buffers, Topics
 
 MAX_ASKED = 50
-"""Times that a node asks the publishers of missing messages before it gives these up."""
+"""Number of Exceptions that a node sends for a missing message before it gives the message up."""
 TIMER = "gap"
-"""Timer of the next request to publishers."""
+"""The timer that ends the pause between two Exceptions."""
 OPEN, GIVEN_UP = "open", "given_up"
 
 
 class LostMessageSearch:
-    """The missing messages of one node, and the parked answers that wait for them."""
+    """The search of one node for missing messages, and the parked answers that wait for it."""
 
     def __init__(self, role: Role) -> None:
-        """Tracks the missing messages of a node."""
         self._role = role
         self._node = role.node
         self._state = role.node.state
 
     def told(self, told: MissingSets) -> MissingSets:
-        """Returns the partner's answer; drops messages that it reports as collected."""
+        """Drops the messages that a partner reports as collected; returns its answer `told` unchanged."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
 
     def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
-        """Returns the partner's answer with all bodies; if a needed one is missing, the answer is parked.
+        """Returns a partner's answer with all bodies; if a needed body is missing, parks the answer and returns None.
 
         Args:
-            partner: The sender.
-            kind: The kind of its message.
-            raw: The answer.
-            topic: The topic that the message is about, if it is one only.
+            partner: The sender of the answer.
+            kind: The kind of the message.
+            raw: The content of the message.
+            topic: The topic of the message; None: it concerns several topics.
         """
         told = self.told(raw)
         told = replace(told, events=[self.with_body(event) for event in told.events])
@@ -72,7 +70,7 @@ class LostMessageSearch:
         return gap is not None and gap.status == GIVEN_UP
 
     def with_body(self, event: Event) -> Event:
-        """Returns an event with its body, if that is anywhere here."""
+        """Returns `event` with the body of its message, if a Repeat or another table of the node has it."""
         if event.message.has_body:
             return event
         gap = self._state.gap.get(event.message.id)
@@ -90,7 +88,6 @@ class LostMessageSearch:
         return (gap for gap in self._state.gap.values() if gap.status == OPEN)
 
     def _ask_publishers(self) -> None:
-        """Sends an Exception for every missing message, and sets the timer of the next request."""
         node = self._node
         node.repair.n_asked += 1
         for gap in [*self._open()]:
@@ -99,7 +96,7 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Asks again; after many times the messages are given up."""
+        """Sends the Exceptions again; after `MAX_ASKED` times gives the messages up, and handles parked answers."""
         if not self._state.parked:
             return
         if self._node.repair.n_asked < MAX_ASKED:
@@ -112,7 +109,7 @@ class LostMessageSearch:
         self._resume_all()
 
     def on_repeat(self, m: ms.Repeat) -> None:
-        """Handles a Repeat: a missing message has arrived."""
+        """Handles Repeat: stores the message, and after the last missing one handles the parked answers."""
         gap = self._state.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
             self._state.gap[gap.id] = Gap(*m.message, OPEN)
@@ -124,18 +121,17 @@ class LostMessageSearch:
             self._role.resume(parked)
 
     def forget(self, partner: int) -> None:
-        """Drops the parked answers of a failed partner."""
+        """Drops the parked answer of the failed `partner`."""
         if partner in self._state.parked:
             self._done(partner)
 
 
 class MissingMessages:
-    """The messages that one broker has, beside those that partners have."""
+    """The comparison of one broker's messages with those of its partners."""
 
     def __init__(
         self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
     ) -> None:
-        """Compares the messages of a broker with those of its partners."""
         self._node = node
         self._topics = topics
         self._buffers = buffers
@@ -144,7 +140,7 @@ class MissingMessages:
         self._lost = lost
 
     def note_known(self, known: MissingSets, name: str) -> None:
-        """Adds the ids of a topic that the broker has had."""
+        """Adds the ids of topic `name` that the broker has received to `known`."""
         buffer = self._buffers.of(name)
         known.name(name)
         known.passed[name] |= buffer.seen
@@ -153,7 +149,7 @@ class MissingMessages:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the messages of the named topics that the other node lacks."""
+        """Returns the events that a partner with ids `theirs` lacks, and the broker's own ids, of the same topics."""
         failed = set(self._node.state.failed)
         answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
         for name in sorted(theirs.passed):
@@ -163,11 +159,13 @@ class MissingMessages:
         return answer
 
     def apply(self, sender: int, missing: MissingSets) -> None:
-        """Handles missing messages as if they had arrived in order."""
+        """Handles the events and failures of `missing`, which `sender` sent, as if they arrived one by one."""
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:
-                self._take_id(Event(what, message, hops + 1))
+                event = Event(what, message, hops + 1)
+                if not self._buffers.of(message.topic).has(event):
+                    self._buffers.add(message.topic, event)
             elif what == "passed":
                 self._ordering.take(topic, sender, message, hops + 1, ())
             elif message.id not in topic.processed:
@@ -175,38 +173,8 @@ class MissingMessages:
         for broker in sorted(missing.failed):
             self._hold.on_failed(sender, broker, is_down=broker not in missing.back)
 
-    def _take_id(self, event: Event) -> None:
-        """Notes a message that is known by its id only."""
-        if not self._buffers.of(event.message.topic).has(event):
-            self._buffers.add(event.message.topic, event)
-
-    def own_copy(self, message: Message) -> Message:
-        """Returns a message that is pending, so the node has it even if it has left the buffer."""
-        pending = self._topics.of(message.topic).pending.get(message.id)
-        return message if pending is None else pending.message
-
-    def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the body of a message is needed, because it has further receivers.
-
-        New neighbours ask for the message themselves.
-        """
-        state, topic = self._node.state, self._topics.of(event.message.topic)
-        return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
-
-    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception on, until it is at the client's edge broker, which hands it to the client."""
-        exception = ms.Lacking(*message, lacking)
-        if message.source in self._node.clients:
-            self._node.send(message.source, exception)
-        else:
-            self._node.flood(exception, sender)
-
-    def on_exception(self, m: ms.Lacking, sender: int) -> None:
-        """Handles an Exception: a node lacks a message."""
-        self.ask_publisher(m.message, m.lacking, sender)
-
     def on_repeat(self, m: ms.Repeat, sender: int) -> None:
-        """Brings a message to the node that lacks it."""
+        """Handles Repeat: stores the message if this broker lacks it, else sends it towards the node that does."""
         if m.lacking == self._node.id:
             self._lost.on_repeat(m)
         elif m.lacking in self._node.clients:

@@ -1,7 +1,6 @@
-"""The state of all nodes: neighbours, a view of the tree, links to send over, and the stored tables.
+"""A node: its tables, its neighbours and view of the tree, and the interface between its sections (`Role`).
 
-In a run without crashes and joins of brokers the tree is never repaired: buffers and tables of repairs stay empty. The
-sections of the thesis call their node through `Role`, which brokers and clients implement differently.
+A run without crashes and joins of brokers never repairs its tree; its buffers and the tables of repairs stay empty.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 
 
 class State(NodeProgram):
-    """The tables of a node; contacts are the only state of a recovered broker."""
+    """The tables of a node; only table ``contact`` survives a crash."""
 
     neighbour = keyed(rows.Neighbour)
     tree_view = keyed(rows.TreeView)
@@ -52,19 +51,24 @@ class State(NodeProgram):
 
 
 POSITIONS = 1 << 20
-"""Positions of the rows of a node in a round."""
+"""The positions that a node can assign in one round: round r has those from r * POSITIONS on."""
 _SIBLING = (1, 1)
 
 
 class Node:
-    """A node with its tables, and the round that it is in."""
+    """A node in a round.
+
+    Attributes:
+        state: The tables of the node.
+        repair: The row of table ``repair``.
+        latency: The known latencies to other nodes, in rounds.
+        parent: The parent, or the edge broker of a client; None: the node has no parent.
+        children: The brokers that are children.
+        clients: The clients that are attached.
+    """
 
     def __init__(self, state: State) -> None:
-        """Reads the neighbours.
-
-        Args:
-            state: The tables of the node.
-        """
+        """Reads the neighbours and the view from the tables."""
         self.state = state
         self.repair = state.repair
         self.latency: dict[int, int] = {}
@@ -81,7 +85,12 @@ class Node:
                 (self.children if row.relationship == "child" else self.clients).add(other)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
-        """Enters a handler; keeps the latency to the sender of a message until the end of the round."""
+        """Prepares the node for an event of the round of `ctx`; a message also reveals the latency to its sender.
+
+        Args:
+            ctx: The context of the event.
+            sender: The sender of the message; None: the event is no message.
+        """
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
             self._position = ctx.round * POSITIONS
@@ -91,87 +100,86 @@ class Node:
 
     @property
     def id(self) -> int:
-        """Its id."""
+        """The id of the node."""
         return self.ctx.node
 
     def setting(self, name: str) -> int:
-        """Returns a setting that is a number."""
+        """Returns the value of a numeric setting of the protocol."""
         return int(self.ctx.settings[name])
 
     @property
     def is_mended(self) -> bool:
-        """Whether the tree of the run may be mended, so that state for repairs is kept."""
+        """Whether the run repairs its tree, so that nodes keep buffers."""
         return self.repair.is_mended
 
     @property
     def is_level(self) -> bool:
-        """Whether the node has a parent or is the root, and has received all messages that it missed."""
+        """Whether the node is the root, or has a parent from which it has received all missing messages."""
         return self.repair.is_level
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a broker is being reconfigured, so that application messages are held."""
+        """Whether the node is under repair, so that it holds application messages (Alg. 9)."""
         return not self.repair.is_level or bool(self.state.awaited or self.state.hold)
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether the node joins or has recovered, and has had no parent yet: it knows no topics."""
+        """Whether the node is a newcomer: it joins or has recovered, and has had no parent, so it knows no topics."""
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
     def neighbours(self) -> set[int]:
-        """The brokers that it is connected to."""
+        """The children and the parent."""
         return self.children | ({self.parent} if self.parent is not None else set())
 
     @property
     def residual_degree(self) -> int:
-        """Connections that a broker may still take in."""
+        """The number of connections that a broker can accept before it has ``total_degree``."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
         return self.setting("total_degree") - used
 
     def next_position(self) -> int:
-        """Returns ascending numbers, those of later rounds above those of earlier ones."""
+        """Returns a number above all numbers that it returned before, in this round and in earlier ones."""
         self._position += 1
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Puts a message on a link; a node's messages leave in the order in which it sends them."""
+        """Sends `message` to node `dst`, after the known latency."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends on through the tree, away from where it came from."""
+        """Sends `message` to the parent and all children except `sender`."""
         for neighbour in sorted(self.neighbours - {sender}):
             self.send(neighbour, message)
 
     def rounds_to(self, other: int) -> int:
-        """Returns the rounds to another node, as far as they are known."""
+        """Returns the latency to node `other` in rounds; 1 if it is unknown."""
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
-        """Returns the rounds in which a partner that is up has answered, with an election of its own in between."""
+        """Returns the rounds within which a live partner answers, even if an election delays it (rule G14)."""
         return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
 
     def set_parent(self, parent: int) -> None:
-        """Connects to a new parent, or edge broker."""
+        """Connects the node to its new parent, or a client to its new edge broker."""
         self.parent = parent
         self._connect(parent, "edge" if self.repair.role == "client" else "parent")
 
     def add_child(self, child: int, *, is_client: bool) -> None:
-        """Connects to a new child or client."""
+        """Connects the node to its new child or client."""
         (self.clients if is_client else self.children).add(child)
         self._connect(child, "client" if is_client else "child")
 
     def _connect(self, other: int, kind: str) -> None:
-        """Opens a connection; the failure detector tells of brokers that crash."""
         rounds = self._near[other] = self.rounds_to(other)
         self.state.neighbour[other] = Neighbour(other, kind, rounds)
         if kind != "client":
             self.ctx.watch(other, rounds)
 
     def disconnect(self, other: int) -> None:
-        """Removes a neighbour."""
+        """Removes neighbour `other`."""
         self.state.neighbour.pop(other, None)
         self._near.pop(other, None)
         self.ctx.unwatch(other)
@@ -183,24 +191,24 @@ class Node:
     # ---- the view of the tree
 
     def place(self, broker: int) -> tuple[int, int] | None:
-        """Returns the steps up, then down, by which one comes here from a broker of the view."""
+        """Returns the links upwards, then downwards, on the path from `broker` to the node; None: not in the view."""
         seen = self.state.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
 
     def is_sibling(self, broker: int) -> bool:
-        """Returns whether a broker of the view is a child of the same parent."""
+        """Returns whether `broker` is a sibling in the view: a child of the node's parent."""
         return self.place(broker) == _SIBLING
 
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
-        """Replaces the view of the tree: other brokers, each with the steps up, then down, on its path to this node."""
+        """Replaces the view: brokers, each with the links upwards, then downwards, on its path to the node."""
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
 
     def candidates(self) -> list[int]:
-        """Returns brokers to ask, by hops, ancestors before siblings, then by id (rule G11).
+        """Returns the live brokers of the view by hops, ancestors before siblings, then by id (rule G11).
 
-        A newcomer knows no others than its contacts, which may be back by now.
+        A newcomer does not exclude brokers that failed: its view has its contacts only, and they may have recovered.
         """
         dead = set() if self.is_newcomer else self.repair.dead
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
@@ -209,11 +217,7 @@ class Node:
 
 
 class Role(ABC):
-    """A broker or a client.
-
-    Attributes:
-        node: The node.
-    """
+    """The interface through which the sections of a node call the broker or client that they belong to."""
 
     node: Node
 
@@ -221,19 +225,19 @@ class Role(ABC):
 
     @abstractmethod
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles a message."""
+        """Handles message `m` of node `src`."""
 
     @abstractmethod
     def on_timer(self, name: str, key: int) -> None:
-        """Handles the expiry of a timer."""
+        """Handles the expiry of timer `name`; `key` distinguishes timers of one name."""
 
     @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
-        """Handles the failure of a neighbour."""
+        """Handles the report that a neighbour has failed."""
 
     @abstractmethod
     def end_round(self) -> None:
-        """Ends a round."""
+        """Ends a round in which the node has handled an event."""
 
     # ---- the search for a parent (section 4.2.3)
 
@@ -243,7 +247,7 @@ class Role(ABC):
 
     @abstractmethod
     def seek(self) -> None:
-        """Looks for a parent, or elects one."""
+        """Sends a ParentRequest to the next candidate, or starts an election."""
 
     @abstractmethod
     def request(self) -> ParentRequest:
@@ -251,42 +255,48 @@ class Role(ABC):
 
     @abstractmethod
     def attached(self) -> None:
-        """Handles the acceptance by a new parent; the exchange waits for its ParentBuffer."""
+        """Handles the acceptance by a new parent, whose ParentBuffer has not arrived."""
 
     @abstractmethod
     def lost(self, broker: int) -> None:
-        """Notes that a broker failed."""
+        """Records that `broker` has failed."""
 
     @abstractmethod
     def came_back(self, broker: int) -> None:
-        """Handles the answer of a broker that is a newcomer and cannot take in a child (rule G22)."""
+        """Handles the answer of a newcomer, which has no position in the tree and accepts no child (rule G22)."""
 
     @abstractmethod
     def view_changed(self) -> None:
         """Handles a change of the node's view of the tree."""
 
-    # ---- messages that are missing (section 4.3.2)
+    # ---- missing messages (section 4.3.2)
 
     @abstractmethod
     def buffer(self, topic: str) -> Buffer:
-        """Returns the buffer of a topic."""
+        """Returns the buffer of `topic`."""
 
     @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops messages that all members have had."""
+        """Drops the messages `runs` of `topic`, which all members have received."""
 
     @abstractmethod
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the body of a message that a partner tells of is needed here."""
+        """Returns whether the node needs the body of the message of `event`, which `partner` sent without body."""
 
     @abstractmethod
     def own_copy(self, message: Message) -> Message:
-        """Returns a message with its body, if it has it elsewhere than in the buffer."""
+        """Returns `message` with its body if a table other than the buffers has it, else `message` itself."""
 
     @abstractmethod
     def resume(self, parked: Parked) -> None:
-        """Handles a parked answer."""
+        """Handles a parked answer again, after the missing messages have arrived or were given up."""
 
     @abstractmethod
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Lets the client that published a message know that a node lacks it."""
+        """Sends an Exception towards the publisher of `message`: node `lacking` lacks it (section 4.3.2.3).
+
+        Args:
+            message: The missing message, possibly without body.
+            lacking: The node that lacks it.
+            sender: The neighbour from which an Exception arrived; None: the node itself lacks the message.
+        """

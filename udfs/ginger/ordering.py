@@ -1,8 +1,9 @@
-"""Messages on their way: eventual and causal ones flow through, total-order ones lock their keys (chapter 3).
+"""The order of messages at a broker: entry queues, locks on key items, and the hold queue (chapter 3, section 4.3.1).
 
-A lock closes the entry, not the broker: it stops messages of clients. A message over a broker's link while a key is
-locked is older than the total-order message on that link, so it passes, and TotalAck is a flush marker. A broker under
-reconfiguration holds application messages, and handles them in order after its exchange (section 4.3.1).
+A broker forwards an eventual or causal message; a total-order message first locks its key items. A lock holds back
+messages of clients only, in the entry queue. A message that arrives from a broker while a key item is locked precedes
+the total-order message on that link, so the broker forwards it. TotalAck is therefore a flush marker. A broker under
+repair holds application messages, and handles them in order after its exchange.
 """
 
 from __future__ import annotations
@@ -19,46 +20,43 @@ from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
 BELOW, ABOVE = "below", "above"
+"""Values of `Pending.came_from`."""
 
 
 class Ordering:
-    """The order of messages at one broker."""
+    """The entry queues and locks of one broker (sections 3.3 and 3.5)."""
 
     def __init__(self, node: Node, topics: Topics, buffers: Buffers) -> None:
-        """Orders the messages of a broker."""
         self._node = node
         self._topics = topics
         self._buffers = buffers
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        """A message comes, from a client or from a broker."""
+        """Handles Metadata: a client's message joins the entry queue, a broker's is forwarded or locks key items."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
-            self._publish(topic, sender, message, m.hops)
+            known = message.id in topic.seen or any(waiting.id == message.id for waiting in topic.queue)
+            if not known:
+                topic.enqueue(message, self._node.next_position(), sender, m.hops)
+                self.run_pass(topic)
         else:
             self.take(topic, sender, message, m.hops, m.covered)
 
     def on_total_ack(self, m: ms.TotalAck, sender: int) -> None:
-        """A child says that its part of the sub-tree has locked the keys."""
+        """Handles TotalAck: records that the child's part of the sub-tree has locked the key items."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id in topic.pending:
             self._acknowledge(topic, sender, message, m.covered)
 
     def on_total_processed(self, m: ms.TotalProcessed, sender: int) -> None:
-        """The topic's root has seen all acknowledgements."""
+        """Handles TotalProcessed: unlocks the key items, delivers and forwards the message, unless done before."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id not in topic.processed:
             self.process(topic, sender, message, m.hops)
             self.try_all(topic)
 
-    def _publish(self, topic: Topic, client: int, message: Message, hops: int) -> None:
-        """A client brings a message; one that it sends again may be known."""
-        if message.id not in topic.seen and all(waiting.id != message.id for waiting in topic.queue):
-            topic.enqueue(message, self._node.next_position(), client, hops)
-            self.run_pass(topic)
-
     def run_pass(self, topic: Topic) -> None:
-        """Lets in the messages of the entry queue that may enter; those whose keys a processed one unlocks too."""
+        """Runs the pass over the entry queue until no message may enter (rule G1)."""
         while topic.queue:
             position = next_admitted([waiting.message for waiting in topic.queue], topic.locked)
             if position is None:
@@ -68,18 +66,26 @@ class Ordering:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
-        """Passes a message on; one in total order locks its keys first."""
+        """Takes a message from a broker or out of the entry queue: forwards it, or in total order locks its key items.
+
+        Args:
+            topic: The topic of the message.
+            sender: The neighbour that sent the message.
+            message: The message.
+            hops: Links that it travelled over.
+            covered: Nodes that have locked its key items, as far as the sender knows.
+        """
         if not message.is_total:
-            self._pass_on(topic, sender, message, hops)
+            self._forward(topic, sender, message, hops)
         elif message.id not in topic.processed:
             self._lock(topic, sender, message, hops)
             self._acknowledge(topic, sender, message, covered)
 
     def note(self, topic: Topic, what: str, message: Message, hops: int) -> None:
-        """Puts an event into the buffer."""
+        """Adds the event `what` of `message` to the topic's buffer."""
         self._buffers.add(topic.name, Event(what, message, hops))
 
-    def _pass_on(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
+    def _forward(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if message.id in topic.seen:
             return
         self.note(topic, "passed", message, hops)
@@ -109,10 +115,10 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends ready messages to the parent, or processes them, in the order of arrival.
+        """Sends complete pending messages to the parent, or processes them at the topic's root, in order of arrival.
 
-        Messages wait for earlier ones only. A message that enters after a processed one calls this itself, so pending
-        messages may be gone.
+        Does nothing while the broker is under repair. Processing a message runs the pass, which may call this method
+        again, so each message is checked for being still pending.
         """
         if not self._node.is_waiting:
             for pending in list(topic.pending.values()):
@@ -120,12 +126,12 @@ class Ordering:
                     self._try(topic, pending)
 
     def try_topics(self) -> None:
-        """Does so for all topics."""
+        """Calls `try_all` for all topics."""
         for topic in self._topics:
             self.try_all(topic)
 
     def is_topic_root(self, topic: Topic) -> bool:
-        """Returns whether the node is the root of a topic's sub-tree: its parent is not in it (rule G2)."""
+        """Returns whether the broker is the root of the topic's sub-tree: its parent is outside (rule G2)."""
         parent = self._node.parent
         return self._node.repair.is_root or (parent is not None and parent not in topic.brokers)
 
@@ -147,7 +153,14 @@ class Ordering:
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the keys, delivers the message, sends TotalProcessed, and admits waiting messages."""
+        """Unlocks the key items, sends the message to clients and TotalProcessed to brokers, and runs the pass.
+
+        Args:
+            topic: The topic of the message.
+            sender: The neighbour that sent TotalProcessed; None: this broker decides.
+            message: The message.
+            hops: Links that it travelled over.
+        """
         topic.unlock(message.id)
         self.note(topic, "processed", message, hops)
         for client in sorted(topic.clients):
@@ -158,11 +171,11 @@ class Ordering:
 
 
 APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed)
-"""Kinds of messages that a broker under reconfiguration holds; repair messages pass."""
+"""The application messages: a broker under repair holds them, and handles messages of the repair."""
 
 
 def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
-    """Returns a message as the hold queue keeps it."""
+    """Returns message `m` as a row of table ``hold``."""
     kind = kind_of(type(m))
     if isinstance(m, ms.Failed):
         return Hold(kind, sender, failed=m.failed, is_down=m.is_down)
@@ -173,16 +186,18 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
 
 
 class HoldQueue:
-    """The hold queue of one broker, and its known failures of brokers."""
+    """The hold queue of one broker (Alg. 9), and the failures of brokers that it knows."""
 
     def __init__(self, node: Node, ordering: Ordering) -> None:
-        """Holds messages of a broker."""
         self._node = node
         self._state = node.state
         self._ordering = ordering
 
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
-        """Handles an application message, or holds it while the broker is reconfigured; strangers' are dropped."""
+        """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
+
+        A message of a node that is no neighbour is dropped.
+        """
         node = self._node
         if sender != node.parent and sender not in node.children and sender not in node.clients:
             return
@@ -205,12 +220,18 @@ class HoldQueue:
             self.on_failed(sender, m.failed, is_down=m.is_down)
 
     def lost(self, broker: int) -> None:
-        """Handles the failure of a broker, after its earlier messages."""
+        """Records that `broker` has failed, and handles Failed after the messages that are held."""
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Stops coverage from waiting for a failed broker; forwards the report, maybe after its recovery."""
+        """Handles the first Failed about `broker`: records and floods it, and tries pending messages again.
+
+        Args:
+            sender: The node that sent the message.
+            broker: The broker that failed; no total-order message waits for its locks any more.
+            is_down: Whether it is still down, as far as the sender knows.
+        """
         if broker in self._state.failed:
             return
         self._state.failed[broker] = FailedBroker(broker)
@@ -221,7 +242,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def release(self) -> None:
-        """Releases held messages in order, up to the first that still awaits a partner (Alg. 9)."""
+        """Handles the held messages in order, until the broker awaits a partner again (Alg. 9)."""
         hold = self._state.hold
         while hold and self._node.is_level and not self._state.awaited:
             row = hold.pop(0)
@@ -229,7 +250,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops the messages of a partner that failed before it sent the earlier ones (rule G23)."""
+        """Drops the held messages of `partner`, which failed before it sent their predecessors (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

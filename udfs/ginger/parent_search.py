@@ -1,9 +1,9 @@
-"""The search for a new parent (sections 4.2.3 and 4.2.4), and the election among orphans (section 4.2.3, Alg. 7).
+"""The search for a new parent (sections 4.2.3 and 4.2.4), and the election of a new root (section 4.2.3, Alg. 7).
 
-Brokers and clients search. Orphans that see no broker above themselves elect one of them. A vote names the brokers that
-its sender knows to have failed (its parent, those of its view), and counts with votes that name the same ones. A node
-that hears of more failures votes again. So a winner that fails before it has taken all others in is replaced by another
-election, and an orphan that remains alone is the root of its part.
+A node whose parent failed is called an orphan. It sends ParentRequest to the brokers of its view, one after the other.
+If a broker sees siblings only, they elect one of them as root. A vote names the failed brokers that its sender knows,
+and counts with votes that name the same brokers. A broker that hears of more failures votes again. So another election
+replaces a winner that fails before it has accepted its siblings. A broker that sees no live broker is a root.
 """
 
 from __future__ import annotations
@@ -16,26 +16,29 @@ from udfs.ginger.repair_records import Deferred, Vote
 from udfs.ginger.tree import belongs
 
 MAX_PASSES = 20
-"""Times that a node asks all brokers of its view before it gives up (rule G26)."""
+"""Number of passes over the brokers of its view before a node gives up (rule G26)."""
 TIMER = "parent"
-"""Timer of the answer of an asked broker, and of a pause (Alg. 8)."""
+"""The timer that limits the answer to a ParentRequest, or ends the pause between two passes (Alg. 8)."""
 
 
 class ParentSearch:
-    """The search of one node: it asks one broker after the other."""
+    """The search of one broker or client for a parent."""
 
     def __init__(self, role: Role) -> None:
-        """Searches for a node."""
         self._role = role
         self._node = role.node
         self._own = role.node.repair
 
     def seek(self) -> None:
-        """Asks the next broker; one after the other, then with breakDegree, then after a pause all over again."""
+        """Alg. 4: sends a ParentRequest to the next candidate that has not declined.
+
+        After all have declined, a second round of requests has breakDegree set. Then the node pauses, and starts the
+        next pass. Without live candidates, or after `MAX_PASSES` passes, its status is ISOLATED.
+        """
         own, live = self._own, self._role.candidates()
-        left = [broker for broker in live if broker not in own.declined]
-        if left:
-            self.ask(left[0])
+        untried = [broker for broker in live if broker not in own.declined]
+        if untried:
+            self.ask(untried[0])
         elif not live or own.n_passes >= MAX_PASSES:
             self._node.ctx.status("ISOLATED")
         elif not own.break_degree:
@@ -46,7 +49,7 @@ class ParentSearch:
             self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
-        """Sends a ParentRequest; a broker that does not answer in time has failed."""
+        """Sends a ParentRequest to `broker`, and starts the timer of the answer."""
         self._own.asked, self._own.is_promised = broker, False
         self._node.send(broker, self._role.request())
         self._await(broker, self._node.patience(broker))
@@ -56,7 +59,7 @@ class ParentSearch:
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
-        """A broker accepts, or the next is asked; one that joins sub-trees first is asked again (rule G25)."""
+        """Handles ParentResponse: connects to a broker that accepts, waits for one that joins, else asks the next."""
         own = self._own
         if src != own.asked:
             return
@@ -77,11 +80,14 @@ class ParentSearch:
         self._role.seek()
 
     def declined(self, broker: int) -> None:
-        """Asks others first."""
+        """Records that `broker` has declined."""
         self._own.declined.append(broker)
 
     def on_timer(self) -> None:
-        """A broker that was asked does not answer: it failed; or it is time to ask all once more."""
+        """Alg. 8: records a broker that has not answered as failed and asks the next, or starts the next pass.
+
+        A broker that answered ``joining`` gets another ParentRequest first (rule G25).
+        """
         own, partner = self._own, self._own.awaited
         if own.is_level:
             return
@@ -101,9 +107,9 @@ class ParentSearch:
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
-        """Updates the view from the parent's view: one step further down, within maxHops (Alg. 2).
+        """Alg. 2: derives the node's view from the parent's view, which is one link shorter, within maxHops.
 
-        Brokers in the parent's view are up, also if they had failed before.
+        Brokers in the parent's view are up, even if the node has recorded their failure.
         """
         if src != self._node.parent:
             return
@@ -118,19 +124,19 @@ class ParentSearch:
 
 
 ELECTION_TIMER = "vote"
-"""Runs out when a sibling has not voted in time (Alg. 8)."""
+"""The timer that limits the vote of a sibling (Alg. 8)."""
 
 
 class Election:
-    """The elections of one broker."""
+    """The elections in which one broker votes (Alg. 7)."""
 
     def __init__(self, role: Role, search: ParentSearch, ended: Callable[[Sequence[Deferred]], None]) -> None:
-        """Votes for a broker.
+        """Stores the sections that an election uses.
 
         Args:
             role: The broker.
             search: Its search for a parent.
-            ended: Resumes after an election, with the requests that came during it.
+            ended: Called after each election with the ParentRequests that arrived during it.
         """
         self._role = role
         self._node = role.node
@@ -139,9 +145,10 @@ class Election:
         self._ended = ended
 
     def seek(self) -> None:
-        """Starts an election if the node sees only siblings, once per set of failures; else asks (rules G16 and G17).
+        """Starts an election if the broker sees no broker above itself; else sends a ParentRequest (G16 and G17).
 
-        A newcomer sees too little to know that it is alone.
+        A broker that has siblings takes part in one election per set of failed brokers. A newcomer starts no election:
+        it sees too little to know that it is alone.
         """
         node = self._node
         above = [broker for broker in self._role.candidates() if not node.is_sibling(broker)]
@@ -152,7 +159,6 @@ class Election:
             self._elect()
 
     def _elect(self) -> None:
-        """Sends its vote to all siblings; without any it is the root at once."""
         own, node = self._own, self._node
         self._cancel_timers()
         own.is_electing, own.vote, own.gone = True, node.residual_degree, self._gone()
@@ -170,18 +176,18 @@ class Election:
         self._node.send(sibling, ms.RootElection(self._own.vote, tuple(self._own.gone)))
 
     def siblings(self) -> list[int]:
-        """Returns the siblings that may be elected."""
+        """Returns the live siblings that have not become descendants of another sibling."""
         found = self._role.candidates()
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[int]:
-        """Returns the lost parent, failed brokers of its view, and failures that siblings reported."""
+        """Returns the failed brokers that a vote names: the parent, brokers of the view, and those of other votes."""
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
 
     def orphaned(self, parent: int) -> None:
-        """Its parent failed; some siblings may have voted before."""
+        """Starts from the failure of `parent`: keeps earlier votes that name it, and forgets the last election."""
         own = self._own
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
         own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})
@@ -189,9 +195,9 @@ class Election:
         self._node.repair.lost_parent = parent
 
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
-        """Collects the votes of siblings, also before its own report of the parent's failure.
+        """Alg. 7: stores the vote of a sibling, even before the own NeighborDown (rule G13).
 
-        If the node has another parent, or is the root, it answers a vote without one, and with the brokers above it.
+        A broker that has another parent, or is the root, answers with the brokers above it and no vote (rule G19).
         """
         node, brokers = self._node, list(m.brokers)
         if node.is_newcomer:
@@ -207,7 +213,7 @@ class Election:
                 self._vote_counts(sender, brokers)
 
     def _told_to_ask(self, sender: int, above: Sequence[int]) -> None:
-        """Asks a broker that has another parent, unless a broker above it votes: then that vote counts for both."""
+        """Ends the election with a request to `sender`, which has a parent, unless a broker above it votes (G19)."""
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
             return
@@ -216,13 +222,13 @@ class Election:
             self._decide()
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
-        """Orphans do, for any lost parent; others if their own parent is gone, which they learn here."""
+        """Returns whether the broker takes part in the election of `sender`: its own parent failed, too."""
         node = self._node
         is_orphan = node.parent is None or node.parent in gone
         return not node.repair.is_root and is_orphan and node.is_sibling(sender)
 
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
-        """Counts a vote; stops waiting for brokers whose failure the sibling knows."""
+        """Records the failures that a vote names, and decides, asks the next broker, or sends the own vote again."""
         own, repair, known = self._own, self._node.repair, self._gone()
         own.heard = sorted({*own.heard, *gone})
         for broker in gone:
@@ -239,7 +245,7 @@ class Election:
             self._vote(sender)
 
     def _decide(self) -> None:
-        """Alg. 7: the highest residual degree, then the lowest id (rule G13)."""
+        """Alg. 7: after the last vote elects the broker with the highest residual degree, then the lowest id (G13)."""
         own = self._own
         if own.gone != self._gone():
             self._elect()
@@ -252,7 +258,6 @@ class Election:
         self._end(-max(votes)[1])
 
     def _end(self, winner: int) -> None:
-        """Is the new root, or asks it."""
         own, node = self._own, self._node
         if not own.is_electing:
             return
@@ -269,7 +274,7 @@ class Election:
         self._ended(deferred)
 
     def on_timer(self, sibling: int) -> None:
-        """Alg. 8: a sibling that has not voted in time has failed."""
+        """Alg. 8: records a sibling that has not voted in time as failed, and decides without its vote."""
         own, vote = self._own, self._own.votes.get(sibling)
         if not own.is_electing:
             return

@@ -1,6 +1,6 @@
-"""Protocol ``ginger`` as a node program: a node is a broker or a client, made of the sections of the thesis.
+"""Class `Ginger`, the node program of protocol ``ginger``, and the state of its nodes before the first round.
 
-Before the first round the tree exists without later joining brokers, and without subscriptions.
+The start tree contains all brokers except those that join later. No node has a subscription.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from udfs.nodes.world import NodeInfo, World, begin
 
 
 def lay(world: World) -> None:
-    """Sets the state of nodes before the first round."""
+    """Sets the tables of all nodes before the first round: the tree, the views, contacts, and clients' topics."""
     brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
     joining = {
         node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
     }
-    there = world.nodes.keys() - joining.keys()
-    links = {ends: rounds for ends, rounds in world.links.items() if there.issuperset(ends)}
+    present = world.nodes.keys() - joining.keys()
+    links = {ends: rounds for ends, rounds in world.links.items() if present.issuperset(ends)}
     named = world.settings.get("root")
-    root = min(node for node in brokers & there if named in (None, world.nodes[node].name))
+    root = min(node for node in brokers & present if named in (None, world.nodes[node].name))
     is_mended = world.has_crashes or bool(joining)
     for node in world.nodes:
         repair = world.program(node).repair
         repair.role = "broker" if node in brokers else "client"
-        repair.is_mended, repair.is_present, repair.is_root = is_mended, node in there, node == root
-    _lay_tree(world, Tree(root, links, there - brokers), is_mended=is_mended)
+        repair.is_mended, repair.is_present, repair.is_root = is_mended, node in present, node == root
+    _lay_tree(world, Tree(root, links, present - brokers), is_mended=is_mended)
     for (node, other), rounds in world.links.items():
         if {node, other} <= brokers and joining.get(node, other) == other:
             world.program(node).contact[other] = Contact(other, rounds, node in joining)
@@ -47,7 +47,6 @@ def lay(world: World) -> None:
 
 
 def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
-    """Connects neighbours, and sets the views of nodes."""
     for around in tree.neighbours():
         state: State = world.program(around.node)
         state.neighbour[around.peer] = Neighbour(around.peer, around.relationship, around.latency_rounds)
@@ -58,7 +57,6 @@ def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
 
 
 def _lay_topics(world: World) -> None:
-    """Notes on which topics clients work: all that they subscribe to or publish on at some time."""
     for node, calls in world.calls.items():
         state: State = world.program(node)
         for kind, usage in (("publish", "published"), ("subscribe", "subscribed")):
@@ -67,7 +65,7 @@ def _lay_topics(world: World) -> None:
 
 
 class Ginger(State):
-    """A node; calls of clients come after the messages of a round (rule G7)."""
+    """A broker or a client; it handles the calls of a round after the messages (rule G7)."""
 
     name = "ginger"
     messages = MESSAGES
@@ -75,23 +73,22 @@ class Ginger(State):
     order: ClassVar = ("join", TIMERS, ANY)
 
     def __init__(self) -> None:
-        """Starts as nothing: its role follows from its tables."""
         super().__init__()
         self._role: Broker | Client | None = None
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the tree, and each node's view of it."""
+        """Sets the tables of all nodes before the first round."""
         lay(world)
 
     def close(self) -> None:
-        """Drops the node, and its parts, which refer to each other."""
+        """Drops the state of the node, and breaks the reference cycles between its sections."""
         if self._role is not None:
             vars(self._role).clear()
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the node in a round: a broker or a client."""
+        """Returns the broker or client that handles an event of the round of `ctx`, a message of `sender` or other."""
         if self._role is None:
             node = Node(self)
             self._role = Client(node) if self.repair.role == "client" else Broker(node)
@@ -99,35 +96,35 @@ class Ginger(State):
         return self._role
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - any of its messages
-        """Handles a message as a broker or a client does."""
+        """Handles message `m` of node `src`."""
         self.role(ctx, src).handle(m, src)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Handles that a neighbour failed."""
+        """Handles the report of the failure detector that `peer` has failed (NeighborDown)."""
         self.role(ctx).neighbour_down(peer)
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles a timer."""
+        """Handles the expiry of timer `name`."""
         self.role(ctx).on_timer(name, key)
 
     def on_recover(self, ctx: Context) -> None:
-        """Rejoins the tree; only brokers fail (section 6.1)."""
+        """Starts the search of a recovered broker for a parent; clients do not fail (section 6.1)."""
         self._broker(ctx).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Ends a round."""
+        """Ends a round in which the node has handled an event."""
         self.role(ctx).end_round()
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
-        """Joins (section 6.1)."""
+        """Starts the search of a joining broker for a parent (section 6.1)."""
         self._broker(ctx).join("JOINING", call.source_seq)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes."""
+        """Sends the subscription of a client to its edge broker."""
         self._client(ctx).subscribe(call.topic or "", call.subscription_id, call.source_seq)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes."""
+        """Sends the publication of a client to its edge broker."""
         topic, guarantee = call.topic or "", call.guarantee or ""
         message = Message(topic, ctx.node, call.source_seq, guarantee, tuple(sorted(call.keys)), call.round)
         self._client(ctx).publish(message)
@@ -144,7 +141,7 @@ class Ginger(State):
 
 
 INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
-"""The declarations that have rows before the first round."""
+"""The tables that have rows before the first round."""
 
 
 def _rows_type(name: str) -> pa.DataType:
@@ -153,12 +150,12 @@ def _rows_type(name: str) -> pa.DataType:
 
 
 def initial_schema() -> pa.Schema:
-    """Returns the columns of `initial_rows`: ``run_id, node_id``, and for each of `INITIAL` a list of its rows."""
+    """Returns the schema of `initial_rows`: ``run_id, node_id``, and a list of rows for each table of `INITIAL`."""
     return pa.schema([("run_id", pa.int64()), ("node_id", pa.int64()), *((name, _rows_type(name)) for name in INITIAL)])
 
 
 def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Computes the tree of each run, and the views of its nodes.
+    """Computes the tables of all nodes before the first round, for the dataflow form.
 
     Args:
         batches: One row per run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),

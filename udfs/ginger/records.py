@@ -1,8 +1,9 @@
-"""Rows that nodes keep of the tree, of topics and of messages (chapter 3 and section 4.3.2)."""
+"""Records of a node about the tree, topics and messages (chapter 3 and section 4.3.2); each is a row of a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,254 +14,158 @@ from udfs.nodes.records import record
 
 @dataclass(slots=True)
 class Publication:
-    """A message of a client.
+    """The fields that identify and describe a published message, for records that inherit them."""
 
-    Attributes:
-        topic: Topic of the message.
-        source: Client that published it.
-        source_seq: Number of the publication at its client.
-        guarantee: Its delivery guarantee.
-        keys: Its key items.
-        issued_round: Round in which it was issued.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    guarantee: str
-    keys: tuple[str, ...]
-    issued_round: int
+    topic: Annotated[str, "topic of the message"]
+    source: Annotated[int, "client that published it"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
+    guarantee: Annotated[str, "its delivery guarantee"]
+    keys: Annotated[tuple[str, ...], "its key items"]
+    issued_round: Annotated[int, "round in which the client issued it"]
 
     @property
     def id(self) -> Id:
-        """Identifies it within its run."""
+        """The id of the message within its run."""
         return Id(self.source, self.source_seq)
 
     @property
     def message(self) -> Message:
-        """The message."""
+        """The message, without the further fields of the record."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)
 
 
 @record(key="neighbour")
 class Neighbour:
-    """A neighbour of a node in the tree.
+    """A neighbour of a node in the tree."""
 
-    Attributes:
-        neighbour: The neighbour.
-        relationship: Its role for the node: parent, child or client; edge: the broker of a client.
-        latency_rounds: Rounds from one to the other.
-    """
-
-    neighbour: int
-    relationship: str
-    latency_rounds: int
+    neighbour: Annotated[int, "the neighbour"]
+    relationship: Annotated[str, "its role for the node: parent, child or client; edge: the broker of a client"]
+    latency_rounds: Annotated[int, "latency of the link, in rounds"]
 
 
 @record(key="peer")
 class TreeView:
-    """A broker that a node sees beyond its neighbours.
+    """A broker in a node's view of the tree, which is not its neighbour (section 4.2.2)."""
 
-    Attributes:
-        peer: The broker.
-        relationship: Ancestor or sibling.
-        n_up: Steps upwards from it, before
-        n_down: steps downwards to the node.
-        latency_rounds: Rounds from one to the other.
-    """
-
-    peer: int
-    relationship: str
-    n_up: int
-    n_down: int
-    latency_rounds: int
+    peer: Annotated[int, "the broker"]
+    relationship: Annotated[str, "ancestor or sibling"]
+    n_up: Annotated[int, "links upwards at the beginning of the path from the broker to the node"]
+    n_down: Annotated[int, "links downwards in the rest of that path"]
+    latency_rounds: Annotated[int, "latency of the path, in rounds"]
 
 
 @record(key="contact")
 class Contact:
-    """A broker that another one asks first when it joins, or recovers after a failure.
+    """A broker to which a joining or recovering broker sends its first ParentRequests."""
 
-    Attributes:
-        contact: The other broker: the one to join at, or a neighbour in the overlay.
-        latency_rounds: Rounds from one to the other.
-        is_joining: Whether the broker joins during the run.
-    """
-
-    contact: int
-    latency_rounds: int
-    is_joining: bool
+    contact: Annotated[int, "the join point of a joining broker, or a neighbour in the overlay"]
+    latency_rounds: Annotated[int, "latency between the two brokers, in rounds"]
+    is_joining: Annotated[bool, "whether the row belongs to a broker that joins during the run"]
 
 
 @record(key="topic")
 class ClientTopic:
-    """A topic that a client works on.
+    """A topic that a client subscribes to or publishes on."""
 
-    Attributes:
-        topic: The topic.
-        usage: Subscribed, or only published.
-    """
-
-    topic: str
-    usage: str
+    topic: Annotated[str, "the topic"]
+    usage: Annotated[str, "subscribed, or published: the client publishes on it without a subscription"]
 
 
 @record(key="subscription_id")
 class ReceivedSubscribe:
-    """A Subscribe message that a broker has had.
+    """A Subscribe message that a broker has received."""
 
-    Attributes:
-        subscription_id: The subscription.
-        topic: Its topic.
-        source: The client that subscribes.
-        source_seq: Number of the call at the client.
-        edge: The client's edge broker.
-        next_hop: Neighbour that sent the message.
-        n_waiting: Neighbours that have still to answer it.
-    """
-
-    subscription_id: int
-    topic: str
-    source: int
-    source_seq: int
-    edge: int
-    next_hop: int
-    n_waiting: int
+    subscription_id: Annotated[int, "the subscription"]
+    topic: Annotated[str, "its topic"]
+    source: Annotated[int, "the client that subscribes"]
+    source_seq: Annotated[int, "number of the subscription among the client's calls"]
+    edge: Annotated[int, "the client's edge broker"]
+    next_hop: Annotated[int, "neighbour that sent the message, to which Subscribed goes"]
+    n_waiting: Annotated[int, "neighbours whose Subscribed has not arrived"]
 
 
 @record(key="topic, neighbour")
 class Subscriber:
-    """A neighbour in the sub-tree of a topic.
+    """A neighbour of a broker in the sub-tree of a topic."""
 
-    Attributes:
-        topic: The topic.
-        neighbour: Neighbour through which there are subscribers, or a client that subscribes.
-        relationship: Broker or client.
-    """
-
-    topic: str
-    neighbour: int
-    relationship: str
+    topic: Annotated[str, "the topic"]
+    neighbour: Annotated[int, "a broker of the sub-tree, or a client that subscribes"]
+    relationship: Annotated[str, "broker or client"]
 
 
 @record(key="topic")
 class Member:
-    """A topic that a broker knows, and the members that lock the key items of its messages.
+    """The members of a topic as a broker knows them: the nodes that lock the key items of its messages."""
 
-    Attributes:
-        topic: The topic.
-        members: Brokers of the sub-tree and clients that subscribe.
-        approach: Brokers from this one to the nearest of the sub-tree, at the start.
-    """
-
-    topic: str
-    members: set[int] = field(default_factory=set)
-    approach: list[int] = field(default_factory=list)
+    topic: Annotated[str, "the topic"]
+    members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
+    approach: Annotated[list[int], "path at the start from the broker to the nearest broker of the sub-tree"] = field(
+        default_factory=list
+    )
 
 
 @record(key="topic, source, source_seq")
 class Pending(Publication):
-    """A total-order message that is not processed yet (linearT).
+    """A total-order message that a broker has locked and not processed (linearT)."""
 
-    Attributes:
-        arrival: Ascending in the order in which messages came.
-        came_from: Below: from a client or a child, so the parent does not have it yet; above: from the parent.
-        hops: Links it travelled over.
-        covered: Nodes known to have locked its keys.
-        acked: Children that acknowledged it (childrenAcks).
-        sent: The covered nodes that the parent knows; null: nothing was sent.
-    """
-
-    arrival: int
-    came_from: str
-    hops: int
-    covered: set[int]
-    acked: set[int] = field(default_factory=set)
-    sent: set[int] | None = None
+    arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
+    came_from: Annotated[str, "below: a client or child sent it, so the parent lacks it; above: the parent sent it"]
+    hops: Annotated[int, "links that it travelled over"]
+    covered: Annotated[set[int], "nodes that are known to have locked its key items"]
+    acked: Annotated[set[int], "children that acknowledged it (childrenAcks)"] = field(default_factory=set)
+    sent: Annotated[set[int] | None, "covered nodes that the broker reported to the parent; null: no report"] = None
 
 
 @record(key="topic, source, source_seq")
 class EntryQueue(Publication):
-    """A client's message that waits at its edge broker.
+    """A client's message that waits at its edge broker for key items."""
 
-    Attributes:
-        arrival: Ascending in the order in which messages came.
-        client: The client that brought it.
-        hops: Links it travelled over.
-    """
-
-    arrival: int
-    client: int
-    hops: int
+    arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
+    client: Annotated[int, "client that sent it to the broker"]
+    hops: Annotated[int, "links that it travelled over"]
 
 
 @record(key="position")
 class BufferedEvent(Publication):
-    """An event in the life of a message at a node.
+    """An event of a message at a node: an entry of metadataBuffer."""
 
-    Attributes:
-        position: Ascending in the order of events.
-        event: passed: sent on, or locked; processed: unlocked and delivered in total order; at clients published, too.
-        hops: Links it travelled over; null for a client's own publication.
-    """
-
-    position: int
-    event: str
-    hops: int | None
+    position: Annotated[int, "number that ascends in the order of events"]
+    event: Annotated[str, "passed: forwarded or locked; processed: unlocked and delivered; published: the client's own"]
+    hops: Annotated[int | None, "links that the message travelled over; null: published, by the node itself"]
 
 
 @record(key="topic")
 class Discarded:
-    """The messages that have left a node's buffer of a topic.
+    """The events of a topic that a node's buffer has discarded."""
 
-    Attributes:
-        topic: The topic.
-        position: No event up to this position is in the buffer.
-        left: The events that have left it, in order.
-        collected: Messages that all members have had: by source the first and the last number of runs of numbers.
-    """
-
-    topic: str
-    position: int
-    left: list[Departed]
-    collected: Runs
+    topic: Annotated[str, "the topic"]
+    position: Annotated[int, "largest position for which neither it nor a smaller one is in the buffer"]
+    left: Annotated[list[Departed], "discarded events whose ids are kept, in order"]
+    collected: Annotated[Runs, "messages that all members have received: first and last numbers of runs, by source"]
 
 
 @record(key="position")
 class Delivered:
-    """A delivery at a client, in order.
+    """A delivery at a client."""
 
-    Attributes:
-        position: Ascending in the order of deliveries.
-        topic: Topic of the message.
-        source: Client that published it.
-        source_seq: Number of the publication at its client.
-    """
-
-    position: int
-    topic: str
-    source: int
-    source_seq: int
+    position: Annotated[int, "number that ascends in the order of deliveries"]
+    topic: Annotated[str, "topic of the message"]
+    source: Annotated[int, "client that published it"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
 
 
 @record(key="topic, key_item, source, source_seq")
 class Locked:
-    """A key item that a total-order message locks.
+    """A key item that a pending total-order message locks at a broker."""
 
-    Attributes:
-        topic: Topic of the message.
-        source: Client that published it.
-        source_seq: Number of the publication at its client.
-        key_item: The key item.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    key_item: str
+    topic: Annotated[str, "topic of the message"]
+    source: Annotated[int, "client that published it"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
+    key_item: Annotated[str, "the key item"]
 
 
 def locked_rows(pending: pa.Table) -> pa.Table:
-    """Returns the key items of pending messages.
+    """Returns one row per key item of each pending message.
 
     Args:
         pending: Rows of `Pending` with ``run_id, node_id``.

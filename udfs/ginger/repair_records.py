@@ -1,9 +1,9 @@
-"""Rows that nodes keep of repairs of the tree, and of messages that they miss (chapter 4)."""
+"""Records of a node about repairs of the tree and missing messages (chapter 4); each is a row of a table."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from udfs.ginger.buffer import Message, MissingSets, Runs
 from udfs.ginger.messages import ParentRequest
@@ -13,70 +13,42 @@ from udfs.nodes.records import record
 
 @record()
 class Repair:
-    """A node's search for a parent (sections 4.2.3 and 6.1).
+    """The position of a node in the tree, and its search for a parent (sections 4.2.3 and 6.1)."""
 
-    Attributes:
-        role: Broker or client.
-        is_mended: Whether the tree of the run may be repaired: a broker crashes or joins at some time.
-        is_present: Whether it is in the tree, or on its way into it.
-        is_root: Whether it is the root.
-        is_level: False from the failure of the parent until the missing messages have arrived.
-        is_new: Whether it has lost its sub-trees of the start.
-        is_joining: Whether it joins or recovers, and has no position in the tree yet.
-        join_seq: Number of the call by which it joins; null: it does not.
-        asked: The broker that it has sent a ParentRequest.
-        awaited: The broker whose answer the timer awaits; null: the timer ends a pause.
-        is_promised: Whether the awaited broker joins sub-trees, to take the node in.
-        declined: The brokers that declined.
-        break_degree: Whether it asks again for a position beyond totalDegree (breakDegree).
-        n_passes: Number of passes over all brokers of its view.
-        n_asked: Number of requests to publishers for missing messages.
-        dead: Brokers whose failure it knows.
-        lost_parent: The last parent that failed.
-        upward: Topics whose sub-tree continues at that parent.
-        seen: A client: the brokers that it saw before its present edge broker, and the rounds to them.
-    """
-
-    role: str = "broker"
-    is_mended: bool = False
-    is_present: bool = False
-    is_root: bool = False
-    is_level: bool = True
-    is_new: bool = False
-    is_joining: bool = False
-    join_seq: int | None = None
-    asked: int | None = None
-    awaited: int | None = None
-    is_promised: bool = False
-    declined: list[int] = field(default_factory=list)
-    break_degree: bool = False
-    n_passes: int = 0
-    n_asked: int = 0
-    dead: set[int] = field(default_factory=set)
-    lost_parent: int | None = None
-    upward: list[str] = field(default_factory=list)
-    seen: dict[int, int] = field(default_factory=dict)
+    role: Annotated[str, "broker or client"] = "broker"
+    is_mended: Annotated[bool, "whether the run repairs its tree: a broker crashes or joins in some round"] = False
+    is_present: Annotated[bool, "whether the node is in the tree, or searches for a parent"] = False
+    is_root: Annotated[bool, "whether it is the root"] = False
+    is_level: Annotated[bool, "false from the failure of the parent until the missing messages have arrived"] = True
+    is_new: Annotated[bool, "whether it joined or recovered, and so left the sub-trees of the start"] = False
+    is_joining: Annotated[bool, "whether it joins or recovers, and has not exchanged messages with a parent"] = False
+    join_seq: Annotated[int | None, "number of the call by which it joins; null: no call"] = None
+    asked: Annotated[int | None, "broker that has its unanswered ParentRequest; null: no broker"] = None
+    awaited: Annotated[int | None, "broker whose answer its timer limits; null: the timer ends a pause"] = None
+    is_promised: Annotated[bool, "whether broker `awaited` joins sub-trees before it accepts the node"] = False
+    declined: Annotated[list[int], "brokers that declined"] = field(default_factory=list)
+    break_degree: Annotated[bool, "whether it requests a connection beyond totalDegree (breakDegree)"] = False
+    n_passes: Annotated[int, "number of passes over all brokers of its view"] = 0
+    n_asked: Annotated[int, "number of requests to publishers for missing messages"] = 0
+    dead: Annotated[set[int], "brokers that the node knows to be down"] = field(default_factory=set)
+    lost_parent: Annotated[int | None, "the last parent that failed; null: no parent failed"] = None
+    upward: Annotated[list[str], "topics whose sub-tree continues at the last parent that failed"] = field(
+        default_factory=list
+    )
+    seen: Annotated[dict[int, int], "at a client: brokers of earlier views, and the rounds to them"] = field(
+        default_factory=dict
+    )
 
 
 class Vote(NamedTuple):
-    """A sibling's vote.
-
-    Attributes:
-        degree: Its residual degree.
-        gone: The brokers that it knew to be gone.
-    """
+    """The vote of a sibling: its residual degree, and the brokers that it knew to have failed (`gone`)."""
 
     degree: int
     gone: list[int]
 
 
 class Deferred(NamedTuple):
-    """A ParentRequest that came during an election.
-
-    Attributes:
-        sender: Who sent it.
-        request: The request.
-    """
+    """A ParentRequest that arrived from `sender` during an election."""
 
     sender: int
     request: ParentRequest
@@ -84,227 +56,139 @@ class Deferred(NamedTuple):
 
 @record()
 class ElectionState:
-    """The state of a broker's election (Alg. 7).
+    """The state of a broker's election (Alg. 7)."""
 
-    Attributes:
-        is_electing: Whether it votes.
-        is_elected: Whether it has been elected.
-        vote: The residual degree that it told its siblings.
-        gone: The brokers that it told to be gone.
-        votes: What siblings told.
-        heard: All that they told to be gone.
-        answered: Those that were told a vote after an election.
-        below: Those that are below another sibling by now.
-        decided: The brokers that were gone in the last election that ended; null: none has.
-        expected: Siblings that elected it, and have not come yet.
-        deferred: Requests that came during the election.
-    """
-
-    is_electing: bool = False
-    is_elected: bool = False
-    vote: int = 0
-    gone: list[int] = field(default_factory=list)
-    votes: dict[int, Vote] = field(default_factory=dict)
-    heard: list[int] = field(default_factory=list)
-    answered: list[int] = field(default_factory=list)
-    below: list[int] = field(default_factory=list)
-    decided: list[int] | None = None
-    expected: list[int] = field(default_factory=list)
-    deferred: list[Deferred] = field(default_factory=list)
+    is_electing: Annotated[bool, "whether an election is under way"] = False
+    is_elected: Annotated[bool, "whether the broker has won an election"] = False
+    vote: Annotated[int, "residual degree that it sent to its siblings"] = 0
+    gone: Annotated[list[int], "failed brokers that its vote names"] = field(default_factory=list)
+    votes: Annotated[dict[int, Vote], "received votes, by sibling"] = field(default_factory=dict)
+    heard: Annotated[list[int], "failed brokers that the received votes name"] = field(default_factory=list)
+    answered: Annotated[list[int], "siblings that got its vote after its election ended"] = field(default_factory=list)
+    below: Annotated[list[int], "siblings that have become descendants of another sibling"] = field(
+        default_factory=list
+    )
+    decided: Annotated[list[int] | None, "failed brokers that its last finished election was about; null: none"] = None
+    expected: Annotated[list[int], "siblings that elected it, and have not sent a ParentRequest"] = field(
+        default_factory=list
+    )
+    deferred: Annotated[list[Deferred], "ParentRequests that arrived during the election"] = field(default_factory=list)
 
 
 @record(key="partner")
 class Awaited:
-    """A new child or client whose missing messages a broker awaits.
+    """A new child or client whose missing messages a broker awaits."""
 
-    Attributes:
-        partner: The node.
-    """
-
-    partner: int
+    partner: Annotated[int, "the child or client"]
 
 
 @record(key="failed")
 class FailedBroker:
-    """A broker that is known to have failed.
+    """A broker that a node knows to have failed at least once."""
 
-    Attributes:
-        failed: The other broker.
-    """
-
-    failed: int
+    failed: Annotated[int, "the failed broker"]
 
 
 @record()
 class Hold:
-    """An application message that is held while the node is reconfigured.
+    """An application message that a node holds until its repair ends."""
 
-    Attributes:
-        kind: Kind of message.
-        sender: Node that sent it.
-        topic: Topic of the message.
-        source: Client that published it.
-        source_seq: Number of the publication at its client.
-        guarantee: Its delivery guarantee.
-        keys: Its key items.
-        issued_round: Round in which it was issued.
-        hops: Links it travelled over.
-        covered: Nodes known to have locked its keys.
-        failed: Kind Failed, which has nothing of the others: the broker that failed.
-        is_down: Kind Failed: whether it is still down.
-    """
-
-    kind: str
-    sender: int
-    topic: str | None = None
-    source: int | None = None
-    source_seq: int | None = None
-    guarantee: str | None = None
-    keys: tuple[str, ...] | None = None
-    issued_round: int | None = None
-    hops: int | None = None
-    covered: tuple[int, ...] | None = None
-    failed: int | None = None
-    is_down: bool | None = None
+    kind: Annotated[str, "kind of the message"]
+    sender: Annotated[int, "node that sent it"]
+    topic: Annotated[str | None, "topic of the message"] = None
+    source: Annotated[int | None, "client that published it"] = None
+    source_seq: Annotated[int | None, "number of the publication among the client's calls"] = None
+    guarantee: Annotated[str | None, "its delivery guarantee"] = None
+    keys: Annotated[tuple[str, ...] | None, "its key items"] = None
+    issued_round: Annotated[int | None, "round in which the client issued it"] = None
+    hops: Annotated[int | None, "links that it travelled over"] = None
+    covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked its key items"] = None
+    failed: Annotated[int | None, "kind Failed, whose columns from topic to covered are null: the broker"] = None
+    is_down: Annotated[bool | None, "kind Failed: whether the broker is still down"] = None
 
     @property
     def message(self) -> Message:
-        """The message, where it is about one."""
+        """The published message that a held message of any kind but Failed is about."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)  # type: ignore[arg-type]
 
 
 @record(key="client")
 class ClientSubscription:
-    """A client that came to a broker after its own had failed.
+    """A client that attached to a broker after its earlier edge broker had failed."""
 
-    Attributes:
-        client: The client.
-        topics: The topics that it subscribes to.
-    """
-
-    client: int
-    topics: tuple[str, ...]
+    client: Annotated[int, "the client"]
+    topics: Annotated[tuple[str, ...], "topics that it subscribes to"]
 
 
 @record(key="partner")
 class Parked:
-    """An answer of a partner that waits for the repetition of messages that have left the partner's buffer.
+    """An answer of a partner that waits until publishers repeat messages that have left the partner's buffer."""
 
-    Attributes:
-        partner: The partner.
-        kind: Kind of message.
-        topic: The topic of the answer; None: it concerns several topics.
-        told: The missing messages that the answer names.
-    """
-
-    partner: int
-    kind: str
-    topic: str | None
-    told: MissingSets
+    partner: Annotated[int, "the partner"]
+    kind: Annotated[str, "kind of the answer"]
+    topic: Annotated[str | None, "topic of the answer; null: several topics"]
+    told: Annotated[MissingSets, "content of the answer"]
 
 
 @record(key="source, source_seq")
 class Gap(Publication):
-    """A message that a node lacks and that has left the buffer of its partner.
+    """A message that a node lacks and that has left the buffer of its partner."""
 
-    Attributes:
-        status: open; given_up: its publisher did not repeat it.
-    """
-
-    status: str
+    status: Annotated[str, "open; given_up: its publisher did not repeat it"]
 
 
 @record(key="source, source_seq, lacking")
 class Exceptional:
-    """An Exception at the client that published the message: a node lacks it (section 4.3.2.3).
+    """An Exception at the client that published the message: a node lacks it (section 4.3.2.3)."""
 
-    Attributes:
-        topic: Topic of the message.
-        source: The client.
-        source_seq: Number of the publication at its client.
-        lacking: The node that lacks it.
-    """
-
-    topic: str
-    source: int
-    source_seq: int
-    lacking: int
+    topic: Annotated[str, "topic of the message"]
+    source: Annotated[int, "the client"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
+    lacking: Annotated[int, "node that lacks the message"]
 
 
 @record(key="topic")
 class TopicJoin:
-    """A search for the sub-tree of a topic (section 4.2.3).
+    """A broker's search for the sub-tree of a topic (section 4.2.3)."""
 
-    Attributes:
-        topic: The topic.
-        is_joined: Whether the broker wanted to join it itself, and did.
-        is_open: Whether answers are missing.
-        is_own: Whether the search is for its own sake.
-        askers: The neighbours that asked it.
-        waiting: Those whose answers it waits for.
-    """
-
-    topic: str
-    is_joined: bool = False
-    is_open: bool = False
-    is_own: bool = False
-    askers: list[int] = field(default_factory=list)
-    waiting: list[int] = field(default_factory=list)
+    topic: Annotated[str, "the topic"]
+    is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search of its own"] = False
+    is_open: Annotated[bool, "whether answers are missing"] = False
+    is_own: Annotated[bool, "whether the broker itself joins; false: it searches for a neighbour only"] = False
+    askers: Annotated[list[int], "neighbours that sent JoinTopic and await the answer"] = field(default_factory=list)
+    waiting: Annotated[list[int], "neighbours whose answers are missing"] = field(default_factory=list)
 
 
 @record()
 class Entrant:
-    """A node that waits to be taken in until the broker has joined sub-trees.
+    """A node whose ParentRequest waits until the broker has joined sub-trees."""
 
-    Attributes:
-        node: The node.
-        request: Its request.
-        latency_rounds: Rounds to it.
-    """
-
-    node: int
-    request: ParentRequest
-    latency_rounds: int
+    node: Annotated[int, "the node"]
+    request: Annotated[ParentRequest, "its request"]
+    latency_rounds: Annotated[int, "latency between the node and the broker, in rounds"]
 
 
 @record()
 class Postponed:
-    """A question for a sub-tree that came while the broker was reconfigured.
+    """A JoinTopic that arrived while the broker was under repair."""
 
-    Attributes:
-        sender: The neighbour that asked.
-        topic: The topic.
-    """
-
-    sender: int
-    topic: str
+    sender: Annotated[int, "neighbour that sent it"]
+    topic: Annotated[str, "the topic"]
 
 
 @record(key="topic, sender")
 class Receipt:
-    """The messages that a child or client and all nodes below it have received for good (section 6.1).
+    """The messages that a child or client and all nodes below it have received (section 6.1)."""
 
-    Attributes:
-        topic: The topic.
-        sender: The child or client.
-        covered: The nodes below the sender, and the sender.
-        runs: Numbers of the messages by source, in runs without a gap.
-    """
-
-    topic: str
-    sender: int
-    covered: tuple[int, ...]
-    runs: Runs
+    topic: Annotated[str, "the topic"]
+    sender: Annotated[int, "the child or client"]
+    covered: Annotated[tuple[int, ...], "the sender, and the nodes below it"]
+    runs: Annotated[Runs, "first and last numbers of runs of received messages, by source"]
 
 
 @record(key="topic")
 class Reported:
-    """How many messages a node has told its parent to be had for good.
+    """The number of messages in a node's last report Received to its parent."""
 
-    Attributes:
-        topic: Their topic.
-        n_messages: How many.
-    """
-
-    topic: str
-    n_messages: int
+    topic: Annotated[str, "the topic"]
+    n_messages: Annotated[int, "number of messages in the report, without those collected since"]

@@ -1,9 +1,9 @@
-"""A broker joins the sub-tree of a topic, in order to connect a node that is in it (section 4.2.3).
+"""The search of a broker for the sub-tree of a topic, which it joins to accept a child that is inside (4.2.3).
 
-It asks all its neighbours; neighbours outside the sub-tree ask theirs. A broker in the sub-tree adds the neighbour that
-asked and sends its state of the topic, so that the whole path to the first broker joins. If no broker is in the
-sub-tree, the first broker becomes a sub-tree of its own. Disconnected parts find it when they reconnect, because
-brokers store open requests and repeat them over every new connection.
+The broker sends JoinTopic to all its neighbours, and neighbours outside the sub-tree forward it. A broker inside adds
+the neighbour that asked, and answers with its state of the topic (TopicJoined). So the whole path to the first broker
+joins. If no broker is inside, the first broker becomes a sub-tree of its own. Brokers store their searches and repeat
+them over every new connection, so parts of a sub-tree find each other when they reconnect.
 """
 
 from __future__ import annotations
@@ -20,23 +20,13 @@ from udfs.ginger.topics import Topic, Topics
 
 
 class TopicJoining:
-    """The sub-trees that one broker joins, or helps neighbours to join."""
+    """The searches of one broker for sub-trees, for itself and for its neighbours."""
 
     def __init__(
         self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
         missing: MissingMessages, admit: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Joins sub-trees for a broker.
-
-        Args:
-            node: The node.
-            topics: Its topics.
-            ordering: Its messages on their way.
-            hold: Its hold queue.
-            lost: What it lacks.
-            missing: What its neighbours lack.
-            admit: Looks again at who waits to be taken in.
-        """
+        """Stores the sections that a search uses; it calls `admit` when the broker may accept waiting children."""
         self._node = node
         self._state = node.state
         self._topics = topics
@@ -47,21 +37,21 @@ class TopicJoining:
         self._admit = admit
 
     def is_inside(self, topic: Topic) -> bool:
-        """Returns whether the broker is in the sub-tree of a topic: from the start, or since it joined it."""
-        is_there = self._node.id in topic.members and not self._node.repair.is_new
+        """Returns whether the broker is in the sub-tree of `topic`, from the start or since it joined."""
+        is_initial = self._node.id in topic.members and not self._node.repair.is_new
         join = self._state.topic_join.get(topic.name)
-        return bool(topic.brokers or topic.clients or is_there or (join and join.is_joined))
+        return bool(topic.brokers or topic.clients or is_initial or (join and join.is_joined))
 
     def join(self, topics: Iterable[str]) -> None:
-        """Joins the sub-trees of topics that it is not in."""
+        """Starts searches for the sub-trees of `topics`, which the broker joins itself."""
         for name in topics:
-            self._look_for(name, None, is_own=True)
+            self._search(name, None, is_own=True)
 
-    def _sought(self, name: str) -> TopicJoin:
+    def _row(self, name: str) -> TopicJoin:
         return self._state.topic_join.setdefault(name, TopicJoin(name))
 
-    def _look_for(self, name: str, asker: int | None, *, is_own: bool) -> None:
-        join = self._sought(name)
+    def _search(self, name: str, asker: int | None, *, is_own: bool) -> None:
+        join = self._row(name)
         if not join.is_open:
             join.is_open, join.is_own, join.askers = True, False, []
             join.waiting = sorted(self._node.neighbours - {asker})
@@ -69,38 +59,38 @@ class TopicJoining:
                 self._node.send(neighbour, ms.JoinTopic(name))
         join.is_own = join.is_own or is_own
         if asker is not None and asker in join.waiting:
-            # Both look for it: the one that wants it is behind the other.
+            # The neighbour searches, too, so this broker is on the path between the neighbour and the sub-tree.
             join.waiting.remove(asker)
             self._connect(self._topics.of(name), asker)
         elif asker is not None:
             join.askers.append(asker)
-        self._see(join)
+        self._conclude(join)
 
-    def _see(self, join: TopicJoin) -> None:
-        """Answers those that asked, when it is in the sub-tree or all neighbours have answered."""
+    def _conclude(self, join: TopicJoin) -> None:
+        """Ends the search and answers the askers, if the broker is inside or all neighbours have answered."""
         topic = self._topics.of(join.topic)
         if not self.is_inside(topic) and join.waiting:
             return
         askers, join.askers = join.askers, []
         join.is_open, join.is_joined, join.waiting = False, join.is_joined or join.is_own, []
         for asker in askers:
-            self._let_in(asker, topic)
+            self._reply(asker, topic)
         self._admit()
 
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
-        """A neighbour looks for the sub-tree of a topic."""
+        """Handles JoinTopic: answers inside the sub-tree, forwards it outside, postpones it during a repair."""
         if sender not in self._node.neighbours:
             return
         if self._node.is_waiting:
             self._state.postponed.append(Postponed(sender, m.topic))
         elif self.is_inside(self._topics.of(m.topic)):
-            self._sought(m.topic)
-            self._let_in(sender, self._topics.of(m.topic))
+            self._row(m.topic)
+            self._reply(sender, self._topics.of(m.topic))
         else:
-            self._look_for(m.topic, sender, is_own=False)
+            self._search(m.topic, sender, is_own=False)
 
-    def _let_in(self, asker: int, topic: Topic) -> None:
-        """Sends a neighbour all that it has had of a topic, or that it is not in its sub-tree."""
+    def _reply(self, asker: int, topic: Topic) -> None:
+        """Sends TopicJoined: inside the sub-tree adds the neighbour, and sends the state of the topic."""
         if asker not in self._node.neighbours:
             return
         told = None
@@ -111,7 +101,7 @@ class TopicJoining:
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:
-        """A neighbour is in the sub-tree, or has not found it."""
+        """Handles TopicJoined: connects to a neighbour in the sub-tree; ends the search after the last answer."""
         if sender not in self._node.neighbours:
             return
         join = self._state.topic_join.get(m.topic)
@@ -120,10 +110,10 @@ class TopicJoining:
         if m.told is not None and not self._link(m.topic, sender, m.told):
             return
         if join is not None and join.is_open:
-            self._see(join)
+            self._conclude(join)
 
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
-        """Connects two parts of a sub-tree: each gets what it lacks; returns whether it could."""
+        """Adds `sender` to the sub-tree and exchanges missing messages; returns False if the answer is parked."""
         topic = self._topics.of(name)
         self._connect(topic, sender)
         theirs = self._lost.filled(sender, "TopicJoined", told, name)
@@ -142,14 +132,14 @@ class TopicJoining:
             topic.tell_again()
 
     def settle(self) -> None:
-        """Releases held messages, and answers requests that came during the join."""
+        """Handles held messages, and the JoinTopic messages that were postponed during the repair."""
         self._hold.release()
         while self._state.postponed and not self._node.is_waiting:
             asked = self._state.postponed.pop(0)
             self.on_join_topic(ms.JoinTopic(asked.topic), asked.sender)
 
     def ask_again(self, neighbour: int) -> None:
-        """Looks over a new connection for what was looked for before."""
+        """Repeats the broker's searches over the new connection to `neighbour`."""
         for name in list(self._state.topic_join):
             topic = self._topics.of(name)
             if neighbour in topic.brokers:
@@ -157,12 +147,12 @@ class TopicJoining:
             if self.is_inside(topic):
                 self._node.send(neighbour, ms.JoinTopic(name))
             else:
-                self._look_for(name, None, is_own=False)
+                self._search(name, None, is_own=False)
 
     def forget(self, partner: int) -> None:
-        """A neighbour that failed answers nothing."""
+        """Removes the failed `partner` from all searches, which end if no answer is missing."""
         for join in list(self._state.topic_join.values()):
             if join.is_open:
                 join.askers = [other for other in join.askers if other != partner]
                 join.waiting = [other for other in join.waiting if other != partner]
-                self._see(join)
+                self._conclude(join)

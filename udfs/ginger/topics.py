@@ -1,6 +1,6 @@
-"""What a broker knows of topics: sub-trees, buffers of events, locks, and messages that wait to enter.
+"""The topics of a node: sub-trees, buffers of events (section 4.3.2), locks, and messages that wait to enter.
 
-Tables ``metadata_buffer`` and ``discarded`` keep the buffers (section 4.3.2).
+The classes change the tables of `udfs.ginger.node.State` and their copies in memory together.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from udfs.ginger.node import Node, State
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
 
 PUBLISHED = "published"
-"""The event of a client's own message, which is in no buffer of deliveries."""
+"""The event of a client's own publication, which table ``metadata_buffer`` holds and no `Buffer`."""
 
 
 class Buffers:
-    """The buffers of a node by topic; they store messages only in runs whose tree may be repaired."""
+    """The buffers of a node by topic; they stay empty in runs that do not repair the tree."""
 
     def __init__(self, node: Node) -> None:
-        """Reads the tables of a node."""
+        """Reads tables ``discarded`` and ``metadata_buffer``."""
         self._node = node
         self._state = node.state
         self._of: dict[str, Buffer] = {}
@@ -30,18 +30,18 @@ class Buffers:
                 self.of(event.topic).add(position, Event(event.event, event.message, event.hops or 0))
 
     def of(self, topic: str) -> Buffer:
-        """Returns the buffer of a topic."""
+        """Returns the buffer of `topic`, after adding an empty one if it has none."""
         found = self._of.get(topic)
         if found is None:
             found = self._of[topic] = Buffer(topic)
         return found
 
     def all(self) -> list[Buffer]:
-        """Returns the buffers of all topics."""
+        """Returns the buffers of all topics, by name."""
         return [buffer for _, buffer in sorted(self._of.items())]
 
     def add(self, topic: str, event: Event) -> None:
-        """Puts an event into a buffer; the oldest ones leave it when it is full."""
+        """Adds `event` to the buffer of `topic`, and discards the oldest events beyond ``buffer_size``."""
         if not self._node.is_mended:
             return
         buffer, position = self.of(topic), self._node.next_position()
@@ -50,7 +50,7 @@ class Buffers:
         self._drop(buffer, buffer.shrink(self._node.setting("buffer_size")))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Forgets messages that everybody has had (section 6.1)."""
+        """Drops the messages `runs`, which all members have received, from the buffer of `topic` (section 6.1)."""
         buffer = self.of(topic)
         self._drop(buffer, buffer.collect(runs))
         self._keep(buffer)
@@ -61,8 +61,7 @@ class Buffers:
             self._keep(buffer)
 
     def _keep(self, buffer: Buffer) -> None:
-        row = Discarded(buffer.topic, buffer.mark, buffer.left, buffer.collected)
-        self._state.discarded[buffer.topic] = row
+        self._state.discarded[buffer.topic] = Discarded(buffer.topic, buffer.mark, buffer.left, buffer.collected)
 
 
 class Topic:
@@ -70,15 +69,14 @@ class Topic:
 
     Attributes:
         name: Its name.
-        buffer: What the broker has had of it.
+        buffer: The events of its messages at the broker.
         brokers: The neighbours in its sub-tree.
-        clients: The clients that subscribe to it.
-        queue: The messages that wait to enter, in the order of arrival.
-        pending: The messages in total order that are not processed yet, in the order of arrival.
+        clients: The broker's clients that subscribe to it.
+        queue: The clients' messages that wait to enter, in the order of arrival.
+        pending: The total-order messages that are locked and not processed, in the order of arrival.
     """
 
     def __init__(self, state: State, name: str, buffer: Buffer) -> None:
-        """Starts with no more than the buffer."""
         self._state = state
         self.name = name
         self.buffer = buffer
@@ -89,73 +87,73 @@ class Topic:
 
     @property
     def seen(self) -> set[Id]:
-        """The messages that have passed."""
+        """The ids of messages that passed the broker."""
         return self.buffer.seen
 
     @property
     def processed(self) -> set[Id]:
-        """The messages that have been processed."""
+        """The ids of messages that the broker processed in total order."""
         return self.buffer.processed
 
     @property
     def members(self) -> set[int]:
-        """The nodes that have to lock the key items of its messages."""
+        """The nodes that must lock the key items of its messages: brokers of the sub-tree, and subscribers."""
         row = self._state.member.get(self.name)
         return set() if row is None else row.members
 
     def set_members(self, members: set[int]) -> None:
-        """Learns who has to lock key items."""
+        """Replaces the members of the topic."""
         self._state.member[self.name] = Member(self.name, set(members))
 
     @property
     def locked(self) -> set[str]:
-        """The locked key items."""
+        """The key items of the pending messages."""
         return {key for pending in self.pending.values() for key in pending.keys}
 
     def add(self, neighbour: int, relationship: str) -> None:
-        """Adds a neighbour to the sub-tree, as ``broker`` or ``client``."""
+        """Adds `neighbour` to the sub-tree; its `relationship` is ``broker`` or ``client``."""
         (self.clients if relationship == "client" else self.brokers).add(neighbour)
         self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
 
     def discard(self, neighbour: int) -> None:
-        """Removes a neighbour from the sub-tree."""
+        """Removes `neighbour` from the sub-tree."""
         self.brokers.discard(neighbour)
         self.clients.discard(neighbour)
         self._state.subscriber.pop((self.name, neighbour), None)
 
     def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
-        """Appends a client's message to the entry queue."""
+        """Appends the message of `client` to the entry queue."""
         row = EntryQueue(*message, arrival, client, hops)
         self.queue.append(row)
         self._state.entry_queue[self.name, message.source, message.source_seq] = row
 
     def dequeue(self, position: int) -> EntryQueue:
-        """Removes the message at a position of the entry queue, and returns it."""
+        """Removes the row at index `position` from the entry queue, and returns it."""
         row = self.queue.pop(position)
         del self._state.entry_queue[self.name, row.source, row.source_seq]
         return row
 
     def lock(self, row: Pending) -> None:
-        """Locks the key items of a message."""
+        """Adds `row` to the pending messages, which locks its key items."""
         self.pending[row.id] = row
         self._state.pending[self.name, row.source, row.source_seq] = row
 
     def unlock(self, of: Id) -> None:
-        """Unlocks the key items of a message, if they are locked."""
+        """Removes the message `of` from the pending messages, if it is one, which unlocks its key items."""
         if self.pending.pop(of, None) is not None:
             del self._state.pending[self.name, of.source, of.source_seq]
 
     def tell_again(self) -> None:
-        """Forgets what the parent was told of pending messages: it is another one now."""
+        """Marks all pending messages as not reported, because the broker's parent changes."""
         for pending in self.pending.values():
             pending.sent = None
 
 
 class Topics:
-    """The topics of a broker."""
+    """The topics of a broker by name."""
 
     def __init__(self, node: Node, buffers: Buffers) -> None:
-        """Reads the tables of a broker."""
+        """Reads tables ``subscriber``, ``entry_queue`` and ``pending``."""
         self._state = node.state
         self._buffers = buffers
         self._of: dict[str, Topic] = {}
@@ -168,13 +166,13 @@ class Topics:
             self.of(pending.topic).pending[pending.id] = pending
 
     def of(self, name: str) -> Topic:
-        """Returns a topic."""
+        """Returns topic `name`, after adding it if the broker has not heard of it."""
         found = self._of.get(name)
         if found is None:
             found = self._of[name] = Topic(self._state, name, self._buffers.of(name))
         return found
 
     def __iter__(self) -> Iterator[Topic]:
-        """Returns all that the broker knows anything of, by name."""
+        """Yields the topics that have members, a neighbour in the sub-tree, or events, ordered by name."""
         names = {*self._of, *(buffer.topic for buffer in self._buffers.all()), *self._state.member}
         return iter([self.of(name) for name in sorted(names)])

@@ -1,4 +1,4 @@
-"""The tree of brokers with its root (section 3.1), and what every node sees of it (section 4.2.2)."""
+"""The rooted tree of brokers and clients (section 3.1), the view of each node (4.2.2), and a check for one tree."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from udfs.batches import as_batch, schema_of
 
 
 class Around(NamedTuple):
-    """A node that another one is connected to, or sees.
+    """A neighbour of a node, or a broker in its view.
 
     Attributes:
-        node: The node that has it.
-        peer: The other one.
-        relationship: ``parent``, ``child``, ``client`` or ``edge``; beyond neighbours ``ancestor`` or ``sibling``.
-        n_up: Steps upwards from the other one, before
-        n_down: steps downwards to the node.
-        latency_rounds: Rounds from one to the other.
+        node: The node.
+        peer: The neighbour or broker.
+        relationship: Of a neighbour ``parent``, ``child``, ``client`` or ``edge``; in the view ``ancestor`` or
+            ``sibling``.
+        n_up: Links upwards at the beginning of the path from the peer to the node.
+        n_down: Links downwards in the rest of that path.
+        latency_rounds: Latency of the path, in rounds.
     """
 
     node: int
@@ -31,14 +32,18 @@ class Around(NamedTuple):
 
 
 class Tree:
-    """A tree of brokers with clients, seen from its root."""
+    """A rooted tree of brokers and clients.
+
+    Attributes:
+        parent: The parent of each node, or the edge broker of a client; the root has no entry.
+    """
 
     def __init__(self, root: int, latency: Mapping[tuple[int, int], int], clients: Collection[int]) -> None:
-        """Finds out which way is up.
+        """Directs the links from the root to the leaves.
 
         Args:
             root: The broker at the root.
-            latency: The latency of each directed link by its ends, both directions.
+            latency: The latency of each link in rounds, by its ends, for both directions.
             clients: The nodes that are clients.
         """
         around: dict[int, list[int]] = {}
@@ -58,14 +63,14 @@ class Tree:
                     self._order.append(other)
 
     def neighbours(self) -> Iterator[Around]:
-        """Yields every link, in both directions."""
+        """Yields the neighbours of every node, so each link twice."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
             yield Around(node, above, up, 0, 1, self._latency[above, node])
             yield Around(above, node, down, 1, 0, self._latency[node, above])
 
     def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields the nodes that each node sees beyond its neighbours, up to n hops."""
+        """Yields the brokers in the view of every node, within `max_hops` links (section 4.2.2)."""
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]
@@ -77,34 +82,34 @@ class Tree:
                     seen[other] = (1, 0, self._latency[other, above])
             step = self._latency[above, node]
             stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
-            view[node] = {other: place for other, place in stepped.items() if belongs(*place[:2], max_hops)}
+            view[node] = {other: path for other, path in stepped.items() if belongs(*path[:2], max_hops)}
             for other, (up, down, latency) in view[node].items():
                 yield Around(node, other, relationship(up, down), up, down, latency)
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
-    """Returns whether a broker from which one comes by steps up, then down, is in the view of a node (rule G12)."""
+    """Returns whether a broker is in the view of a node, `up` links upwards and then `down` links apart (rule G12)."""
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns the role of a broker in the view."""
+    """Returns the relationship of a broker in the view of a node, `up` links upwards and then `down` links apart."""
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))
-"""Columns of what `broken_trees` returns, with their SQL types."""
+"""Columns of the rows of `broken_trees`, with their SQL types."""
 _BROKEN = schema_of(BROKEN)
 
 
 def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds brokers that hang on no root, and roots beyond the first.
+    """Finds the brokers whose ancestors do not include a root, and the roots beyond the first.
 
     Args:
-        batches: One row a run: ``run_id``, and ``nodes``, structs ``node_id, parent``; no parent: a root.
+        batches: One row per run: ``run_id``, and ``nodes``, structs ``node_id, parent``; a root has a null parent.
 
     Yields:
-        One row a broker that is wrong, columns `BROKEN`.
+        One row per broker found, columns `BROKEN`.
     """
     for batch in batches:
         rows: list[tuple[int, int, str]] = []

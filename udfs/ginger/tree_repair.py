@@ -1,4 +1,4 @@
-"""A broker mends the tree: it takes orphans in, and tells its children what it sees (section 4.2.3, Alg. 2 to 6)."""
+"""The repair of the tree around a broker: new children and clients, and their views (section 4.2.3, Alg. 2 to 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from udfs.ginger.topic_joining import TopicJoining
 from udfs.ginger.topics import Topics
 
 TIMER = "child"
-"""Runs out when a new child has not told what it has (Alg. 8)."""
+"""The timer that limits the LostMessageRequest of a new child or client (Alg. 8)."""
 
 
 class TreeRepair:
@@ -24,7 +24,6 @@ class TreeRepair:
         self, role: Role, topics: Topics, hold: HoldQueue, missing: MissingMessages, joining: TopicJoining,
         election: Election,
     ) -> None:  # fmt: skip
-        """Mends the tree around a broker."""
         self._role = role
         self._node = role.node
         self._state = role.node.state
@@ -35,7 +34,10 @@ class TreeRepair:
         self._election = election
 
     def on_parent_request(self, request: ParentRequest, sender: int) -> None:
-        """Alg. 5: takes somebody in, or declines."""
+        """Alg. 5: accepts the sender as child or client, declines, or joins the sub-trees of its topics first.
+
+        A request of a sibling that arrives during an election waits for the result.
+        """
         node, election = self._node, self._state.election
         if election.is_electing and sender in self._election.siblings():
             election.deferred.append(Deferred(sender, request))
@@ -61,9 +63,9 @@ class TreeRepair:
             self._take_in(sender, request)
 
     def _may_take_in(self, sender: int, request: ParentRequest) -> bool:
-        """Orphans decline, as does who knows the sender as an ancestor: else brokers could accept each other (G10).
+        """Returns whether the sender can be a child: this broker is no orphan, and not below the sender (rule G10).
 
-        A broker that joins has nobody below it, even if it was seen with children before.
+        A joining sender has no descendants, even if the view shows it as an ancestor.
         """
         node = self._node
         is_seen_above = node.place(sender) is not None and not node.is_sibling(sender)
@@ -71,7 +73,7 @@ class TreeRepair:
         return node.is_level and not is_above and sender not in node.children
 
     def admit(self) -> None:
-        """Handles the ParentRequests that waited until the broker had joined the sub-trees of their topics."""
+        """Handles the waiting ParentRequests whose sub-trees the broker has joined."""
         ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
         self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
         for entrant in ready:
@@ -101,9 +103,9 @@ class TreeRepair:
         self.view_changed()
 
     def view_changed(self) -> None:
-        """Sends the node's view to children and clients (Alg. 2). An orphan sends none: it would seem to be the root.
+        """Alg. 2: sends the broker's view to children and clients. An orphan sends none: it would seem to be a root.
 
-        Brokers that elected a root are its children already, so that others find them if it fails now (rule G20).
+        The view shows the electors of a new root as its children before they connect (rule G20).
         """
         node = self._node
         if node.parent is None and not node.repair.is_root:
@@ -118,7 +120,7 @@ class TreeRepair:
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
 
     def child_down(self, child: int) -> None:
-        """Forgets a child or client that failed (Alg. 3)."""
+        """Alg. 3: removes a failed child or client from the neighbours, sub-trees and awaited partners."""
         self._node.disconnect(child)
         for topic in self._topics:
             topic.discard(child)
@@ -129,5 +131,5 @@ class TreeRepair:
         self._state.awaited.pop(child, None)
 
     def on_timer(self, child: int) -> bool:
-        """Alg. 8: returns whether a new child has not answered in time, and so has failed."""
+        """Alg. 8: returns whether the new child or client has failed: it has sent no LostMessageRequest in time."""
         return child in self._state.awaited and child not in self._state.parked

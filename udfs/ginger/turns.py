@@ -1,9 +1,9 @@
-"""The turns of messages at one broker on one topic, decided one after the other (rules G1 and G2).
+"""Decisions about messages at one broker and topic, for the dataflow form (rules G1 and G2).
 
-Whether a message enters, goes up or is processed depends on earlier messages that share a key item with it, and these
-depend on earlier ones over other key items. So a decision follows from chains of messages of unknown length. In a round
-one decision causes the next: a processed message unlocks key items, and an entering message locks others. A window sees
-the rows of one key item in one pass, so it cannot follow these chains.
+A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. It depends on
+earlier messages that share a key item, and these depend on messages over other key items. The chains have no bound, and
+one turn causes the next: a processed message unlocks key items, an entering message locks some. A window sees the rows
+of one key item in one pass, so this module decides message by message instead.
 """
 
 from __future__ import annotations
@@ -22,29 +22,20 @@ TURN: Final = pa.schema([
     ("source", pa.int64()), ("source_seq", pa.int64()), ("what", pa.string()), ("trigger", pa.int64()),
     ("rank", pa.int64()),
 ])  # fmt: skip
-"""Grain: a decision. ``what``: passed: an eventual or causal message leaves the entry queue; locked: a total-order
-message leaves it; sent: the parent gets a total-order message or TotalAck; processed: the topic's root processes it.
-``trigger`` is the message that was handled, ``rank`` the position among its decisions, from 1."""
+"""Grain: a turn. ``what``: passed: an eventual or causal message leaves the entry queue; locked: a total-order message
+leaves it; sent: the parent gets a total-order message or TotalAck; processed: the topic's root processes a message.
+``trigger`` is the handled message that causes the turn, ``rank`` the position among the turns of the trigger, from 1.
+"""
 
 
 @dataclass(slots=True)
 class _Lock:
-    """A total-order message that is pending.
-
-    Attributes:
-        keys: Its key items.
-        is_ready: Whether all children have acknowledged it.
-        is_sent: Whether the parent has it, or its TotalAck.
-    """
-
     keys: frozenset[str]
-    is_ready: bool
-    is_sent: bool = False
+    is_ready: bool  # all children have acknowledged the message
+    is_sent: bool = False  # the parent has the message, or its TotalAck
 
 
 class _BrokerTopic:
-    """A topic at one broker in one round."""
-
     def __init__(self, row: Mapping[str, Any]) -> None:
         self._row = row
         self._queue = [_message(row["topic"], one) for one in _sorted(row["queue"], "arrival")]
@@ -56,7 +47,7 @@ class _BrokerTopic:
         self.turns: list[dict[str, Any]] = []
 
     def handle(self, due: Mapping[str, Any]) -> None:
-        """Handles a message."""
+        """Applies the struct `due` of `turns`, and appends the turns that it causes."""
         self._trigger, self._rank = due["trigger"], 0
         of = Id(due["source"], due["source_seq"])
         if due["what"] == CAME:
@@ -74,9 +65,9 @@ class _BrokerTopic:
 
     def _turn(self, what: str, of: Id) -> None:
         self._rank += 1
-        place = {name: self._row[name] for name in ("run_id", "node_id", "topic", "round")}
+        head = {name: self._row[name] for name in ("run_id", "node_id", "topic", "round")}
         turn = {"source": of.source, "source_seq": of.source_seq, "what": what, "trigger": self._trigger}
-        self.turns.append({**place, **turn, "rank": self._rank})
+        self.turns.append({**head, **turn, "rank": self._rank})
 
     def _run_pass(self) -> None:
         while self._queue:
@@ -123,16 +114,17 @@ def _message(topic: str, row: Mapping[str, Any]) -> Message:
 
 
 def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decides the turns of messages.
+    """Decides the turns of a round at each broker and topic.
 
     Args:
-        batches: One row a run, broker and topic at which something is due: ``run_id, node_id, topic, round, is_root``,
-            ``n_children`` in the topic's sub-tree, and lists of structs. ``queue`` and ``pending`` are as in tables
-            entry_queue and pending. ``due`` has the messages with ``what``: came: a client brought it; locked: a
-            broker brought it; ready: all children have acknowledged it; processed: TotalProcessed came.
+        batches: One row per run, broker and topic with a due message: ``run_id, node_id, topic, round, is_root,
+            n_children`` and lists of structs ``queue, pending, due``. ``n_children`` counts the children in the topic's
+            sub-tree. ``queue`` and ``pending`` are rows of these tables. ``due`` has the messages, with ``what``: came:
+            a client sent it; locked: a broker sent it, in total order; ready: all children have acknowledged it;
+            processed: TotalProcessed arrived.
 
     Yields:
-        One row a decision, columns `TURN`.
+        One row per turn, columns `TURN`.
     """
     for batch in batches:
         found = list[dict[str, Any]]()

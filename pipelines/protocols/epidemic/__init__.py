@@ -30,77 +30,41 @@ where s.issued_round >= p.first_round
   and get_json_object(r.parameters, "$['protocol.recovery']") in ('push', 'push_pull')
 group by s.run_id
 """
-"""Runs with crashes or a tree that changes, beside those that lose messages: what is delivered then is a matter of
-chance, so none is owed. And runs with push in which somebody subscribes after the first publication.
+"""SQL for the runs beyond the bound: ``run_id, round, reason``.
+
+After a crash or the replacement of a link, deliveries depend on random draws, so none is owed. With push, a
+subscription after the first publication gets earlier events in any order.
 """
-
-
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "gossip", "entry", "counted")}
-"""The rows that several audits read."""
+"""SQL of the relations that several audits read."""
+_ALWAYS = {
+    "bounded_cache": "no cache holds more than `buffer` events",
+    "own_events_last": "caches that discard foreign events first hold no foreign event after discarding an own one",
+    "gossip_on_time": "gossip rounds of a dispatcher are whole intervals apart",
+    "one_label": "a digest is about one pattern or one source, and never empty",
+    "fanout": "gossip goes to at most `fanout` neighbours for each copy, and never back",
+    "answered_leave": "events that a dispatcher answers leave the digest on the way to the publisher",
+    "tree_copies_pass": "a dispatcher forwards the first tree copy of an event, once, and no replies",
+    "asks_for_gaps": "a dispatcher requests an event only after a later event has revealed the loss",
+    "asks_for_own": "a dispatcher requests events of its own clients' patterns only",
+    "counters": "a source's counters count from 1 without a gap",
+    "gives_up": "a loss is given up after `lost_rounds`, and LostBuffer is bounded",
+    "newest_route": "gossip to a publisher takes the way back of its newest event",
+    "tables_return": "neighbours that are linked again send each other their clients' patterns",
+    "crash_empties_cache": "no dispatcher answers with events from before its crash",
+}
+"""Guarantees that no fault excuses: the name of the SQL file, and the statement."""
 AUDITS: tuple[Audit, ...] = (
     Audit(
-        "delivered_once", "a subscriber gets each event at most once, and only matching ones, whatever is lost",
+        "delivered_once", "a subscriber gets each event at most once, and only matching ones, for any loss",
         "select * from stray_delivery", is_unconditional=True,
     ),
-    Audit("bounded_cache", "no cache holds more than `buffer` events", _SQL["bounded_cache"], is_unconditional=True),
-    Audit(
-        "own_events_last", "caches that discard foreign events first keep their own as long as there are others",
-        _SQL["own_events_last"], is_unconditional=True,
-    ),
-    Audit(
-        "gossip_on_time", "gossip rounds of a dispatcher are whole intervals apart",
-        _SQL["gossip_on_time"], is_unconditional=True,
-    ),
-    Audit(
-        "one_label", "a digest is about one pattern or one source, and never empty",
-        _SQL["one_label"], is_unconditional=True,
-    ),
-    Audit(
-        "fanout", "gossip goes to at most `fanout` neighbours for each copy, and never back",
-        _SQL["fanout"], is_unconditional=True,
-    ),
-    Audit(
-        "answered_leave", "events that are answered leave a publisher's digest",
-        _SQL["answered_leave"], is_unconditional=True,
-    ),
-    Audit(
-        "tree_copies_pass", "a dispatcher passes on copies of the tree, once, and no replies",
-        _SQL["tree_copies_pass"], is_unconditional=True,
-    ),
-    Audit(
-        "asks_for_gaps", "a dispatcher asks for what a later event has shown to be missing",
-        _SQL["asks_for_gaps"], is_unconditional=True,
-    ),
-    Audit(
-        "asks_for_own", "a dispatcher asks for events of its own clients' patterns",
-        _SQL["asks_for_own"], is_unconditional=True,
-    ),
-    Audit(
-        "counters", "a source's counters count from 1 without a gap",
-        _SQL["counters"], is_unconditional=True,
-    ),
-    Audit(
-        "gives_up", "a loss is given up after `lost_rounds`, and LostBuffer is bounded",
-        _SQL["gives_up"], is_unconditional=True,
-    ),
-    Audit(
-        "newest_route", "gossip to a publisher goes the way of its newest event back",
-        _SQL["newest_route"], is_unconditional=True,
-    ),
-    Audit(
-        "tables_return", "neighbours that are linked again tell each other their clients' patterns",
-        _SQL["tables_return"], is_unconditional=True,
-    ),
-    Audit(
-        "crash_empties_cache", "no dispatcher answers with events from before its crash",
-        _SQL["crash_empties_cache"], is_unconditional=True,
-    ),
+    *(Audit(name, statement, _SQL[name], is_unconditional=True) for name, statement in _ALWAYS.items()),
 )  # fmt: skip
 
 
-_Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-_Size = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
 class EpidemicSettings(Strict):
@@ -108,43 +72,51 @@ class EpidemicSettings(Strict):
 
     name: Literal["epidemic"] = "epidemic"
     recovery: Literal["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"] = Field(
-        "combined_pull", description="how lost events are recovered; combined_pull: both pulls, push_pull: all three"
+        "combined_pull",
+        description="recovery of lost events; combined_pull: both pulls, push_pull: push and both pulls",
     )
-    gossip_rounds: _Rounds = Field(10, description="the gossip interval T, in rounds")
-    p_forward: Share = Field(0.75, description="P_forward: chance that a dispatcher passes a gossip message on")
-    fanout: _Size = Field(
-        1, description="towards subscribers: largest number of drawn neighbours that receive a gossip message"
+    gossip_rounds: _Count = Field(10, description="the gossip interval T, in rounds")
+    p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
+    fanout: _Count = Field(
+        1, description="towards subscribers: largest number of random neighbours that receive a gossip message"
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
-        "every_hop", description="push: where P_forward is drawn; subscribers: others always pass gossip messages on"
+        "every_hop",
+        description="push: dispatchers that draw P_forward; subscribers: all others always forward gossip messages",
     )
     push_patterns: Literal["all", "local"] = Field(
-        "all", description="push: a gossip round is for any pattern of the subscription table, or for a local one"
+        "all",
+        description="push: patterns that a gossip round draws from; all: the subscription table, local: own clients",
     )
-    push_rounds: _Rounds = Field(
-        200, description="push: rounds for which a dispatcher gossips after it cached its newest event"
+    push_rounds: _Count = Field(
+        200, description="push: rounds during which a dispatcher gossips after it has cached an event"
     )
-    gossip_on_detection: Flag = Field(False, description="pull: gossip at once when a loss is detected, too")
+    gossip_on_detection: Flag = Field(False, description="pull: also gossip in the round in which a loss is detected")
     adaptive: Flag = Field(
-        False, description="halve the interval after a gossip round before which losses were seen, else double it"
+        False,
+        description="after a gossip round halve the interval if losses were detected before it, else double it",
     )
-    gossip_rounds_min: _Rounds = Field(2, description="adaptive: the shortest interval, in rounds")
-    gossip_rounds_max: _Rounds = Field(80, description="adaptive: the longest interval, in rounds")
-    buffer: _Size = Field(100, description="events that a dispatcher's cache holds")
+    gossip_rounds_min: _Count = Field(2, description="adaptive: the shortest interval, in rounds")
+    gossip_rounds_max: _Count = Field(80, description="adaptive: the longest interval, in rounds")
+    buffer: _Count = Field(100, description="largest number of events in a dispatcher's cache")
     caching: Literal["all", "subscriber_or_source"] = Field(
-        "all", description="which events a dispatcher caches: all that pass, or those it published or subscribes to"
+        "all", description="events that a dispatcher caches: all that pass, or those that it published or subscribes to"
     )
     eviction: Literal["oldest", "foreign_first", "random"] = Field(
         "oldest",
-        description="what a full cache discards: the oldest; the oldest that the dispatcher neither published nor"
-        " subscribes to, if any; or by age with a random delay of up to `buffer` events",
+        description="event that a full cache discards; oldest: the oldest; foreign_first: the oldest that the"
+        " dispatcher neither published nor subscribes to, if any; random: by age, with a random delay of up to"
+        " `buffer` events",
     )
     broken_route: Literal["drop", "unicast"] = Field(
-        "drop", description="publisher pull, where the next dispatcher on a route is linked no more: drop, or unicast"
+        "drop",
+        description="publisher pull, if the link to the next dispatcher of a route has ended: drop, or use unicast",
     )
-    lost_buffer: _Size = Field(1000, description="pull: losses that a dispatcher's LostBuffer holds, newest first")
-    lost_rounds: _Rounds = Field(200, description="pull: rounds after which a loss is given up")
-    out_of_band_rounds: _Rounds = Field(1, description="latency of requests and replies by unicast, in rounds")
+    lost_buffer: _Count = Field(
+        1000, description="pull: largest number of losses in LostBuffer, which drops the oldest"
+    )
+    lost_rounds: _Count = Field(200, description="pull: rounds after which a loss is given up")
+    out_of_band_rounds: _Count = Field(1, description="latency of requests and replies by unicast, in rounds")
     out_of_band_loss: Share = Field(0.0, description="share of requests and replies that the unicast loses")
 
 
@@ -162,10 +134,6 @@ PROTOCOL = Protocol(
     needs_tree=True,
     variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
     application=("EVENT",),
-    recovery=(
-        "GOSSIP",
-        "REQUEST",
-        "REPLY",
-    ),
+    recovery=("GOSSIP", "REQUEST", "REPLY"),
     views="pipelines.protocols.epidemic.views",
 )

@@ -1,4 +1,7 @@
-"""Ginger: eventual, causal and total delivery over one broker tree (Matos, Ginger, chapters 3 to 5)."""
+"""Protocol ``ginger``: eventual, causal and total delivery over one tree of brokers (Matos, Ginger, chapters 3 to 5).
+
+The module declares the protocol: its settings, the scenarios that it rejects (`problems`), and its bound (`beyond`).
+"""
 
 from __future__ import annotations
 
@@ -56,19 +59,17 @@ join faults f on f.run_id = r.run_id
 left join subscriptions s on s.run_id = r.run_id
 left join joined j on j.run_id = r.run_id
 """
-"""The runs in which a broker crashes, as their scenarios have them; a join has a round as long as it is not over."""
+"""SQL for the runs with crashes: one row per run, the input of `udfs.ginger.bound.beyond_runs`.
+
+A join that has been confirmed has no ``issued_round``.
+"""
 
 
 def beyond(reader: Reader) -> DataFrame:
-    """Returns the runs whose faults are too much for the protocol.
+    """Returns the runs of a store whose faults exceed the bound: ``run_id, round, reason``, one row per reason.
 
-    Crashes beside slow messages are: timers and the failure detector go by the latencies of links (rules G8 and G14).
-
-    Args:
-        reader: The store.
-
-    Returns:
-        ``run_id, round, reason``; a run may have several rows.
+    Runs with crashes and slow messages exceed it, because timers and failure detectors depend on the latencies of links
+    (rules G8 and G14).
     """
     return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))
 
@@ -80,16 +81,11 @@ _GUARANTEES = "eventual, causal, total"
 
 @dataclass(frozen=True)
 class _Topic:
-    """A topic: the clients that subscribe to it, the brokers of its sub-tree, and when all of them know it."""
-
-    clients: frozenset[int]
-    brokers: frozenset[int]
-    confirmed_round: int
+    brokers: frozenset[int]  # of the sub-tree
+    confirmed_round: int  # of the last subscription
 
 
 class _Tree:
-    """Distances in rounds, and edge brokers."""
-
     def __init__(self, overlay: Overlay) -> None:
         self.n_brokers = overlay.n_brokers
         self.links: list[list[tuple[int, int]]] = [[] for _ in overlay.names]
@@ -99,11 +95,11 @@ class _Tree:
         self._paths: dict[int, dict[int, tuple[int, int]]] = {}
 
     def edge(self, client: int) -> int:
-        """Returns the edge broker of a client."""
+        """Returns the edge broker of `client`."""
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns for each broker the rounds from a node to it, and the node before it on the way."""
+        """Returns the latency in rounds from `start` to each broker, and the node before the broker on the path."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]
@@ -116,7 +112,7 @@ class _Tree:
         return self._paths[start]
 
     def path(self, start: int, end: int) -> set[int]:
-        """Returns the brokers from one to another."""
+        """Returns the brokers on the path from `start` to `end`, including both."""
         before = self.from_node(start)
         path = {end}
         while end != start:
@@ -125,24 +121,24 @@ class _Tree:
         return path
 
     def confirmed(self, client: int, round_: int) -> int:
-        """Returns the round in which a client has the answer of all brokers to its Subscribe."""
+        """Returns the round in which a subscription that `client` issues in `round_` is confirmed."""
         return round_ + 2 * max(rounds for rounds, _ in self.from_node(client).values())
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields what the protocol cannot run with, each problem at its place.
+    """Yields the problems for which the protocol rejects a scenario, each with the key of the scenario.
 
     Args:
         settings: A `GingerSettings`.
         overlay: A tree of brokers with clients.
-        workload: Its calls.
-        faults: Its faults.
+        workload: The calls of the scenario.
+        faults: The faults of the scenario.
     """
     brokers = overlay.names[: overlay.n_brokers]
     if settings.root is not None and settings.root not in brokers:
         hint = nearest(settings.root, brokers[:2000])
         yield Problem(
-            ("protocol", "root"), f"there is no broker {settings.root!r};{hint} allowed: a broker of the overlay"
+            ("protocol", "root"), f"the overlay has no broker {settings.root!r};{hint} allowed: a broker of the overlay"
         )
     found = [*_call_problems(overlay, workload)]
     yield from found
@@ -151,32 +147,28 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         topics = _topics(tree, workload.subscription)
         yield from _topic_problems(overlay, workload, tree, topics)
         yield from _join_problems(overlay, workload, topics)
-    yield from _unsupported(overlay, faults)
+    for node in faults.crash["node_id"].to_pylist():
+        if node >= overlay.n_brokers:
+            yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
     most = 2 * settings.max_hops * max(overlay.latency_rounds.tolist(), default=0)
     if (len(faults.crash) or len(workload.join)) and settings.timer_rounds < most:
         message = (
-            f"in {settings.timer_rounds} rounds no answer may come over {settings.max_hops} of the slowest links;"
-            f" allowed: {most} or more"
+            f"{settings.timer_rounds} rounds are less than the time for an answer over {settings.max_hops} of the"
+            f" slowest links; allowed: {most} or more"
         )
         yield Problem(("protocol", "timer_rounds"), message)
 
 
-def _unsupported(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
-    for node in faults.crash["node_id"].to_pylist():
-        if node >= overlay.n_brokers:
-            yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
-
-
 def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
-    """Brokers join when the sub-trees stand; that no client hangs on them says `workload.joins`."""
+    """Yields the joins of clients, and those before all subscriptions are confirmed."""
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
-        place, node = ("workload", "joins", index), row["node_id"]
+        key, node = ("workload", "joins", index), row["node_id"]
         if node >= overlay.n_brokers:
-            yield Problem((*place, "node"), f"{overlay.names[node]!r} is a client; allowed: a broker without clients")
+            yield Problem((*key, "node"), f"{overlay.names[node]!r} is a client; allowed: a broker without clients")
         if row["round"] < first:
             message = f"round {row['round']} is before all subscriptions are confirmed; allowed: {first} or later"
-            yield Problem((*place, "round"), message)
+            yield Problem((*key, "round"), message)
 
 
 def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
@@ -198,21 +190,18 @@ def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
             yield Problem((*_PUBLICATIONS, index), message)
 
 
-def _not_a_client(overlay: Overlay, node: int, place: tuple[str | int, ...]) -> Iterator[Problem]:
+def _not_a_client(overlay: Overlay, node: int, key: tuple[str | int, ...]) -> Iterator[Problem]:
     if node < overlay.n_brokers:
         clients = overlay.names[overlay.n_brokers :]
-        some = ", ".join(clients[:5]) + (", ..." if len(clients) > 5 else "")
-        allowed = f"allowed: a client ({some})" if clients else "add clients with overlay.clients"
-        yield Problem(
-            place, f"{overlay.names[node]!r} is a broker; with protocol ginger clients publish and subscribe; {allowed}"
-        )
+        allowed = f"allowed: a client ({_listed(clients)})" if clients else "add clients with overlay.clients"
+        message = f"{overlay.names[node]!r} is a broker; with protocol ginger clients publish and subscribe; {allowed}"
+        yield Problem(key, message)
 
 
 def _twice(overlay: Overlay, subscription: pa.Table) -> Iterator[Problem]:
     first: dict[tuple[int, str], int] = {}
-    for index, (node, topic) in enumerate(
-        zip(subscription["node_id"].to_pylist(), subscription["topic"].to_pylist(), strict=True)
-    ):
+    for index, row in enumerate(subscription.select(["node_id", "topic"]).to_pylist()):
+        node, topic = row["node_id"], row["topic"]
         before = first.setdefault((node, topic), index)
         if before != index and topic is not None:
             message = f"{overlay.names[node]!r} subscribes to {topic!r} already, as number {before + 1}; allowed: once"
@@ -223,46 +212,45 @@ def _topic_problems(
     overlay: Overlay, workload: Workload, tree: _Tree, topics: Mapping[str, _Topic]
 ) -> Iterator[Problem]:  # fmt: skip
     for index, row in enumerate(workload.publication.to_pylist()):
-        place = (*_PUBLICATIONS, index)
+        key = (*_PUBLICATIONS, index)
         name, client = row["topic"], overlay.names[row["node_id"]]
         topic = topics.get(name)
         if topic is None:
             hint = nearest(name, sorted(topics))
-            yield Problem((*place, "topic"), f"nobody subscribes to {name!r};{hint} allowed: a topic with subscribers")
+            yield Problem((*key, "topic"), f"nobody subscribes to {name!r};{hint} allowed: a topic with subscribers")
         elif tree.edge(row["node_id"]) not in topic.brokers:
             inside = _listed(sorted(overlay.names[broker] for broker in topic.brokers))
             message = (
                 f"{client!r} is at {overlay.names[tree.edge(row['node_id'])]!r}, outside the sub-tree of {name!r};"
                 f" allowed: clients at {inside}, or subscribe {client!r} to it"
             )
-            yield Problem((*place, "at"), message)
+            yield Problem((*key, "at"), message)
         elif row["round"] < topic.confirmed_round:
             message = (
                 f"round {row['round']} is before the subscriptions of {name!r} are confirmed; allowed: round"
                 f" {topic.confirmed_round} or later"
             )
-            yield Problem((*place, "round"), message)
+            yield Problem((*key, "round"), message)
 
 
-def _topics(tree: _Tree, subscription: pa.Table) -> Mapping[str, _Topic]:
+def _topics(tree: _Tree, subscription: pa.Table) -> dict[str, _Topic]:
     calls: dict[str, list[tuple[int, int]]] = {}
-    names = topics_of(subscription["predicate"]).to_pylist()
-    for name, node, round_ in zip(
-        names, subscription["node_id"].to_pylist(), subscription["round"].to_pylist(), strict=True
-    ):
-        calls.setdefault(name, []).append((node, round_))
-    return {name: _topic(tree, of_topic) for name, of_topic in calls.items()}
-
-
-def _topic(tree: _Tree, calls: Sequence[tuple[int, int]]) -> _Topic:
-    edges = sorted({tree.edge(client) for client, _ in calls})
-    brokers = {broker for edge in edges for broker in tree.path(edges[0], edge)}
-    confirmed = max(tree.confirmed(client, round_) for client, round_ in calls)
-    return _Topic(frozenset(client for client, _ in calls), frozenset(brokers), confirmed)
+    rows = subscription.select(["node_id", "round"]).to_pylist()
+    for name, row in zip(topics_of(subscription["predicate"]).to_pylist(), rows, strict=True):
+        calls.setdefault(name, []).append((row["node_id"], row["round"]))
+    topics = {}
+    for name, of_topic in calls.items():
+        edges = sorted({tree.edge(client) for client, _ in of_topic})
+        brokers = {broker for edge in edges for broker in tree.path(edges[0], edge)}
+        topics[name] = _Topic(frozenset(brokers), max(tree.confirmed(*call) for call in of_topic))
+    return topics
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
 class GingerSettings(Strict):
@@ -274,23 +262,22 @@ class GingerSettings(Strict):
         100_000, description="workload bank: cents on every account at the start"
     )
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        8, description="connections of a broker beyond which it takes in no more, unless it has to (totalDegree)"
+        8, description="connections of a broker; with more it accepts clients and requests with breakDegree only"
     )
-    detection_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        5, description="rounds after the last message of a failed neighbour could come until its failure is noticed"
+    detection_rounds: _Count = Field(
+        5, description="rounds from the last arrival of a failed neighbour's messages to the report of its failure"
     )
-    timer_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        200, description="how long a node waits for the answers of an election; three times as long for others"
+    timer_rounds: _Count = Field(
+        200, description="rounds within which siblings vote, beside latency; other timers are three times as long"
     )
-    buffer_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        150, description="events of a topic that a node keeps to send them again (bufferSize); of older ones the ids"
+    buffer_size: _Count = Field(
+        150, description="events of a topic that a node stores to send them again (bufferSize); older ones by id only"
     )
     collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
-        0,
-        description="messages of a topic after which a node tells what it has had, so that buffers forget it; 0: never",
+        0, description="new messages of a topic after which a node reports them for garbage collection; 0: never"
     )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        3, description="hops over which a broker's entry in a path is passed on (maxHops)"
+        3, description="largest number of links between a node and a broker in its view (maxHops)"
     )
 
 
@@ -313,26 +300,12 @@ PROTOCOL = Protocol(
     draws=False,
     variants=(*({"max_hops": hops} for hops in (2, 3, 5)), *({"total_degree": degree} for degree in (4, 16))),
     application=("Metadata",),
-    acknowledgement=(
-        "TotalAck",
-        "TotalProcessed",
-        "Received",
-        "Collect",
-    ),
+    acknowledgement=("TotalAck", "TotalProcessed", "Received", "Collect"),
     recovery=(
-        "Failed",
-        "ParentRequest",
-        "ParentResponse",
-        "ParentBuffer",
-        "LostMessageRequest",
-        "LostMessages",
-        "TreeViewUpdate",
-        "RootElection",
-        "Exception",
-        "Repeat",
-        "NeighborDown",
+        "Failed", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
+        "TreeViewUpdate", "RootElection", "Exception", "Repeat", "NeighborDown",
     ),
     views="pipelines.protocols.ginger.views",
     orders=("eventual", "causal", "total"),
     check=problems,
-)
+)  # fmt: skip

@@ -1,8 +1,9 @@
-"""Protocol ``ginger`` without faults as dataflow: a round is a few joins and windows over the tables of all nodes."""
+"""Protocol ``ginger`` without faults as dataflow: a round is a few joins and windows over the tables of all nodes.
+
+The names of parameters are those of module `steps`.
+"""
 
 from __future__ import annotations
-
-from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -11,7 +12,7 @@ from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import CALL_TRIGGER, DataflowForm, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued, mapped, outbox, row_number
 from pipelines.protocols.ginger import PROTOCOL, steps
-from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled
+from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled, united
 from udfs.ginger.node import POSITIONS
 from udfs.ginger.program import INITIAL, initial_rows, initial_schema
 
@@ -23,7 +24,7 @@ _START_COLUMNS = {
 
 
 class GingerSteps(DataflowForm):
-    """The protocol as the engine sees it."""
+    """The dataflow form of the protocol, which the engine plays."""
 
     kinds = PROTOCOL.kinds
     payload = PAYLOAD
@@ -32,11 +33,11 @@ class GingerSteps(DataflowForm):
 
     @property
     def told_apart(self) -> tuple[str, ...]:
-        """The kinds that are sent without faults."""
+        """The kinds of messages that nodes send in a run without faults."""
         return _SENT
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the tree, and what nodes see of it."""
+        """Returns the rows of the tables before the first round: the tree, the views, contacts and clients' topics."""
         run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
         calls = start.calls.where("kind in ('publish', 'subscribe')")
         given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
@@ -47,7 +48,7 @@ class GingerSteps(DataflowForm):
         return {name: initial.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in INITIAL}
 
     def round(self, round_: Round) -> RoundResult:
-        """Plays one round: subscriptions, then messages at brokers, then deliveries and calls of clients."""
+        """Computes one round: subscriptions, messages at brokers, deliveries, and calls of clients."""
         due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
         if not due.kinds.isdisjoint(_SENT):
             message = round_.keep("message", handled(due.inbox, state["neighbour"]))
@@ -64,12 +65,12 @@ class GingerSteps(DataflowForm):
             event = issued(due.calls)
             result.call_event = event if result.call_event is None else result.call_event.unionByName(event)
         if out:
-            result.outbox = reduce(DataFrame.unionByName, out)
+            result.outbox = united(out)
         return result
 
 
 def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Computes the subscriptions of a round; returns the outboxes of nodes."""
+    """Adds the tables that Subscribe and Subscribed change to `result`; returns the outboxes of brokers."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
@@ -85,13 +86,13 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
         subscribed = at_broker.where("kind = 'Subscribed'")
         changed.append(steps.answered(subscribed, state["subscribe"]))
         result.call_event = confirmations(message)
-    rows = round_.keep("subscribe_rows", reduce(DataFrame.unionByName, changed))
+    rows = round_.keep("subscribe_rows", united(changed))
     result.state["subscribe"] = steps.replaced(state["subscribe"], rows, [*NODE, "subscription_id"])
     return [*out, steps.answers(rows)]
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Computes clients' messages at brokers in a round; returns the outboxes of brokers."""
+    """Adds the tables that Metadata, TotalAck and TotalProcessed change to `result`; returns the outboxes."""
     state = round_.state
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
     topics = at_broker.select(TOPIC).distinct()
@@ -109,8 +110,7 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     decided = steps.decided_turns(decision, known, summary)
     turn = round_.keep("turn", steps.broker_turns(at_broker, lock).unionByName(decided))
     entered = entered_locks(turn.where("rank > 0"))
-    taken = [steps.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"),
-             lock, entered]  # fmt: skip
+    taken = [steps.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"), lock, entered]
     arrival = round_.keep("arrival", steps.arrivals(taken))
     result.state["entry_queue"] = next_queue(state["entry_queue"], at_broker, arrival, decision)
     after = round_.keep("pending_after", next_pending(state["pending"], pending, [lock, entered], arrival, turn))
@@ -126,13 +126,9 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 
 
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
-    """Returns table entry_queue after a round: what clients have brought, without what has entered.
+    """Returns table entry_queue after a round: adds the messages of clients, and removes those that left the queue.
 
-    Args:
-        queue: Table entry_queue.
-        message: *message*.
-        arrival: See `steps.arrivals`.
-        decision: See `steps.decided`.
+    `arrival` has the numbers of `steps.arrivals`.
     """
     first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
     new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
@@ -140,11 +136,7 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
 
 
 def entered_locks(turn: DataFrame) -> DataFrame:
-    """Returns the locks of total-order messages that leave entry queues, as `steps.broker_locks` has locks of others.
-
-    Args:
-        turn: Decided turns: TURN.
-    """
+    """Returns the locks of total-order messages that leave entry queues, in the format of `steps.broker_locks`."""
     return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
 
 
@@ -154,11 +146,11 @@ def next_pending(
     """Returns table pending after a round.
 
     Args:
-        table: Table pending.
-        pending: The rows of brokers and topics at which something is due, see `steps.acknowledged`.
-        locks: New locks, see `steps.broker_locks` and `entered_locks`.
-        arrival: See `steps.arrivals`.
-        turn: All turns: TURN.
+        table: Table pending before the round.
+        pending: The rows of brokers and topics with due messages, after `steps.acknowledged`.
+        locks: New locks, the frames of `steps.broker_locks` and `entered_locks`.
+        arrival: The numbers of `steps.arrivals`.
+        turn: All turns of the round.
     """
     touched = pending.select(ID).hint("shuffle_hash")
     rows = table.join(touched, ID, "left_anti").unionByName(pending.select(table.columns))
@@ -172,17 +164,12 @@ def next_pending(
 
 
 def locked_items(pending: DataFrame) -> DataFrame:
-    """Returns the key items of pending messages: table locked."""
+    """Returns table locked: one row per key item of each pending message."""
     return pending.selectExpr(*TOPIC, "source", "source_seq", "explode(keys) as key_item")
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the messages that clients send for their calls: Subscribe and Metadata to the edge broker.
-
-    Args:
-        calls: The due calls.
-        neighbour: Table neighbour.
-    """
+    """Returns the outbox of clients: for each due call Subscribe or Metadata to the edge broker."""
     edge = neighbour.where("relationship = 'edge'").selectExpr(*NODE, "neighbour as edge_broker")
     own = calls.where("kind in ('subscribe', 'publish')").hint("shuffle_hash")
     return outbox(
@@ -198,22 +185,18 @@ def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def delivered_copies(message: DataFrame) -> DataFrame:
-    """Returns the messages that clients deliver, in the order in which they come: *message*."""
+    """Returns the due messages that clients deliver."""
     return message.where("kind = 'Metadata' and relationship = 'edge'")
 
 
 def delivery_rows(copies: DataFrame) -> DataFrame:
-    """Returns the new rows of table delivered.
-
-    Args:
-        copies: See `delivered_copies`.
-    """
+    """Returns the new rows of table delivered for the frame of `delivered_copies`."""
     number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
     position = f"round * {POSITIONS} + {number} as position"
     return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")
 
 
 def confirmations(message: DataFrame) -> DataFrame:
-    """Returns the subscriptions that are confirmed: rows of ``call_event``."""
+    """Returns the rows of table call_event for subscriptions that the edge broker has confirmed."""
     own = message.where("kind = 'Subscribed' and relationship = 'edge'")
     return own.selectExpr("run_id", "node_id as source", "source_seq", "round", "'confirmed' as event")

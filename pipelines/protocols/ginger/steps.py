@@ -1,7 +1,14 @@
-"""The steps of protocol ``ginger`` without faults (chapter 3): joins and windows over the tables of all nodes.
+"""The steps of protocol ``ginger`` without faults (chapter 3): lazy joins and windows over the rows of all nodes.
 
-Subscriptions (sections 3.4 and 4.2.1), turns of messages at brokers (rules G1 and G2), locks and acknowledgements, and
-the messages that brokers send at these turns (section 3.5).
+Module `dataflow` calls the steps in the order of a round. They compute subscriptions (sections 3.4 and 4.2.1), locks
+and acknowledgements (3.5), turns of messages at brokers (`udfs.ginger.turns`), and the messages that brokers send. The
+name of a parameter says which frame it takes:
+
+- ``neighbour``, ``subscriber``, ``member``, ``queue``: tables neighbour, subscriber, member and entry_queue
+- ``message``: the due messages of `handled`; ``subscribe``, ``subscribed``, ``ack``: its Subscribe, Subscribed and
+  TotalAck messages at brokers
+- ``branch``, ``summary``, ``way``, ``lock``: the frames of `branches`, `branch_summaries`, `ways` and `broker_locks`
+- ``pending``: the frame of `acknowledged`; ``decision``: the frame of `decided`; ``turn``: turns, columns `TURN`
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ _FIELDS = {
     "subscription_id": BIGINT, "edge": BIGINT, "directions": STRINGS, "way": LONGS,
 }  # fmt: skip
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
-"""``directions``: of the steps of a Subscribe's path, the last first; their addresses are the last ones of ``way``."""
+"""The payload of messages. ``directions`` are those of a Subscribe's path, the last first; ``way`` has the brokers."""
 PATH = """transform(slice(sequence(1, size(directions) + 1), 1, size(directions)), i -> named_struct(
     'address', element_at(reverse(way), i), 'hop_count', i - 1, 'direction', element_at(directions, i)))"""
 BODY = f"""case kind
@@ -36,28 +43,23 @@ TOPIC = [*NODE, "topic"]
 ID = [*TOPIC, "source", "source_seq"]
 """The key of a client's message at a broker."""
 ABOUT = [*ID, "guarantee", "keys", "issued_round"]
-"""A message of a client at a broker."""
+"""The columns that describe a client's message at a broker."""
 TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]
-"""Grain: a broker, message and ``what``: passed, locked, sent or processed. ``sender``: who brought it; null: nobody.
-``covered``: nodes that have locked its key items. ``rank``: position among the turns of the trigger, from 0."""
+"""Grain: a broker, message and ``what``: passed, locked, sent or processed. ``sender``: the node that sent the message,
+or null. ``covered``: nodes that have locked its key items. ``rank``: position among the turns of the trigger, from 0.
+"""
 FROM_BROKER = "relationship in ('parent', 'child')"
 
 
 def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the due messages at their receivers: *message*."""
+    """Returns the due messages of `inbox` at their receivers, with the ``relationship`` of the sender."""
     came = received(inbox, *PAYLOAD.names).hint("shuffle_hash")
     near = neighbour.selectExpr("run_id", "node_id", "neighbour as sender", "relationship")
     return near.join(came, [*NODE, "sender"])
 
 
 def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
-    """Returns the neighbours in the sub-trees of topics: *branch*.
-
-    Args:
-        subscriber: Table subscriber.
-        neighbour: Table neighbour.
-        topics: The brokers and topics that are meant: TOPIC.
-    """
+    """Returns the neighbours in the sub-trees of `topics` (columns TOPIC): TOPIC, ``neighbour, relationship``."""
     inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
     return neighbour.select(*NODE, "neighbour", "relationship").join(
         inside.hint("shuffle_hash"), [*NODE, "neighbour"]
@@ -73,17 +75,14 @@ _DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
 
 
 def brought(message: DataFrame) -> DataFrame:
-    """Returns the messages of clients at their edge brokers: *message*."""
+    """Returns the messages of clients at their edge brokers."""
     return message.where("kind = 'Metadata' and relationship = 'client'")
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
-    """Returns the messages that brokers decide about: ID, ``guarantee, keys, trigger, what, is_ready, round``.
+    """Returns the messages that cause decisions: ID, ``guarantee, keys, trigger, what, is_ready, round``.
 
-    Args:
-        message: *message*.
-        lock: See `broker_locks`.
-        pending: See `acknowledged`; with ``round``.
+    ``what`` is came, locked, ready or processed, as in `udfs.ginger.turns.turns`. Frame `pending` also has ``round``.
     """
     came = brought(message).selectExpr("*", "'came' as what", "false as is_ready")
     locked = lock.selectExpr("*", "'locked' as what")
@@ -95,16 +94,9 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
-    """Decides the turns at each broker and topic: columns `udfs.ginger.turns.TURN`.
+    """Returns the decided turns at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
 
-    Each decision depends on earlier ones over chains of key items, so one function goes over the rows of a broker and
-    topic in order (`udfs.ginger.turns`).
-
-    Args:
-        due: See `due_rows`.
-        queue: Table entry_queue.
-        pending: See `acknowledged`.
-        summary: See `branch_summaries`.
+    A decision depends on earlier ones over chains of key items, so an Arrow function decides message by message.
     """
     own = due.groupBy(TOPIC).agg(
         F.expr("max(round) as round"),
@@ -125,14 +117,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataF
 
 
 def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns the messages that decisions are about: ABOUT, ``hops, sender, came_from, covered``.
-
-    Args:
-        message: *message*.
-        queue: Table entry_queue.
-        pending: See `acknowledged`.
-        lock: See `broker_locks`.
-    """
+    """Returns all messages that a decision can concern: ABOUT, ``hops, sender, came_from, covered``."""
     none = "cast(array() as array<bigint>) as covered"
     parts = [
         brought(message).selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none),
@@ -144,13 +129,10 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 
 
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns the turns that need no decision: TURN.
+    """Returns the turns that need no decision, columns TURN.
 
-    What brokers bring passes, or locks its key items; what is processed at the topic's root is processed here.
-
-    Args:
-        message: *message*.
-        lock: See `broker_locks`.
+    An eventual or causal message of a broker passes, a total-order one locks its key items (rule G1). TotalProcessed
+    processes its message.
     """
     none = "cast(array() as array<bigint>) as covered"
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
@@ -164,19 +146,12 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
 
 
 def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns decisions as turns: TURN.
-
-    Args:
-        decision: See `decided`.
-        known: See `known_messages`.
-        summary: See `branch_summaries`.
-    """
+    """Returns the decisions with the columns of their messages `known` (`known_messages`), columns TURN."""
     found = known.join(decision.hint("shuffle_hash"), ID)
     found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
     return found.selectExpr(
         *ABOUT, "hops", "case when what <> 'processed' then sender end as sender", "came_from",
-        "array_sort(array_distinct(concat(array(node_id), clients, covered))) as covered", "what", "trigger", "rank",
-        "round",
+        f"{covering('covered')} as covered", "what", "trigger", "rank", "round",
     ).select(TURN)  # fmt: skip
 
 
@@ -184,12 +159,9 @@ _SUBSCRIPTION = [*NODE, "subscription_id"]
 
 
 def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> DataFrame:
-    """Passes each Subscribe on to all brokers but the sender: the outbox.
+    """Returns the outbox of brokers that forward each Subscribe to all neighbouring brokers but its sender.
 
-    Args:
-        subscribe: The Subscribe messages at brokers: *message*.
-        neighbour: Table neighbour.
-        setting: ``max_hops`` of each run: the number of hops for which a step stays in the path.
+    `setting` has ``max_hops`` of each run, the largest number of steps in a path.
     """
     brokers = neighbour.where(FROM_BROKER).selectExpr(*NODE, "neighbour", "relationship as towards")
     onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")
@@ -204,12 +176,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
 
 
 def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the rows of table subscribe for Subscribe messages, with ``trigger`` and ``round``.
-
-    Args:
-        subscribe: The Subscribe messages at brokers: *message*.
-        neighbour: Table neighbour.
-    """
+    """Returns the new rows of table subscribe, with ``trigger`` and ``round`` of the Subscribe."""
     degree = neighbour.where(FROM_BROKER).groupBy(NODE).agg({"neighbour": "count"})
     degree = degree.selectExpr(*NODE, "`count(neighbour)` as degree")
     from_broker = f"case when {FROM_BROKER} then 1 else 0 end"
@@ -220,12 +187,7 @@ def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
-    """Returns the rows of table subscribe that answers change, with the last answer's ``trigger`` and ``round``.
-
-    Args:
-        subscribed: The Subscribed messages at brokers: *message*.
-        table: Table subscribe.
-    """
+    """Returns the rows of table subscribe that Subscribed changes, with ``trigger`` and ``round`` of the last one."""
     came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
     came = came.selectExpr(
         *_SUBSCRIPTION, "`count(sender)` as n_came", "`max(trigger)` as trigger", "`max(round)` as round"
@@ -237,10 +199,9 @@ def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def answers(changed: DataFrame) -> DataFrame:
-    """Answers the neighbour that brought a Subscribe when all others have answered: the outbox.
+    """Returns the outbox of brokers that answer a Subscribe, because all other neighbours have answered.
 
-    Args:
-        changed: See `new_subscribe` and `answered`.
+    `changed` has the rows of `new_subscribe` and `answered`.
     """
     return outbox(
         changed.where("n_waiting = 0"), PAYLOAD, trigger="trigger", rank="1", kind="'Subscribed'", src="node_id",
@@ -250,14 +211,10 @@ def answers(changed: DataFrame) -> DataFrame:
 
 
 def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
-    """Returns the ways from brokers to the edge brokers of new subscribers: TOPIC, ``source, way, n_shared, approach``.
+    """Returns the paths from brokers to edge brokers of new subscribers: TOPIC, ``source, way, n_shared, approach``.
 
-    ``approach`` is the way to the nearest broker of the sub-tree so far; null: the broker has not heard of the topic.
-    ``n_shared`` brokers at the beginning are common to all ways of the topic.
-
-    Args:
-        subscribe: The Subscribe messages at brokers: *message*.
-        member: Table member.
+    ``way`` is the path. ``approach`` is the path to the nearest broker of the sub-tree before the round; null: the
+    broker does not know the topic. All paths of a topic share their first ``n_shared`` brokers.
     """
     own = subscribe.selectExpr(*TOPIC, "source", "trigger", "concat(array(node_id), reverse(way)) as way")
     first = row_number("subscriptions at a broker", ", ".join(TOPIC), "trigger")
@@ -273,11 +230,9 @@ def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
 
 
 def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
-    """Returns the rows of table member that Subscribe messages change: the brokers between edge brokers, and clients.
+    """Returns the rows of table member that Subscribe messages change or add.
 
-    Args:
-        way: See `ways`.
-        member: Table member.
+    The new members are the subscribers, and the brokers on the paths between edge brokers.
     """
     inside = "slice(way, n_shared, size(way))"
     before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
@@ -297,16 +252,11 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
 
 
 def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
-    """Returns rows of table subscriber that Subscribe messages bring; some may be there.
-
-    Args:
-        subscribe: The Subscribe messages at brokers: *message*.
-        way: See `ways`.
-    """
+    """Returns the rows of table subscriber that follow from Subscribe messages; the table may contain some already."""
     client = subscribe.where("relationship = 'client'").selectExpr(
         *TOPIC, "sender as neighbour", "'client' as relationship"
     )
-    # A broker is in the sub-tree when ways part at it, or one ends there.
+    # A broker is in the sub-tree if it is the last broker that all paths share: the paths separate or end there.
     inside = way.where("n_shared = 1")
     hops = united([inside.selectExpr(*TOPIC, f"get({name}, 1) as neighbour") for name in ("way", "approach")])
     broker = hops.where("neighbour is not null").selectExpr(*TOPIC, "neighbour", "'broker' as relationship")
@@ -314,7 +264,7 @@ def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
 
 
 def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
-    """Returns a table with the rows that have changed or are new."""
+    """Returns `table` with the rows `changed`, which replace the rows with equal keys."""
     kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
     return kept.unionByName(changed.select(table.columns))
 
@@ -323,13 +273,7 @@ _NONE = "cast(array() as array<bigint>)"
 
 
 def branch_summaries(branch: DataFrame) -> DataFrame:
-    """Returns the parts of sub-trees around brokers: TOPIC, ``n_children, is_root, clients``.
-
-    A broker is the topic's root when its parent is not in the sub-tree (rule G2).
-
-    Args:
-        branch: *branch*.
-    """
+    """Returns one row per broker and topic: TOPIC, ``n_children``, ``is_root`` (rule G2) and the list ``clients``."""
     return branch.groupBy(TOPIC).agg(
         F.expr("count_if(relationship = 'child') as n_children"),
         F.expr("count_if(relationship = 'parent') = 0 as is_root"),
@@ -338,14 +282,10 @@ def branch_summaries(branch: DataFrame) -> DataFrame:
 
 
 def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the locks of total-order messages that brokers bring.
+    """Returns the locks of total-order messages that brokers have sent.
 
-    Columns: those of table pending but ``arrival`` and ``sent``, ``sender, trigger, round``, and ``is_ready``: no other
-    child has to acknowledge it.
-
-    Args:
-        message: *message*.
-        summary: See `branch_summaries`.
+    The columns are those of table pending except ``arrival`` and ``sent``, and ``sender, trigger, rank, round,
+    is_ready``. ``is_ready`` says that no further child must acknowledge the message.
     """
     came = message.where(f"kind = 'Metadata' and guarantee = 'total' and {FROM_BROKER}").hint("shuffle_hash")
     acked = f"case relationship when 'child' then array(sender) else {_NONE} end as acked"
@@ -360,20 +300,15 @@ def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
 
 
 def covering(told: str) -> str:
-    """Returns SQL for the nodes that have locked key items: the broker, its clients and those that it is told of."""
+    """Returns SQL for the nodes that have locked key items: the broker, its clients and the array `told`."""
     return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
 
 
 def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns pending messages with the acknowledgements of a round, and ``ready_trigger``, the last one that it needs.
+    """Returns the rows of table `pending` after the TotalAck messages of a round, with two columns more.
 
-    ``was_ready``: all children had acknowledged it before the round. ``ready_trigger`` is null where that is so, or
-    where acknowledgements are still to come.
-
-    Args:
-        pending: Table pending, of brokers and topics at which something is due.
-        ack: The TotalAck messages: *message*.
-        summary: See `branch_summaries`.
+    ``was_ready`` says that all children acknowledged the message before the round. ``ready_trigger`` is the TotalAck
+    that completes the children in this round, or null. `pending` has the brokers and topics with due messages only.
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
     numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
@@ -392,10 +327,9 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
 
 
 def arrivals(taken: list[DataFrame]) -> DataFrame:
-    """Numbers what comes into the queues and lock tables of a broker in a round: ID, ``arrival``.
+    """Numbers the new rows of tables entry_queue and pending at each broker: ID, ``rank, arrival``.
 
-    Args:
-        taken: Rows with ID, ``trigger``, ``rank`` and ``round``: what clients bring, and what is locked.
+    The frames `taken` have ID, ``trigger``, ``rank`` and ``round``.
     """
     rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
@@ -407,7 +341,7 @@ _GOES = """case what
     when 'locked' then relationship = 'child' and neighbour <> sender
     when 'sent' then relationship = 'parent'
     else relationship = 'client' or sender is null or neighbour <> sender end"""
-"""Whether a neighbour in the sub-tree gets a message at a turn."""
+"""SQL for whether a neighbour in the sub-tree gets a message at a turn."""
 _KIND = """case
     when what = 'processed' and relationship <> 'client' then 'TotalProcessed'
     when what = 'sent' and came_from = 'above' then 'TotalAck'
@@ -415,14 +349,10 @@ _KIND = """case
 
 
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
-    """Returns the outbox of brokers at the turns of messages.
+    """Returns the outbox of brokers at turns of messages (section 3.5).
 
-    A message passes to the neighbours in the sub-tree; one in total order goes down when it locks its key items, and up
-    when all below have locked them; when it is processed clients get it, then brokers the news.
-
-    Args:
-        turn: TURN.
-        branch: *branch*.
+    A passed message goes to all neighbours in the sub-tree except its sender. A locked message goes to children, a sent
+    one to the parent. A processed message goes to clients, then TotalProcessed to brokers.
     """
     to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
     return outbox(

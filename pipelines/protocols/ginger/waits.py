@@ -1,4 +1,7 @@
-"""Reasons why messages wait or have waited: SQL for `pipelines.why`, by the relation that holds the messages."""
+"""Reasons for the waits of messages: SQL for `pipelines.why`, which ``roundtable why`` prints.
+
+`WAITS` has the messages that wait at the end of a run, `WAITED` those that waited and were released.
+"""
 
 from __future__ import annotations
 
@@ -82,13 +85,14 @@ left join lock_wait w on w.run_id = h.run_id and w.node_id = h.node_id and w.sou
   and w.source_seq = h.source_seq
 where w.node_id is null
 """
-"""Messages that have waited and were released, with the crash that caused the wait.
+"""Messages that waited and were released, with the crash that caused the wait, or null.
 
-``repair`` lasts from the crash of a neighbour to the end of the repair, at the node that noticed it.
+``repair`` has one row per node that noticed the crash of a neighbour: the rounds from the crash to the end of the
+repair. ``blocked`` has the total-order messages whose locks lasted until a repair ended.
 """
 HOLD_WAITS = """
 select h.run_id, h.node_id, h.source, h.source_seq,
-  coalesce(concat('messages are held until ', n.name, ' has told what it missed'),
+  coalesce(concat('messages are held until the messages that ', n.name, ' missed have been exchanged'),
     'messages are held until the broker has a new parent') as reason
 from state_hold h
 left join state_awaited a on a.run_id = h.run_id and a.node_id = h.node_id
@@ -125,11 +129,13 @@ left join state_subscriber s on s.run_id = w.run_id and s.node_id = w.node_id an
   and s.neighbour = u.neighbour
 where f.failed is null and s.neighbour is null and not array_contains(w.covered, w.member)
 """
-"""Only the root of the topic's sub-tree asks whether all members are covered."""
+"""Messages in table pending: earlier messages on a key item, missing acknowledgements, and, at the topic's root,
+members that have not locked the key items.
+"""
 GAP_WAITS = """
 select run_id, node_id, source, source_seq, case when status = 'open'
-    then 'it is lacking: it has left the buffers, and its publisher has not repeated it yet'
-    else 'it is lacking: it has left the buffers, and its publisher was never reached' end as reason
+    then 'the node lacks it: it has left the buffers, and its publisher has not repeated it yet'
+    else 'the node lacks it: it has left the buffers, and its publisher was never reached' end as reason
 from state_gap
 where guarantee = ''
 """
@@ -145,4 +151,4 @@ WAITS = {
     "repair": CLIENT_WAITS, "entry_queue": ENTRY_QUEUE_WAITS, "hold": HOLD_WAITS, "pending": PENDING_WAITS,
     "gap": GAP_WAITS,
 }  # fmt: skip
-"""By the declaration whose rows wait."""
+"""SQL by the table of `udfs.ginger.node.State` that has the waiting messages."""

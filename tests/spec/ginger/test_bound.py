@@ -49,7 +49,7 @@ def test_parts_of_the_tree_have_to_see_each_other() -> None:
     tree = {1: 0, 2: 0, 3: 2, 7: 1, 8: 1}
     assert told(given([(208, 0), (210, 1)], tree, {})) == []
     assert told(given([(208, 0), (210, 1), (212, 2)], tree, {})) == [
-        "D and 7 are left in parts of the tree that do not see each other"
+        "D and 7 are in parts of the tree that do not see each other"
     ]
     assert told(given([(208, 0), (210, 1), (212, 3)], tree, {})) == []
 
@@ -58,11 +58,11 @@ def test_a_chain_above_is_borne_as_far_as_its_end_is_seen() -> None:
     chain = {1: 0, 2: 1, 3: 2, 7: 3}
     assert told(given([(208, 2), (208, 3)], chain, {6: 7})) == []
     assert told(given([(208, 1), (208, 2), (208, 3)], chain, {6: 7})) == [
-        "R and 7 are left in parts of the tree that do not see each other"
+        "R and 7 are in parts of the tree that do not see each other"
     ]
     assert told(given([(208, 0), (208, 1), (208, 2), (208, 3)], chain, {6: 7})) == []
     assert told(replace(given([(208, 3)], chain, {6: 7}), max_hops=1)) == [
-        "R and 7 are left in parts of the tree that do not see each other"
+        "R and 7 are in parts of the tree that do not see each other"
     ]
 
 
@@ -72,7 +72,7 @@ def test_when_the_tree_is_mended_failures_are_borne_one_by_one() -> None:
     one_by_one = [(208 + number * mend, broker) for number, broker in enumerate((0, 1, 2))]
     assert told(given(one_by_one, tree, {5: 3})) == []
     assert told(given([*one_by_one, (210 + 2 * mend, 7)], tree, {5: 3})) == [
-        "2 brokers failed before the tree was mended once more"
+        "2 brokers failed before the previous repair ended"
     ]
 
 
@@ -80,7 +80,7 @@ def test_locks_are_lost_with_all_brokers_of_a_sub_tree() -> None:
     """CB and CD subscribe; B and D are the sub-tree."""
     edge = {5: 2, 6: 3}
     assert told(given([(208, 2), (210, 3)], edge=edge)) == [
-        "all brokers of the sub-tree of t failed before it was mended"
+        "all brokers of the sub-tree of t failed before a repair ended"
     ]
     assert told(given([(208, 2)], edge=edge)) == []
     assert told(given([(208, 2)], edge={5: 2})) == []
@@ -93,13 +93,13 @@ def test_nothing_is_borne_before_the_sub_trees_stand() -> None:
 
 
 def test_some_broker_has_to_be_left() -> None:
-    assert "no broker is left" in told(given([(208, 0), (210, 1), (212, 2), (214, 3)]))
+    assert "all brokers are down" in told(given([(208, 0), (210, 1), (212, 2), (214, 3)]))
 
 
 def test_who_comes_back_needs_a_neighbour_that_stays() -> None:
     """D has no neighbour but B; without the neighbour that joins A has R alone."""
     back = replace(given([(208, 3), (230, 2)]), recoveries=[(220, 3)])
-    assert "D recovers, and none of its neighbours is there" in told(back)
+    assert "D recovers, and none of its neighbours is up" in told(back)
     assert told(replace(given([(208, 3), (240, 1)]), recoveries=[(220, 3)])) == []
 
 
@@ -107,7 +107,7 @@ def test_who_joins_needs_its_join_point() -> None:
     """Unless it has been in the tree: then it has found somebody."""
     failing = given([(208, 2)], edge={4: 1})
     late = replace(failing, joins=[(3, 2, 205)])
-    assert told(late) == ["D joins at B, which is not there"]
+    assert told(late) == ["D joins at B, which is down"]
     assert told(replace(failing, joins=[(3, 2, None)])) == []
 
 
@@ -116,11 +116,11 @@ MEND = 5 + 3 + 4 * (2 * 3 + 3 * 24)
 WIDE = {1: 0, 2: 0, 3: 2, 7: 1, 8: 1}
 PAIR = {1: 0}
 CHAIN = {1: 0, 2: 1, 3: 2}
-LATER = "2 brokers failed before the tree was mended once more"
-LOCKS = "all brokers of the sub-tree of t failed before it was mended"
+LATER = "2 brokers failed before the previous repair ended"
+LOCKS = "all brokers of the sub-tree of t failed before a repair ended"
 CLIENT = "all brokers that CD sees failed"
-PARTS = "D and 7 are left in parts of the tree that do not see each other"
-NONE_LEFT = "no broker is left"
+PARTS = "D and 7 are in parts of the tree that do not see each other"
+NONE_LEFT = "all brokers are down"
 
 
 def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links() -> None:
@@ -220,7 +220,7 @@ def test_clients_see_ancestors_and_the_children_of_each_within_the_hops(
 def test_children_of_a_root_are_one_tree_if_they_see_each_other(max_hops: int, *, is_one: bool) -> None:
     """Rule G16: with a view of one hop A and B see nobody, and each is the root of its own."""
     run = replace(given([(208, 0)], {1: 0, 2: 0}, {4: 1, 5: 2}), max_hops=max_hops)
-    assert told(run) == ([] if is_one else ["A and B are left in parts of the tree that do not see each other"])
+    assert told(run) == ([] if is_one else ["A and B are in parts of the tree that do not see each other"])
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_sub_trees_that_lost_brokers_in_an_earlier_blow_have_moved() -> None:
     assert told(two) == [LOCKS, LOCKS.replace("of t ", "of u ")]
 
 
-ALONE = "{} recovers, and none of its neighbours is there"
+ALONE = "{} recovers, and none of its neighbours is up"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_neighbour_or_join_point_has_to_be_there_and_to_stay(crash: int, back:
     joining = replace(failing, joins=[(3, 2, 500)])
     assert (told(joining) == []) == is_there
     recovering = replace(failing, crashes=sorted([(50, 3), (crash, 2)]), recoveries=[*failing.recoveries, (500, 3)])
-    assert ("D recovers, and none of its neighbours is there" not in told(recovering)) == is_there
+    assert ("D recovers, and none of its neighbours is up" not in told(recovering)) == is_there
 
 
 def test_neighbours_are_brokers_that_were_there_from_the_start() -> None:
@@ -308,7 +308,7 @@ def test_neighbours_are_brokers_that_were_there_from_the_start() -> None:
     run = given([(208, 2), (208, 3)])
     links = {**run.links, (3, 9): 1, (9, 3): 1}
     run = replace(run, links=links, brokers=run.brokers | {9}, joins=[(9, 3, None)], recoveries=[(220, 3)])
-    assert (220, "D recovers, and none of its neighbours is there") in [*reasons(run)]
+    assert (220, "D recovers, and none of its neighbours is up") in [*reasons(run)]
 
 
 @pytest.mark.parametrize("root", [None, "A"])
@@ -335,6 +335,6 @@ def test_runs_are_read_as_their_stores_have_them(root: str | None) -> None:
     (out,) = beyond_runs([pa.RecordBatch.from_pylist([run])])
     assert [tuple(row.values()) for row in out.to_pylist()] == [
         *([] if root is None else [(3, 208, "all brokers that CA sees failed")]),
-        (3, 400, "A recovers, and none of its neighbours is there"),
-        (3, 401, "D joins at A, which is not there"),
+        (3, 400, "A recovers, and none of its neighbours is up"),
+        (3, 401, "D joins at A, which is down"),
     ]

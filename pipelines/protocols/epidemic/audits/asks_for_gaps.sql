@@ -1,4 +1,5 @@
--- Requested events are gaps that a later event of the source and pattern has shown (rules E3, E8 and E9).
+-- A dispatcher requests an event only after a later event of the source and pattern has arrived, and not after the
+-- event itself has arrived (rules E3, E8 and E9).
 with asked as (
   select distinct run_id, initiator, event_source, pattern_id, number, sent_round
   from entry
@@ -17,7 +18,7 @@ with asked as (
 select a.run_id, min(a.sent_round) as round, a.initiator as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks for event ', a.number, ' of node ', a.event_source, ' and pattern ', a.pattern_id, case
-    when a.has_later = 0 then ', and no later one has come' else ', which has come' end) as detail
+    when a.has_later = 0 then ', and no later one has arrived' else ', which has arrived' end) as detail
 from later a
 left join left_ u on u.run_id = a.run_id and u.node_id = a.initiator
 where a.has_later = 0 or (a.has_come = 1 and u.run_id is null)

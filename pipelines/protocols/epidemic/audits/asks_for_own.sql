@@ -1,4 +1,4 @@
--- Requested events have patterns to which the dispatcher's own clients subscribe (rules E9 and E10).
+-- A dispatcher requests events of patterns to which its own clients subscribe (rules E9 and E10).
 with wanted as (
   select p.run_id, p.node_id, p.pattern_id, s.issued_round,
     coalesce(s.unsubscribed_round, 9223372036854775807) as until_round
@@ -7,7 +7,7 @@ with wanted as (
 )
 select distinct e.run_id, e.sent_round as round, e.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
-  concat('asks for an event of pattern ', e.pattern_id, ', which nobody subscribes to there') as detail
+  concat('asks for an event of pattern ', e.pattern_id, ', to which no client there subscribes') as detail
 from entry e
 left join wanted w on w.run_id = e.run_id and w.node_id = e.src and w.pattern_id = e.pattern_id
   and w.issued_round <= e.sent_round and e.sent_round <= w.until_round

@@ -1,4 +1,4 @@
--- No cache holds more events than setting buffer.
+-- No cache holds more events than setting buffer allows.
 select c.run_id, cast(null as bigint) as round, c.node_id, cast(null as bigint) as source,
   cast(null as bigint) as source_seq,
   concat('the cache holds ', c.n_events, ' events, buffer is ', cast(get_json_object(r.parameters,

@@ -1,4 +1,4 @@
--- The counters of received events. A row is a copy of an event and a pattern of its identifier.
+-- The counters in the identifiers of received events: one row per copy of an event and pattern of its identifier.
 with arrived as (
   select run_id, dst as node_id, source, source_seq, due_round,
     explode(split(get_json_object(body, '$.id'), ':')) as tag

@@ -1,4 +1,4 @@
--- The entries of digests. A row is a message and an event that its digest lists.
+-- The entries of digests: one row per gossip message and event that its digest lists.
 select run_id, message_id, src, dst, sent_round, style, initiator, of_pattern, of.source as event_source,
   of.pattern_id as pattern_id, of.number as number
 from (

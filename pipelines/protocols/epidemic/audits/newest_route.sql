@@ -1,4 +1,4 @@
--- Gossip to a publisher goes the way of its newest event back (rule E12).
+-- Gossip to a publisher starts at the neighbour from which its newest event arrived (rule E12).
 with asked as (
   select g.run_id, g.message_id, g.initiator, g.dst, g.sent_round, e.event_source
   from gossip g
@@ -26,7 +26,7 @@ with asked as (
     and o.due_round <= a.sent_round
 )
 select n.run_id, n.sent_round as round, n.initiator as node_id, n.source, n.source_seq,
-  concat('came from node ', n.sender, ', and gossip to its publisher goes to node ', n.dst) as detail
+  concat('arrived from node ', n.sender, ', and gossip to its publisher goes to node ', n.dst) as detail
 from newest n
 left join fault_event c on c.run_id = n.run_id and c.kind = 'crash' and c.node_id = n.initiator
   and c.round <= n.sent_round

@@ -1,4 +1,4 @@
--- A digest is never empty, and about one pattern or one source (rule E5).
+-- A digest is not empty, and lists events of one pattern or one source (rule E5).
 select run_id, sent_round as round, src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq, 'sends an empty digest' as detail
 from gossip

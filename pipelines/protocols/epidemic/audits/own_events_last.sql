@@ -1,5 +1,5 @@
--- With eviction foreign_first no own event is discarded while a foreign one is cached (section 5). An event is a
--- dispatcher's own when it published or delivered it; a crash empties caches.
+-- With eviction foreign_first a cache discards no own event while it holds a foreign one (section 5). An event is a
+-- dispatcher's own if the dispatcher published or delivered it. Dispatchers that crash lose their caches, and have no row.
 with own as (
   select run_id, subscriber as node_id, source, source_seq from delivery
   union

@@ -1,4 +1,4 @@
--- The settings that rules of messages name. A row is a run.
+-- The settings that several audits read: one row per run.
 select run_id,
   cast(get_json_object(parameters, "$['protocol.gossip_rounds']") as bigint) as gossip_rounds,
   cast(get_json_object(parameters, "$['protocol.fanout']") as bigint) as fanout,

@@ -1,4 +1,4 @@
--- Neighbours connected by a recovery or a new link send each other their clients' patterns (rules E14 and E16).
+-- Two neighbours that a recovery or a new link connects send each other their clients' patterns (rules E14 and E16).
 with met as (
   select f.run_id, f.round, l.src as node_id, l.dst as neighbour
   from fault_event f
@@ -36,7 +36,7 @@ with met as (
 )
 select o.run_id, o.round, o.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
-  concat('tells node ', o.neighbour, ' nothing of pattern ', o.pattern_id, ' when they are linked') as detail
+  concat('sends node ', o.neighbour, ' no SUB for pattern ', o.pattern_id, ' when the two are connected') as detail
 from owed o
 left join sent_message m on m.run_id = o.run_id and m.kind = 'SUB' and m.src = o.node_id and m.dst = o.neighbour
   and m.sent_round = o.round and cast(get_json_object(m.body, '$.pattern_id') as bigint) = o.pattern_id

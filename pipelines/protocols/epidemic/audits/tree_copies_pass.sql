@@ -1,13 +1,13 @@
--- A dispatcher forwards a tree copy once, in the round of its arrival, and never forwards a reply (E8).
+-- A dispatcher forwards an event once, in the round in which a copy arrives over the tree, and no REPLY (rule E8).
 select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,
-  concat('passes it on to node ', m.dst, ', and no copy came over the tree in this round') as detail
+  concat('forwards it to node ', m.dst, ', and no copy arrived over the tree in this round') as detail
 from sent_message m
 left join sent_message c on c.run_id = m.run_id and c.kind = 'EVENT' and c.dst = m.src and c.source = m.source
   and c.source_seq = m.source_seq and c.due_round = m.sent_round and c.fate = 'delivered'
 where m.kind = 'EVENT' and m.src <> m.source and c.run_id is null
 union all
 select run_id, max(sent_round) as round, src as node_id, source, source_seq,
-  concat('passes it on to node ', dst, ' again, first in round ', min(sent_round)) as detail
+  concat('forwards it to node ', dst, ' again, first in round ', min(sent_round)) as detail
 from sent_message
 where kind = 'EVENT'
 group by run_id, src, dst, source, source_seq

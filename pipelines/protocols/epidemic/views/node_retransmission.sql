@@ -1,9 +1,9 @@
--- How many events does each dispatcher send again?
--- One row per run and node (protocol epidemic). Publisher-based pull would show here an acknowledgement implosion at
--- sources.
--- :is_source whether it published
+-- How many events does each dispatcher retransmit?
+-- One row per run and node (protocol epidemic). A large share at sources is the acknowledgement implosion that
+-- the paper discusses for publisher-based pull.
+-- :is_source whether the node published an event
 -- :n_retransmissions REPLY messages that it sent
--- :share its share of the run's
+-- :share n_retransmissions / the REPLY messages of the run
 with sent as (
   select run_id, src as node_id, count(1) as n_retransmissions
   from sent_message

@@ -1,8 +1,8 @@
--- Which events were recovered, and how long did that take?
--- One row per delivery that a retransmission (REPLY, protocol epidemic) brought.
+-- Which events were recovered, and how long did the recovery take?
+-- One row per delivery of an event that arrived as REPLY (protocol epidemic).
 -- :* delivery
 -- :delivery_round round of the delivery
--- :message_id the first reply that arrived in that round
+-- :message_id the first REPLY with the event that arrived in that round
 with reply as (
   select run_id, dst as subscriber, source, source_seq, due_round as round, min(message_id) as message_id
   from message

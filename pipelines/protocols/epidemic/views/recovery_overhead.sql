@@ -1,4 +1,4 @@
--- How many gossip messages and retransmissions does a run pay per event message?
+-- How many gossip messages and retransmissions does a run send per event message?
 -- One row per run with EVENT messages (protocol epidemic).
 -- :n_events EVENT messages
 -- :n_gossip GOSSIP and REQUEST messages

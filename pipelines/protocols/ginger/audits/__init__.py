@@ -1,7 +1,7 @@
-"""The guarantees of protocol ``ginger`` beside the general ones, one SQL file each.
+"""The guarantees of protocol ``ginger`` beside the general ones, each with an SQL file.
 
-`balance` and `broken_tree` are Python: the accounts of a replica follow from its operations one by one, and a tree is
-followed from every broker to its root.
+Relations `balance` and `broken_tree` need Python: the balances of a replica follow from its operations one by one, and
+the check of a tree follows the parents of each broker to the root.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ group by run_id
 
 
 def balance(evidence: Evidence) -> DataFrame:
-    """Returns the balances of all replicas, columns `BALANCES` (section 5.2)."""
+    """Returns the balances of all replicas (section 5.2), columns `BALANCES`."""
     return arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES)
 
 
 def broken_tree(evidence: Evidence) -> DataFrame:
-    """Returns the brokers that are up at a quiescent end and not in one tree, columns `BROKEN`."""
+    """Returns the live brokers outside the one tree at the end of quiescent runs, columns `BROKEN`."""
     return arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN)
 
 
@@ -54,32 +54,21 @@ select run_id, cast(null as bigint) as round, node_id, cast(null as bigint) as s
 from broken_tree
 """
 AUDITS = (
+    Audit("causal_order", "a message follows all that its publisher knew of its key items", _SQL["causal_order"]),
     Audit(
-        "causal_order",
-        "what a publisher knew of a key item comes before what it published on it",
-        _SQL["causal_order"],
-    ),
-    Audit(
-        "total_order",
-        "total-order messages on a key item come in one order, with all else on one side",
+        "total_order", "total-order messages on a key item have one order, and each other message one side of them",
         _SQL["total_order"],
     ),
-    Audit("balances", "all replicas of a bank have equal balances, and none below zero", _SQL["balances"]),
+    Audit("balances", "all replicas of a bank have equal balances, and no balance is negative", _SQL["balances"]),
     Audit(
-        "nothing_waiting",
-        "when all is quiescent no key item is locked and no message waits",
+        "nothing_waiting", "at the end of a quiescent run no key item is locked and no message waits",
         _SQL["nothing_waiting"],
     ),
-    Audit("one_tree", "when all is quiescent the brokers that are up are one tree", _ONE_TREE),
+    Audit("one_tree", "at the end of a quiescent run the live brokers form one tree", _ONE_TREE),
+    Audit("nobody_alone", "every live node finds a parent, or is the root of the tree", _SQL["nobody_alone"]),
     Audit(
-        "nobody_alone",
-        "whoever is up is taken in by somebody, or is the root of all that is left",
-        _SQL["nobody_alone"],
-    ),
-    Audit(
-        "nothing_lost",
-        "what has left all buffers and is lacking somewhere is published again",
+        "nothing_lost", "the publisher repeats each message that a node lacks and all buffers have discarded",
         _SQL["nothing_lost"],
     ),
-    Audit("subscribed", "subscriptions are confirmed before anything is published on their topic", _SQL["subscribed"]),
-)
+    Audit("subscribed", "subscriptions are confirmed before a publication on their topic", _SQL["subscribed"]),
+)  # fmt: skip

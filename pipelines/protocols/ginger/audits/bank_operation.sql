@@ -1,4 +1,4 @@
--- The bank operations that replicas delivered.
+-- The bank operations that replicas delivered: one row per replica and operation.
 with first as (
   select run_id, node_id, topic, source, source_seq, min(position) as position
   from state_delivered

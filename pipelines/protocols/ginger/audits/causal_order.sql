@@ -1,6 +1,6 @@
--- Messages on a key item that a publisher had published or delivered before a publication precede it everywhere (3.2).
--- The rows: a message delivered before one that its publisher had published or delivered before it, on a shared key
--- item. A publication follows the deliveries of its round.
+-- A publication follows the messages that its publisher published or delivered earlier, on a shared key item, at every
+-- client (3.2). A row is a delivery of a publication before one of these messages. Within a round a client delivers
+-- first and publishes afterwards.
 with published as (
   select run_id, source as node_id, topic, source, source_seq, (issued_round + 1) * 1048576 - 1 as position,
     explode(keys) as key_item

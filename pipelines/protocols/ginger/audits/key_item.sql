@@ -1,4 +1,4 @@
--- The deliveries of each client by key item. Table delivered has the order of deliveries at each client.
+-- The deliveries of each client by key item, with their position in the order of the client's deliveries.
 with first as (
   select run_id, node_id, topic, source, source_seq, min(position) as position
   from state_delivered

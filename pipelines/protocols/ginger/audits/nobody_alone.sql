@@ -1,6 +1,6 @@
--- A live node has a parent or an edge broker, or is the root of the remaining tree.
+-- A live node finds a parent (status ISOLATED says that it gave up), and a live client has an edge broker at the end.
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
-  'found nobody to take it in' as detail
+  'found no broker that accepts it' as detail
 from node_status
 where status = 'ISOLATED'
 union all

@@ -1,4 +1,4 @@
--- At a quiescent end no key item is locked, and no message is pending or waits to enter.
+-- At the end of a quiescent run no key item is locked, no message is pending or waits, and no exchange is incomplete.
 with waiting as (
   select run_id, node_id, source, source_seq, concat('still pending on topic ', topic) as detail
   from state_pending
@@ -10,14 +10,14 @@ with waiting as (
   from state_hold
   union all
   select a.run_id, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
-    concat('still awaits what ', n.name, ' has to say') as detail
+    concat('still awaits the missing messages of ', n.name) as detail
   from state_awaited a join node n on n.run_id = a.run_id and n.node_id = a.partner
   union all
   select p.run_id, p.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
     concat('still waits for messages that have left the buffer of ', n.name) as detail
   from state_parked p join node n on n.run_id = p.run_id and n.node_id = p.partner
   union all
-  select run_id, node_id, source, source_seq, 'never got what has left the buffers' as detail
+  select run_id, node_id, source, source_seq, 'lacks a message that has left the buffers' as detail
   from state_gap where status = 'given_up'
   union all
   select run_id, node_id, source, source_seq, concat('still locks key item ', key_item, ' of topic ', topic) as detail

@@ -1,7 +1,6 @@
--- Total-order messages on a key item have one order everywhere, and each other message on it is on one side of each of
--- them (3.2). The rows: a message on different sides of a total-order message at different clients. Order and barrier
--- hold if every message follows equally many total-order messages at all clients; for total-order messages this number
--- is the position.
+-- All clients deliver the total-order messages on a key item in one order, and each other message on it on one side of
+-- each of them (3.2). This holds if a message follows equally many total-order messages at all clients. A row is a
+-- message for which the number differs between two clients.
 with ranked as (
   select *, count_if(guarantee = 'total') over (
     partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding

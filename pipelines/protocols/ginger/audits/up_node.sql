@@ -1,4 +1,4 @@
--- The nodes that are up at a quiescent end, in any state, with their parents or edge brokers.
+-- The live nodes at the end of quiescent runs, with their parents or edge brokers.
 with last as (
   select run_id, node_id, max_by(kind, round) as kind
   from fault_event

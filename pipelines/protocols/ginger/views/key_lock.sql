@@ -1,13 +1,13 @@
--- Who holds a key item, at which broker, and for how long (rule G1)?
+-- Which message locks a key item, at which broker, and for how long (rule G1)?
 -- One row per lock: a run, broker, topic, key item and total-order message (protocol ginger). A broker that crashes
--- loses its locks, so that the same message may lock a key item there again. Locks follow from messages: a broker
--- passes a total-order message on when it locks its key items, and passes the news on when it unlocks them. While a
--- broker is reconfigured it holds messages, and the lock counts from the round in which the message reached it.
+-- loses its locks, so the same message may lock a key item there again. Locks are computed from messages: a broker
+-- forwards Metadata when it locks key items, and TotalProcessed when it unlocks them. A broker under repair holds
+-- messages; its locks count from the round in which the message arrived.
 -- :topic topic of the message
 -- :key_item the key item
--- :number number of the lock among those of the key item at the broker, in the order in which they end; from 1
+-- :number number of the lock among the locks of the key item at the broker, in the order in which they end; from 1
 -- :locked_round round in which the broker locked the key item
--- :unlocked_round round in which it unlocked it, or crashed; null: it is locked at the end
+-- :unlocked_round round in which the broker unlocked the key item, or crashed; null: it is locked at the end
 -- :lock_rounds rounds from locked_round to unlocked_round
 -- :lock_ms lock_rounds in ms; null where run.round_ms is
 with total as (

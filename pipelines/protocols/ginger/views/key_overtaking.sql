@@ -1,10 +1,10 @@
--- How often did a publication of a source overtake an earlier one that it shares no key item with?
+-- How often did a publication of a source overtake an earlier one without a common key item?
 -- One row per run, subscriber and source with a pair (protocol ginger). A pair is two publications of the source on one
 -- topic, each in causal or total order, without a common key item, and both delivered at the subscriber. Causal order
--- is by topic and key item (rule G4), so nothing keeps such pairs in the order of the source.
+-- is by topic and key item (rule G4), so the protocol does not order a pair.
 -- :n_pairs pairs
--- :n_overtaken those of which the later publication was delivered in an earlier round
--- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair is
+-- :n_overtaken pairs of which the later publication was delivered in an earlier round
+-- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair is overtaken
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

@@ -1,18 +1,18 @@
--- Who waits for a key item at a broker, for which message, and from which round to which (rule G1)?
--- One row per run, broker, key item, message that waits and message that it waits for (protocol ginger). Waits that end
--- in the round in which they begin have no row.
+-- Which messages wait for a key item at a broker, behind which message, and for how long (rule G1)?
+-- One row per run, broker, key item, waiting message and blocking message (protocol ginger). A wait that ends in the
+-- round in which it begins has no row.
 -- :topic topic of both messages
--- :key_item the key item that both have
--- :source who published the message that waits
--- :source_seq its number among the calls of the source
+-- :key_item the key item of both messages
+-- :source client that published the waiting message
+-- :source_seq number of the waiting message among the calls of the source
 -- :reason lock: an eventual or causal message waits in the entry queue for a key item that a total-order message locks;
---   queue: it waits behind one that came to the entry queue before it; order: a total-order message has locked the key
---   item, and is processed after one that has locked it, too
--- :holder who published the message that it waits for
+--   queue: a message waits in the entry queue behind an earlier one; order: a total-order message has locked the key
+--   item, and waits for the processing of an earlier total-order message that has locked it, too
+-- :holder client that published the blocking message
 -- :holder_name name of the holder
--- :holder_seq number of that message among the calls of the holder
+-- :holder_seq number of the blocking message among the calls of the holder
 -- :since_round first round of the wait
--- :until_round round in which it ended; null: it waits at the end
+-- :until_round round in which the wait ended; null: the message waits at the end of the run
 -- :wait_rounds rounds from since_round to until_round
 -- :wait_ms wait_rounds in ms; null where run.round_ms is
 with came as (

@@ -1,13 +1,13 @@
--- How long does a node that lost its parent take to find another one, and to have all that it missed?
--- One row per reconfiguration of a broker or a client (protocol ginger). An elected root asks nobody, and has no row.
+-- How long does a node whose parent failed take to find another one, and to receive the messages that it missed?
+-- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request: no row.
 -- :number number of the reconfiguration at its node, from 0
--- :detected_round round in which the node asked the first broker or took part in an election
+-- :detected_round round in which the node sent the first ParentRequest or took part in an election
 -- :has_voted whether it took part in an election
 -- :n_requests ParentRequests that it sent
--- :n_declined those that were declined; for the others but the last a timer expired
--- :parent its new parent; null: it did not end
+-- :n_declined ParentRequests that brokers declined; for the rest, except the last, a timer expired
+-- :parent its new parent; null: the reconfiguration did not end
 -- :parent_name name of the parent
--- :ended_round round in which LostMessages of the parent came; null: it did not end
+-- :ended_round round in which LostMessages of the parent arrived; null: the reconfiguration did not end
 -- :reconfiguration_rounds rounds from detected_round to ended_round
 -- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is
 with step as (
