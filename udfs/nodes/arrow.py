@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -53,32 +53,20 @@ CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "bod
 
 @record(key="name,key")
 class Timer:
-    """A timer that a node has set.
+    """A timer that a node has set."""
 
-    Attributes:
-        name: The purpose of the timer.
-        key: Distinguishes timers of one name.
-        round: The round in which it expires.
-    """
-
-    name: str
-    key: int
-    round: int
+    name: Annotated[str, "the purpose of the timer"]
+    key: Annotated[int, "distinguishes timers of one name"]
+    round: Annotated[int, "the round in which it expires"]
 
 
 @record(key="peer")
 class Watched:
-    """A node that another node watches for crashes.
+    """A node that another node watches for crashes."""
 
-    Attributes:
-        peer: The watched node.
-        latency_rounds: The latency of the connection to the watched node.
-        round: The round in which the watch started.
-    """
-
-    peer: int
-    latency_rounds: int
-    round: int
+    peer: Annotated[int, "the watched node"]
+    latency_rounds: Annotated[int, "the latency of the connection to the watched node"]
+    round: Annotated[int, "the round in which the watch started"]
 
 
 @cache

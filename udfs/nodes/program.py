@@ -101,13 +101,9 @@ def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
 
 @message("NODE_DOWN")
 class NodeDown:
-    """A report of a node's own failure detector.
+    """A report of a node's own failure detector."""
 
-    Attributes:
-        peer: The node that is down.
-    """
-
-    peer: int
+    peer: Annotated[int, "the node that is down"]
 
 
 class NodeProgram:
