@@ -116,10 +116,8 @@ class Crashes:
         Args:
             crashes: The crashes and recoveries of the round.
         """
-        # After a crash nodes may send again what had arrived.
-        return FaultsDue(
-            crashes.crashed, crashes.recovered, crashes.down, self.is_any, self.runs, crashes.disturbed
-        )  # fmt: skip
+        of = (crashes.crashed, crashes.recovered, crashes.down, crashes.disturbed)
+        return FaultsDue(*of, may_duplicate=self.is_any, crashing=self.runs)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:

@@ -107,10 +107,10 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 
 
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
-    """Forwards a copy (lines 16 to 18), to a joining node behind the join point's answer (rule R16).
+    """Forwards a copy (lines 16 to 18), to a joining node after the join point's answer (rule R16).
 
     The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
-    leave behind older messages, in ProcessingList order, as if N had become a recipient at the request.
+    are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
