@@ -159,7 +159,7 @@ def without(rows: pa.Table, node: pa.Table) -> pa.Table:
 
 
 def exploded(runs: pa.Table, name: str) -> pa.Table:
-    """Returns the structs of list column `name` as rows with ``run_id``, by chunks: an Arrow array has 2 GiB at most."""
+    """Returns the structs of list column `name` as rows with ``run_id``, by chunks: an Arrow array holds 2 GiB."""
     return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
 
 

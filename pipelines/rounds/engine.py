@@ -290,9 +290,9 @@ class RoundEngine(Rounds):
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         kinds = {*self._counts.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
         inbox = network.handled_messages(due) if self._counts.n_doomed else due
-        due = Due(inbox, calls, frozenset(kinds))
+        handled = Due(inbox, calls, frozenset(kinds))
         faults = job.crashes.faults(crashes)
-        return Round(upcoming, due, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
+        return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that a round changes, and the messages in flight after it."""

@@ -233,7 +233,7 @@ class Context:
             message_id: The message; None: the message that the node is handling.
 
         Raises:
-            ValueError: ``message_id`` is None and the node handles no message.
+            ValueError: The call has no ``message_id``, and the node handles no message.
         """
         number = self.message_id if message_id is None else message_id
         if number is None:

@@ -207,7 +207,7 @@ class Writer:
     Attributes:
         source: The expression; ``{}`` stands for the value.
         names: The functions that the expression calls, by name.
-        is_optional: Whether the value may be None; a field that is None is omitted.
+        is_optional: Whether the value may be None; the JSON object then omits the field.
     """
 
     source: str

@@ -16,7 +16,7 @@ ATTRIBUTE = ("source", "source_seq", "attribute", "number", "whole", "text")
 
 
 class Value(NamedTuple):
-    """A value of an attribute or a comparison; either `number` or `text` is None.
+    """A value of an attribute or a comparison: a number or a string.
 
     Attributes:
         number: A numeric value.
