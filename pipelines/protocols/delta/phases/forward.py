@@ -132,7 +132,7 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
-    """Computes the recipients of first copies at RECOVERING nodes; returns the other first copies and these recipients."""
+    """Computes the recipients of first copies at RECOVERING nodes; returns the other first copies and recipients."""
     if not work.is_recovering:
         return first, []
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)

@@ -168,7 +168,7 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the closest live nodes on the paths through failed synchronisation points.
 
-    Such a node may be nearer than the failed one: it was down when N asked past it, and has recovered.
+    They may be nearer than the failed node: a nearer node was down when N asked past it, and has recovered.
 
     Args:
         path: Relation ``path``.

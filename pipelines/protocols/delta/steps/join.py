@@ -56,7 +56,7 @@ def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the connections to join points of waiting nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns the connections to asked join points: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
     waits = join.where("status = 'DETACHED' and is_asked").selectExpr(*NODE, "join_point as peer")
     return waits.join(latency, [*NODE, "peer"]).selectExpr(
