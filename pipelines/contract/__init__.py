@@ -1,1 +1,1 @@
-"""The contract between the engine and a protocol; nothing is imported here, so `protocol` loads without PySpark."""
+"""The contract between the engine and a protocol; imports nothing, so `protocol` loads without PySpark."""

@@ -1,7 +1,6 @@
-"""What an audit is, and what it may read.
+"""Audits: guarantees as queries over the tables and views of a store.
 
-An audit looks at the store's tables and views only, never at what the round engine holds in memory: anybody with the
-store can check again. It reads all runs in one query.
+An audit reads nothing of the round engine's memory, so anyone with the store can repeat it. One query covers all runs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pipelines.engines.checkpoints import Checkpoints
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
-"""Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
+"""The columns of a violation: table ``violation`` without ``guarantee`` and ``excused``."""
 
 SLOW_CRASHING_RUN = """
 select c.run_id, greatest(min(c.round), min(l.round)) as round,
@@ -34,22 +33,22 @@ join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pa
 where c.kind = 'crash'
 group by c.run_id
 """
-"""SQL for the bound of protocols whose timers go by the latencies of links: ``run_id, round, reason``."""
+"""SQL for the bound of protocols whose timers depend on link latencies: ``run_id, round, reason``."""
 
 
 class Reader(Structural):
-    """A store that is read by table name and by SQL."""
+    """A store with access by table name and by SQL."""
 
     def table(self, name: str) -> DataFrame:
         """Returns a table or view."""
         ...
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the answer of a query over the tables and views, which it calls by their bare names."""
+        """Returns the result of a query over the tables and views."""
         ...
 
     def is_finished(self) -> bool:
-        """Returns whether its runs ended; otherwise more rounds may come."""
+        """Returns whether all runs have ended."""
         ...
 
 
@@ -57,29 +56,29 @@ def arrow_rows(
     rows: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     columns: Sequence[tuple[str, str]],
 ) -> DataFrame:  # fmt: skip
-    """Returns the rows that an Arrow function returns.
+    """Applies an Arrow function to rows.
 
     Args:
         rows: Any rows.
-        function: Takes and returns batches of rows.
-        columns: The columns that it returns, with their SQL types.
+        function: Maps batches of rows to batches.
+        columns: The output columns of the function, with their SQL types.
     """
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
 class Evidence:
-    """The rows that audits read: the tables and views of a store, and the relations that audits share.
+    """The input of audits: the tables and views of a store, and the relations that audits share.
 
-    SQL calls relations by their bare names, as it calls tables. A relation is computed once, when it is first read.
+    SQL names relations like tables. A relation is computed when it is first read, and kept.
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Reads a store.
+        """Prepares the relations; computes none of them.
 
         Args:
             reader: The store.
             checkpoints: Keeps the rows of relations.
-            relations: The relations by name; one may read those before it.
+            relations: The relations by name; a relation may read the relations before it.
         """
         self.reader = reader
         self.checkpoints = checkpoints
@@ -89,7 +88,7 @@ class Evidence:
         self._keeping = RLock()
 
     def __enter__(self) -> Evidence:
-        """Returns the evidence."""
+        """Returns the evidence itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +101,7 @@ class Evidence:
         return self._relation(name) if name in self._relations else self.reader.table(name)
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the answer of a query over the store and the relations."""
+        """Returns the result of a query over the store and the relations."""
         return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
@@ -112,8 +111,7 @@ class Evidence:
         return delta_paths(self.checkpoints.session, link, max_hops)
 
     def _answer(self, text: str, relations: Iterable[str]) -> DataFrame:
-        """Returns the answer of a query over the store and some relations."""
-        words = _words(text)
+        words = frozenset(re.findall(r"\w+", re.sub(r"--[^\n]*", "", text)))
         read = [name for name in relations if name in words]
         for name in read:
             self._relation(name)
@@ -121,7 +119,6 @@ class Evidence:
         return self.reader.sql(f"with {', '.join(views)} (\n{text}\n)" if views else text)
 
     def _relation(self, name: str) -> DataFrame:
-        """Returns the rows of a relation."""
         with self._keeping:
             if name not in self._kept:
                 relation = self._relations[name]
@@ -133,7 +130,7 @@ class Evidence:
 
 
 Relation = str | Callable[[Evidence], "DataFrame"]
-"""The rows that several audits read: SQL over the history and other relations, or a function that returns them."""
+"""Rows that several audits read: SQL over the history and earlier relations, or a function of the evidence."""
 
 
 def sql_files(package: str) -> dict[str, str]:
@@ -142,26 +139,19 @@ def sql_files(package: str) -> dict[str, str]:
     return {entry.name.removesuffix(".sql"): entry.read_text("utf-8") for entry in entries}
 
 
-def _words(text: str) -> frozenset[str]:
-    """Returns the words of SQL outside comments."""
-    return frozenset(re.findall(r"\w+", re.sub(r"--[^\n]*", "", text)))
-
-
 @dataclass(frozen=True)
 class Audit:
     """A guarantee that can be checked.
 
     Attributes:
-        name: Name of the guarantee.
+        name: The name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: The violating rows, columns `FOUND`: SQL over the history and the relations of audits, or a function that
-            returns them; no rows where the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the
-            guarantee is about none. All SQL of a protocol's audits is one statement.
-        is_unconditional: Whether it holds under all faults, so that no violation is excused.
-        is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
-            bound later excuses none.
-        is_dated: Whether ``round`` is the round in which the guarantee was broken, so that faults of later rounds
-            excuse no row.
+        find: The violations, columns `FOUND`: one SQL statement over the history and the relations, or a function of
+            the evidence. ``round``, ``source`` and ``source_seq`` may be null.
+        is_unconditional: Whether the guarantee holds under all faults; no violation is then excused.
+        is_of_deliveries: Whether a violation is a delivery in its ``round``; faults beyond the bound in later rounds do
+            not excuse it.
+        is_dated: Whether ``round`` is the round of the violation; faults in later rounds do not excuse it.
     """
 
     name: str
@@ -172,7 +162,7 @@ class Audit:
     is_dated: bool = False
 
     def rows(self, evidence: Evidence) -> DataFrame:
-        """Returns the violating rows of a store, columns `FOUND`."""
+        """Returns the violations in a store, columns `FOUND`."""
         found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
         return found.select(*FOUND)
 

@@ -1,4 +1,4 @@
-"""What can be told of a protocol before it runs: names that clash, SQL that does not parse, relations amiss."""
+"""Static checks of a protocol: duplicate names, SQL that does not parse, invalid relations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def check_protocol(protocol: Protocol, form: ProtocolForm) -> None:
     """Checks a protocol and one of its forms.
 
     Raises:
-        ProtocolError: With everything that is wrong.
+        ProtocolError: It lists all problems.
     """
-    problems = [*_kinds(protocol), *_payload(form), *_states(form), *_texts(protocol), *_parsed_body(form)]
+    body = _parsed("body", f"select {form.body}")
+    problems = [*_kinds(protocol), *_payload(form), *_states(form), *_statements(protocol), *body]
     if problems:
         raise ProtocolError(protocol.name, problems)
 
@@ -72,11 +73,7 @@ def _facts(name: str, state: StateRelation) -> Iterator[str]:
         yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, compact nor is_durable"
 
 
-def _parsed_body(form: ProtocolForm) -> Iterator[str]:
-    yield from _parsed("body", f"select {form.body}")
-
-
-def _texts(protocol: Protocol) -> Iterator[str]:
+def _statements(protocol: Protocol) -> Iterator[str]:
     for name, sql in protocol.waits.items():
         yield from _parsed(f"waits of {name!r}", sql)
     for name in ("bound", "undecided", "waited"):

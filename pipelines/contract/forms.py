@@ -1,4 +1,4 @@
-"""The two forms in which a protocol is played: a node program, or dataflow steps."""
+"""The two forms that play a protocol: a node program, or dataflow steps."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final, Literal, get_args
 from pipelines.errors import FormError, nearest
 
 Form = Literal["program", "dataflow"]
-"""``program``: a core plays the nodes of a run, many rounds a job; ``dataflow``: a round of all runs is a few jobs."""
+"""``program``: one core plays the nodes of a run, many rounds in a job; ``dataflow``: jobs play a round of all runs."""
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
-"""The kinds of `Inputs.faults` that dataflow steps play; other kinds need a node program."""
+"""The fault kinds of `Inputs.faults` that dataflow steps play; other faults need a node program."""
 MOST_NODES: Final = 20_000
-"""Nodes of a run that one core plays as fast as all cores do in a job for each round."""
+"""The greatest number of nodes of a run for which the program is at least as fast as dataflow."""
 
 NTH: Final = "faults with nth"
-"""The kind of faults that strike one message, which they count."""
+"""The fault kind that applies to one message and counts messages."""
 
 
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
-    """Returns the form that is asked for: `given`, else the one of ROUNDTABLE_FORM, else that of the scenario.
+    """Returns the requested form: `given`, else the environment variable ROUNDTABLE_FORM, else `otherwise`.
 
     Args:
-        given: The form that the caller names; None: none.
+        given: The form that the caller requests; None: no request.
         otherwise: The form of the scenario.
 
     Raises:
-        FormError: ROUNDTABLE_FORM names no form.
+        FormError: ROUNDTABLE_FORM is not a form.
     """
     named = os.environ.get("ROUNDTABLE_FORM")
     if given is not None or not named:
@@ -43,17 +43,17 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
 def chosen_form(
     protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, faults: Sequence[str] = ()
 ) -> tuple[Form, str]:  # fmt: skip
-    """Returns the form in which the runs of a protocol are played, and the reason.
+    """Returns the form that plays the runs of a protocol, and the reason.
 
     Args:
         protocol: The name of the protocol.
-        forms: The forms that play the runs.
-        asked: The form that is asked for.
+        forms: The forms that can play the runs.
+        asked: The requested form.
         n_nodes: The number of nodes of the largest run.
-        faults: The kinds of faults that the runs have and dataflow steps do not play.
+        faults: The fault kinds of the runs that dataflow steps do not play.
 
     Raises:
-        FormError: The protocol lacks the form that is asked for.
+        FormError: The protocol lacks the requested form.
     """
     if NTH in faults:
         if asked == "dataflow":

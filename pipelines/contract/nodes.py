@@ -1,4 +1,4 @@
-"""The form ``program`` of a protocol: its tables follow from the declarations of its node program (`udfs.nodes`)."""
+"""The form ``program`` of a protocol: derives its tables from the declarations of its node program (`udfs.nodes`)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ NODE_DURABLE = "node_durable"
 _COMMENTS = {
     "run_id": "the run, see table run",
     "node_id": "the node",
-    "position": "place among the rows of the node, from 0",
+    "position": "index among the rows of the node, from 0",
     "started_round": "round in which this incarnation started; -1: before the first round",
-    "wake_round": "round in which its next timer runs out; null: no timer is set",
+    "wake_round": "round in which its next timer expires; null: no timer is set",
 }
 _PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("hidden", T.StringType())])
 _NODE = ("run_id", "node_id")
 
 
 class ProgramForm(ProtocolForm):
-    """The form ``program`` of a protocol as the engine sees it."""
+    """The relations and messages of a node program, as the engine handles them."""
 
     payload = _PAYLOAD
     body = "body"
@@ -46,13 +46,13 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations of dataflow steps, none of them durable."""
+    """Returns the tables of a program as relations of dataflow steps; none of them is durable."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns an engine's message about a handler that failed; None where it is about something else."""
+    """Returns the error of a failed handler that an engine's exception reports; None: it reports another failure."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
     if not found:
         return None
@@ -61,14 +61,11 @@ def program_error(error: Exception) -> NodeProgramError | None:
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
-    """Returns all relations: nodes, their rows that survive crashes, rows that grow, and the tables that these show."""
-    found = [
-        StateRelation(
-            _table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile)
-        )
-    ]
+    """Returns all relations: nodes, their durable state, appended rows, and the tables derived from these."""
+    nodes = _table(NODE_STATE, "a node that is up, with its state between rounds", INTERNAL, rows.volatile)
+    found = [StateRelation(nodes)]
     if rows.durable:
-        durable = _table(NODE_DURABLE, "a node, with what it keeps over crashes", rows.kept, rows.durable)
+        durable = _table(NODE_DURABLE, "a node, with its durable state", rows.kept, rows.durable)
         found.append(StateRelation(durable, is_durable=True))
     for name, one in rows.plan.appended.items():
         found.append(StateRelation(_shown(name, one), compact=grown, is_durable=one.is_durable))
@@ -83,7 +80,7 @@ def _derived(rows: ProgramColumns, one: declaration.DerivedTable) -> StateRelati
 
 
 def _relation(rows: ProgramColumns, name: str) -> str:
-    """Returns the relation whose JSON documents hold the rows of a declaration."""
+    """Returns the relation whose JSON documents contain the rows of a declaration."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
 
@@ -97,7 +94,6 @@ def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: 
 
 
 def _shown(name: str, one: Declared) -> Table:
-    """Returns the table that shows a declaration."""
     spec, schema = spec_of(one.record), from_arrow_schema(table_schema(one))
     position = ["position"] if one.form == "ordered" else []
     return Table(name, spec.grain, (*_NODE, *position, *spec.key), _commented(schema, {**_COMMENTS, **spec.comments}))

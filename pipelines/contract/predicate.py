@@ -1,11 +1,11 @@
-"""Predicates: the conjunctions of subscriptions, as strings and as rows of comparisons; topic filters.
+"""Predicates of subscriptions, as strings and as rows of comparisons; MQTT topic filters.
 
-``attribute op value`` joined by ``and``, e.g. ``price > 10 and symbol prefix A``. A value is a number, a string in
-single or double quotes (a quote inside is doubled or follows a backslash), or a bare word.
+A predicate is a conjunction ``attribute op value and ...``, for example ``price > 10 and symbol prefix A``. A value is
+a number, a string in single or double quotes (a quote inside is doubled or follows a backslash), or a bare word.
 
-Topic filters have MQTT's wildcards (OASIS MQTT 5.0, section 4.7): ``+`` stands for one level of a topic, which may be
-empty; ``#`` for the level before it and all below it. A filter that begins with a wildcard matches no topic that begins
-with ``$``.
+Topic filters have MQTT's wildcards (OASIS MQTT 5.0, section 4.7). ``+`` stands for one level of a topic, which may be
+empty. ``#`` stands for the parent level and all levels below it. A filter that begins with a wildcard matches no topic
+that begins with ``$``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_WHOLE = 2**63 - 1
 MAX_WHOLE_DOUBLE = float(2**63 - 1024)
 """The largest double below 2**63."""
 FILTER: Final = "filter"
-"""The operator whose value is a topic filter of MQTT."""
+"""The operator whose value is an MQTT topic filter."""
 _TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains", FILTER})
 _FOREIGN_OPERATORS = {"==": "=", "<>": "!=", "=<": "<=", "=>": ">=", "startswith": "prefix", "endswith": "suffix"}
 _TOKEN = re.compile(
@@ -45,16 +45,10 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BARE = re.compile(r"[^\W\d][\w.:/-]*")
-PREDICATE = pa.schema(
-    [
-        ("subscription", pa.int64()),
-        ("attribute", pa.string()),
-        ("op", pa.string()),
-        ("number", pa.float64()),
-        ("whole", pa.int64()),
-        ("text", pa.string()),
-    ]
-)
+PREDICATE = pa.schema([
+    ("subscription", pa.int64()), ("attribute", pa.string()), ("op", pa.string()), ("number", pa.float64()),
+    ("whole", pa.int64()), ("text", pa.string()),
+])  # fmt: skip
 Comparison: TypeAlias = tuple[str, str, float | None, int | None, str | None]
 _PLAIN = re.compile(
     r"([^\W\d][\w.:/-]*) (=|!=|<=?|>=?|prefix|suffix|contains|filter) (?:(-?[0-9][^ ]*)|'([^'\\]*)')(?: and |$)"
@@ -62,44 +56,41 @@ _PLAIN = re.compile(
 
 
 def has_wildcard(topic: str) -> bool:
-    """Returns whether a topic would be a filter: a level is ``+``, or the last one is ``#``."""
+    """Returns whether a topic contains a wildcard: a level is ``+``, or the last level is ``#``."""
     levels = topic.split(_SEPARATOR)
     return LEVEL in levels or levels[-1] == REST
 
 
 def check_filter(text: str, column: int | None = None) -> None:
-    """Checks the form of a topic filter.
+    """Checks the syntax of a topic filter.
 
     Args:
         text: The filter.
-        column: Where it stands in a predicate, for the message.
+        column: The position of the filter in its predicate, for the error.
 
     Raises:
-        PredicateError: It is empty, a wildcard is not a level of its own, ``#`` is not the last level, or it is a
-            shared subscription.
+        PredicateError: The filter is empty or a shared subscription, a wildcard shares its level with other characters,
+            or ``#`` is not the last level.
     """
     levels = text.split(_SEPARATOR)
     wrong = next((level for level in levels if len(level) > 1 and (LEVEL in level or REST in level)), None)
     if not text or "\0" in text:
         raise PredicateError("the topic filter is empty or has a zero character; give it a name", column)
+    shown = f"the topic filter {text!r}"
     if text.startswith(_SHARED):
-        raise PredicateError(
-            f"the topic filter {text!r} is a shared subscription; allowed: filters without $share", column
-        )
+        raise PredicateError(f"{shown} is a shared subscription; allowed: filters without $share", column)
     if wrong is not None:
-        message = (
-            f"the topic filter {text!r} has the level {wrong!r}; allowed: + and # as levels of their own, as a/+/#"
-        )
-        raise PredicateError(message, column)
+        allowed = "allowed: + and # as levels of their own, as a/+/#"
+        raise PredicateError(f"{shown} has the level {wrong!r}; {allowed}", column)
     if REST in levels[:-1]:
-        raise PredicateError(f"the topic filter {text!r} goes on after #; allowed: # as the last level", column)
+        raise PredicateError(f"{shown} goes on after #; allowed: # as the last level", column)
 
 
 def pattern_of(text: str) -> str:
-    """Returns the regular expression of a topic filter, for topics with a slash added at their end.
+    """Returns a regular expression for a topic filter; it matches topics with a slash appended.
 
-    The slash makes ``a/#`` match ``a``, and no topic ends in a line break, which ``$`` would overlook. The expression
-    means the same in Java, in Rust and in Python.
+    The slash makes ``a/#`` match ``a``. It also keeps ``$`` from ignoring a line break at the end of a topic. The
+    expression has the same meaning in Java, Rust and Python.
     """
     *parents, last = text.split(_SEPARATOR)
     named = parents if last == REST else [*parents, last]
@@ -121,10 +112,10 @@ class Predicate:
     """One comparison of an attribute with a value.
 
     Attributes:
-        attribute: Name of the attribute; ``topic`` is the publication's topic.
+        attribute: The name of the attribute; ``topic`` is the publication's topic.
         op: One of ``= != < <= > >= prefix suffix contains filter``.
-        value: A number or a string; ``prefix suffix contains filter`` take strings only, and so does ``topic``. Whole
-            numbers of 64 bits are ints, so that they are compared exactly.
+        value: A number or a string. ``prefix suffix contains filter`` and attribute ``topic`` require a string. Whole
+            numbers of 64 bits are ints, so that comparisons are exact.
     """
 
     attribute: str
@@ -151,11 +142,11 @@ def _shortened(text: str) -> str:
 
 
 def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> tuple[Predicate, ...]:
-    """Reads a subscription's conjunction.
+    """Parses the conjunction of a subscription.
 
     Args:
         topic: Short for ``topic = '...'``; comes first.
-        where: The other predicates.
+        where: The other comparisons.
         is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
     Raises:
@@ -171,14 +162,13 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
 
 
 def _composed(predicate: Predicate) -> Predicate:
-    """Converts the value of a predicate on the topic to Unicode's composed form; other predicates stay unchanged."""
     if predicate.attribute != TOPIC or not isinstance(predicate.value, str):
         return predicate
     return Predicate(TOPIC, predicate.op, unicodedata.normalize("NFC", predicate.value))
 
 
 def _as_filter(predicate: Predicate) -> Predicate:
-    """Converts ``topic = 'a/+'``, an equality whose topic has wildcards, to a filter; other predicates stay unchanged.
+    """Converts an equality whose topic has wildcards to a filter; other comparisons stay unchanged.
 
     Raises:
         PredicateError: The wildcards are not allowed in a filter.
@@ -191,15 +181,15 @@ def _as_filter(predicate: Predicate) -> Predicate:
 
 
 def canonical(predicates: Sequence[Predicate]) -> str:
-    """Returns the one text of a conjunction, e.g. ``topic = 'news' and price > 10``, which reads back as the same."""
-    return " and ".join(f"{_attribute_text(p.attribute)} {p.op} {_value_text(p.value)}" for p in predicates)
+    """Returns the canonical string of a conjunction, e.g. ``topic = 'news' and price > 10``; parsing inverts it."""
+    shown = []
+    for p in predicates:
+        is_bare = _BARE.fullmatch(p.attribute) and p.attribute.lower() != "and"
+        shown.append(f"{p.attribute if is_bare else _quoted(p.attribute)} {p.op} {_shown_value(p.value)}")
+    return " and ".join(shown)
 
 
-def _attribute_text(attribute: str) -> str:
-    return attribute if _BARE.fullmatch(attribute) and attribute.lower() != "and" else _quoted(attribute)
-
-
-def _value_text(value: float | str) -> str:
+def _shown_value(value: float | str) -> str:
     if isinstance(value, str):
         return _quoted(value)
     whole = whole_number(value)
@@ -207,23 +197,24 @@ def _value_text(value: float | str) -> str:
 
 
 def whole_number(value: float) -> int | None:
-    """Returns the whole number of 64 bits that a number is, or None."""
+    """Returns a number as an int, if it is a whole number of 64 bits; else None."""
     return int(value) if -MAX_WHOLE - 1 <= value <= MAX_WHOLE and value == int(value) else None
 
 
 def as_double(value: float) -> float:
-    """Returns the double by which a number is compared with numbers that are not whole numbers of 64 bits.
+    """Returns the double for comparisons with numbers that are not whole numbers of 64 bits.
 
-    The largest whole numbers are rounded down, so that they stay below 2**63.
+    The greatest whole numbers are rounded down, so that their doubles stay below 2**63.
     """
     return min(float(value), MAX_WHOLE_DOUBLE) if isinstance(value, int) else value
 
 
 def read_number(text: str) -> int | float:
-    """Returns the number that a decimal text says: an int where it is a whole number of 64 bits.
+    """Parses a decimal number: an int if it is a whole number of 64 bits, else a float.
 
     Raises:
-        OverflowError: It is larger than a double, or a whole number of more than 64 bits that no double is equal to.
+        OverflowError: The number exceeds a double, or it is a whole number of more than 64 bits without an equal
+            double.
     """
     exact = Decimal(text)
     if -MAX_WHOLE - 1 <= exact <= MAX_WHOLE:
@@ -240,11 +231,7 @@ def _quoted(text: str) -> str:
 
 def _unquoted(token: str) -> str:
     mark = token[0]
-    return re.sub(
-        rf"{mark}{mark}|\\(['\"\\])",
-        lambda found: found.group(1) or mark,
-        token[1:-1],
-    )
+    return re.sub(rf"{mark}{mark}|\\(['\"\\])", lambda found: found.group(1) or mark, token[1:-1])
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -252,8 +239,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < end:
         found = _TOKEN.match(text, position)
         if found is None:
-            start = position + len(text[position:]) - len(text[position:].lstrip())
-            _refuse_character(text, start)
+            _refuse_character(text, position + len(text[position:]) - len(text[position:].lstrip()))
         kind = cast("str", found.lastgroup)
         yield _Token(kind, found.group(kind), found.start(kind) + 1)
         position = found.end()
@@ -263,13 +249,12 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _refuse_character(text: str, start: int) -> NoReturn:
     found = text[start]
     if found in "'\"":
-        raise PredicateError(
-            f"the quote {found} is never closed; write {found} at the end of the text value", start + 1
+        message = f"the quote {found} is never closed; write {found} at the end of the text value"
+    else:
+        message = (
+            f"found {found!r}, which no predicate takes outside quotes; allowed: attribute op value, joined by and"
         )
-    raise PredicateError(
-        f"found {found!r}, which no predicate takes outside quotes; allowed: attribute op value, joined by and",
-        start + 1,
-    )
+    raise PredicateError(message, start + 1)
 
 
 def _conjunction(text: str) -> Iterator[Predicate]:
@@ -343,14 +328,16 @@ def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
 
 
 def predicate_rows(subscription: pa.Table) -> pa.Table:
-    """Returns one row a comparison; grain and key: subscription, position in its conjunction.
+    """Parses canonical predicates; equal predicates are parsed once.
 
     Args:
-        subscription: A table with a column ``predicate`` of canonical predicates. Equal ones are parsed once.
+        subscription: A table with a column ``predicate`` of canonical predicates.
 
     Returns:
-        ``subscription`` is the row number in the argument; exactly one of ``number`` and ``text`` is set. ``whole`` is
-        the number where it is a whole number of 64 bits, which a double need not hold.
+        One row per comparison, columns `PREDICATE`, in the order of subscription and position in the conjunction.
+            ``subscription`` is the row number in the argument. Either ``number`` or ``text`` is null. ``whole`` is the
+            number
+        as an integer, if it is a whole number of 64 bits: a double may not represent it exactly.
     """
     encoded = subscription["predicate"].combine_chunks().dictionary_encode()
     conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
@@ -360,18 +347,14 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     counts = lengths[indices]
     position = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = pa.array(np.repeat((np.cumsum(lengths) - lengths)[indices], counts) + position)
-    columns = [
-        pa.array(values, field.type)
-        for field, values in zip(
-            list(PREDICATE)[1:], zip(*distinct, strict=True) if distinct else [()] * 5, strict=True
-        )
-    ]
+    values = zip(*distinct, strict=True) if distinct else [()] * 5
+    columns = [pa.array(column, field.type) for field, column in zip(list(PREDICATE)[1:], values, strict=True)]
     owner = pa.array(np.repeat(np.arange(len(indices), dtype=np.int64), counts))
     return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
 
 
 def compiled(predicate: pa.Table) -> pa.Table:
-    """Returns comparisons with topic filters as regular expressions, see `pattern_of`."""
+    """Returns the comparisons with topic filters replaced by regular expressions, see `pattern_of`."""
     ops, texts = (predicate[name].combine_chunks() for name in ("op", "text"))
     is_filter = pc.equal(ops, FILTER)
     if not pc.any(is_filter).as_py():
@@ -382,11 +365,11 @@ def compiled(predicate: pa.Table) -> pa.Table:
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
-    """Returns the topic that each canonical predicate asks for; null where it asks for none.
+    """Returns the topic of each canonical predicate that has an equality with a topic, else null.
 
     Args:
         predicate: The predicates.
-        is_alone: Whether those that ask for more than a topic have none, too.
+        is_alone: Whether a predicate with further comparisons counts as one without a topic.
     """
     encoded = predicate.combine_chunks().dictionary_encode()
     topics = [_topic(text, is_alone=is_alone) for text in encoded.dictionary.to_pylist()]
@@ -395,14 +378,13 @@ def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
 
 @lru_cache(maxsize=10_000)
 def _topic(text: str, *, is_alone: bool) -> str | None:
-    """Returns the topic that a canonical text asks for."""
     comparisons = _comparisons(text)
     asked = [value for attribute, op, _, _, value in comparisons if (attribute, op) == ("topic", "=")]
     return asked[0] if asked and not (is_alone and comparisons[1:]) else None
 
 
 def _comparisons(text: str) -> list[Comparison]:
-    """Reads a canonical text; one pattern does for nearly all of them in a tenth of the parser's time."""
+    """Parses a canonical predicate; the pattern fits nearly all of them and takes a tenth of the parser's time."""
     found = list(_PLAIN.finditer(text))
     if found and sum(match.end() - match.start() for match in found) == len(text):
         return [(m[1], m[2], *value_columns(m[4] if m[3] is None else read_number(m[3]))) for m in found]
@@ -410,5 +392,5 @@ def _comparisons(text: str) -> list[Comparison]:
 
 
 def value_columns(value: float | str) -> tuple[float | None, int | None, str | None]:
-    """Returns ``number, whole, text`` of a value, as in `PREDICATE`."""
+    """Returns ``number, whole, text`` of a value, columns of `PREDICATE`."""
     return (None, None, value) if isinstance(value, str) else (as_double(value), whole_number(value), None)

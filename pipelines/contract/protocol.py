@@ -1,6 +1,6 @@
-"""What a protocol declares of itself: a node program, and what the project needs to run, audit and compare it.
+"""The declaration of a protocol: its node program, and metadata to run, audit and compare it.
 
-A declaration loads no PySpark: functions that read a store name its types in annotations only.
+A declaration loads no PySpark: its functions name types of PySpark in annotations only.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 SETTINGS_JSON = "settings_json"
-"""The column of a run's settings that has all of them as JSON."""
+"""The column with all settings of a run as JSON."""
 NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
-"""A query for runs that finds none: a bound that no run goes beyond."""
+"""A query for no run: the bound of a protocol that tolerates all faults."""
 Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
-"""Yields what a protocol with these settings cannot run with, each problem at its place in the scenario."""
+"""Yields the parts of a run's input that a protocol with given settings cannot play, with their location."""
 Bound = str | Callable[[Reader], "DataFrame"]
 
 
 @dataclass(frozen=True)
 class ComputedView:
-    """A view that a function computes from a store, where SQL alone does not say it.
+    """A view that a Python function computes from a store.
 
     Attributes:
-        question: The question that it answers, and then what a row is.
-        make: Returns its rows.
-        columns: What its columns mean, by name; names that all views share (`sql.views.COMMON`) need no entry.
+        question: The question that the view answers, and then the meaning of a row.
+        make: Returns the rows.
+        columns: The meaning of each column that is not in `sql.views.COMMON`.
     """
 
     question: str
@@ -49,13 +49,13 @@ class ComputedView:
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table that follows from the rows of a program's declaration.
+    """A table that is derived from the rows of a program's declaration.
 
     Attributes:
-        name: Its name, without the prefix ``state_``.
-        record: The record that declares its columns beside ``run_id`` and ``node_id`` (`udfs.nodes.records`).
-        of: The declaration.
-        make: Derives its rows from those of the declaration's table.
+        name: The name without the prefix ``state_``.
+        record: The record class of its columns beside ``run_id`` and ``node_id`` (`udfs.nodes.records`).
+        of: The name of the declaration.
+        make: Derives the rows from those of the declaration's table.
     """
 
     name: str
@@ -66,57 +66,53 @@ class DerivedTable:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol; a small one states its name, summary and program.
+    """A protocol. Name, summary and program are required.
 
     Attributes:
         name: The name in scenario files.
         summary: One line for ``roundtable list``.
-        program: The class of its nodes.
-        settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest. By
-            default it has the name only.
-        audits: The guarantees that it gives beside the general ones.
-        audit_relations: What several of these audits read beside the store, by name; one may read those before it.
-        views: The package whose SQL files are views of this protocol's stores; None: there are none.
-        bound: The runs whose faults went beyond what it promises to bear: ``run_id``, the first ``round`` in which they
-            did, and a ``reason`` in words; SQL over the history, or a function of a store that returns such rows. The
-            violations of these runs are excused, so a bound follows from what the runs were given, never from what
-            nodes report. By default a protocol bears everything.
-        assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
-        steps: The module whose ``STEPS`` are dataflow steps with the rows of the program
-            (`contract.round.DataflowForm`). None: it has the form ``program`` only.
-        steps_bear_faults: Whether its steps play runs with crashes and joins, too; otherwise its program does.
-        undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
-            flight; in the form of a bound. By default there are none.
-        waits: By declaration of the program: SQL over the history for the publications that still wait in its table:
-            ``run_id, node_id, source, source_seq`` and a ``reason``, what they wait for, in words. Stories of
-            publications tell it (`why`).
-        waited: SQL over the history for the publications that waited at a node and left it later: ``run_id, node_id,
-            source, source_seq, since_round, until_round``, a ``reason`` in words, and, where a crash made the wait
-            longer, ``crashed``, the node, and ``crash_round``. Stories of late deliveries tell it (`why`). None: none.
-        made_views: Views of its stores that functions compute, by name.
-        shown: More tables that follow from declarations of the program.
-        scenarios: The package whose YAML files are scenarios of it; None: there are none.
-        check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
-        needs_tree: Whether it runs on trees only.
-        confirms: Whether it confirms calls; otherwise a call is final when it is issued.
-        confirms_delivery: Whether a publication is confirmed only when all who are to have it do; otherwise its
-            confirmation says less, for example that it is stored.
-        keeps_source_order: Whether a subscriber gets all publications of a source in their order.
-        orders: The orders of delivery that it keeps where a publication asks for one (``guarantee``).
-        builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
-        makes_overlay: Whether it links nodes itself, so that the scenario lists nodes only (``overlay.nodes``).
-        edges: The view of the edges that its nodes hold, where it makes the overlay: reports draw them, and lay nodes
-            out by those that are no shortcuts. Its columns: ``run_id, node_id, held_node_id, is_shortcut, round``, and
-            ``until_round``, null: to the end. None: no such view.
-        servers: What the overlay's servers are called in table ``node``; None: its overlays have none.
-        calls: The kinds of calls that it takes beside subscriptions, publications and `workload.joins`.
-        draws: Whether its nodes draw, so that runs of the same inputs depend on the seed.
-        maintenance: The kinds of messages that nodes send for ever, though nothing is to be done: a run that ends with
-            only such messages in flight is decided.
-        application: The kinds of messages that carry publications, for comparisons with other protocols.
-        acknowledgement: The kinds that say what has come, or was stored or processed.
-        recovery: The kinds that bring or ask for what was lost, and that bring nodes back; all others are control.
-        variants: Settings that are worth a try where protocols are compared on a scenario, each without the name.
+        program: The node program.
+        settings: The model of section ``protocol`` of a scenario: a field ``name: Literal[name]``, and other fields
+            with defaults. By default it has the name only.
+        audits: The guarantees beside the general ones.
+        audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
+        views: The package whose SQL files are views of this protocol's stores; None: no views.
+        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` in which they do, and a
+            ``reason``. It is SQL over the history, or a function of a store. Violations of these runs are excused, so a
+            bound reads the input of runs and no report of a node. By default no run exceeds the bound.
+        assumes: The assumptions about the network; link faults that break one exceed the bound, too.
+        steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
+            the program. None: the protocol has the form ``program`` only.
+        steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
+        undecided: The runs that ended before the audits can decide, although only maintenance messages were in flight;
+            columns as in `bound`. By default no run.
+        waits: By declaration of the program: SQL over the history for publications that wait in its table, ``run_id,
+            node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
+        waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
+            since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
+            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. None: no such waits.
+        made_views: The views that functions compute, by name.
+        shown: Tables that are derived from declarations of the program.
+        scenarios: The package whose YAML files are scenarios of the protocol; None: no scenarios.
+        check: Checks the overlay, workload and faults of a run beside the general rules; None: no further checks.
+        needs_tree: Whether the protocol requires a tree as overlay.
+        confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
+        confirms_delivery: Whether the confirmation of a publication implies its delivery to all subscribers; otherwise
+            it implies less, for example that the publication is stored.
+        keeps_source_order: Whether a subscriber receives the publications of a source in their order.
+        orders: The delivery orders that a publication may request (``guarantee``).
+        builds_overlay: Whether joins may build the whole overlay (``overlay.start: joining``).
+        makes_overlay: Whether nodes link themselves, so that the scenario lists nodes only (``overlay.nodes``).
+        edges: The view of the links of a protocol with `makes_overlay`, for reports: ``run_id, node_id, held_node_id,
+            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. None: no such view.
+        servers: The role of servers in table ``node``; None: its overlays have no servers.
+        calls: The kinds of calls that it accepts beside subscriptions, publications and `workload.joins`.
+        draws: Whether nodes draw random numbers, so that rows depend on the seed.
+        maintenance: The message kinds that nodes send forever: a run that ends with only these in flight is decided.
+        application: The message kinds that carry publications, for comparisons with other protocols.
+        acknowledgement: The message kinds that acknowledge receipt, storage or processing.
+        recovery: The message kinds that request or resend lost messages, or restore nodes. All other kinds are control.
+        variants: Settings to try where protocols are compared on a scenario, without the name.
     """
 
     name: str
@@ -154,13 +150,13 @@ class Protocol:
     recovery: tuple[str, ...] = ()
     variants: tuple[Mapping[str, Any], ...] = ({},)
     kinds: tuple[str, ...] = field(init=False)
-    """The kinds of messages that its nodes send, reports of their failure detectors among them."""
+    """The message kinds that nodes send, including failure detector reports."""
 
     def __post_init__(self) -> None:
-        """Reads the program, and makes the settings if there are none.
+        """Validates the program and derives default settings.
 
         Raises:
-            ProtocolError: The program or the classes of messages are wrong.
+            ProtocolError: The program, or the classification of message kinds, is invalid.
         """
         try:
             object.__setattr__(self, "kinds", tuple(Plan.of(self.program).kinds))
@@ -177,16 +173,15 @@ class Protocol:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """The forms that it has, the one that `auto` takes for small runs first."""
+        """The forms of the protocol; the form that `auto` selects for small runs comes first."""
         return ("program",) if self.steps is None else ("program", "dataflow")
 
     def refused_faults(self, faults: Sequence[str]) -> list[str]:
-        """Returns those of the kinds of faults (`Inputs.faults`) that its dataflow steps do not play."""
+        """Returns the given fault kinds (`Inputs.faults`) that the dataflow form does not play."""
         return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
 
 
 def _settings(name: str) -> type[Strict]:
-    """Returns the settings of a protocol that has the name only."""
     fields: dict[str, Any] = {"name": (Literal[name], name)}
     title = f"{name.title().replace('_', '')}Settings"
     return create_model(title, __base__=Strict, __doc__=f"Settings of protocol ``{name}``: none.", **fields)
@@ -224,14 +219,14 @@ group by m.run_id
     "no_duplicates": _since_fault("duplicate", "links may bring messages twice"),
     "order": _since_fault("reorder", "messages may overtake others on links"),
 }
-"""SQL for the runs that break it: ``run_id``, the first ``round`` in which they do, and a ``reason`` in words.
+"""SQL for the runs that break an assumption: ``run_id``, the first ``round`` in which they do, and a ``reason``.
 
-- ``no_loss``: a message on a link arrives, unless its receiver is down. The first lost message breaks it, if links of
-  the scenario lose any by a fault or a setting: a protocol that drops messages and reports them as lost is not excused.
-- ``no_duplicates``: a message arrives once. The first message that is sent once a fault ``duplicate`` has begun breaks
-  it.
+- ``no_loss``: a message on a link arrives, unless its receiver is down. The first lost message breaks it, if a fault or
+  a setting of the scenario loses messages. A protocol that drops messages and reports them as lost is not excused.
+- ``no_duplicates``: a message arrives once. The first message that is sent after the start of a fault ``duplicate``
+  breaks it.
 - ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent
-  once a fault ``reorder`` has begun breaks it.
+  after the start of a fault ``reorder`` breaks it.
 """
 
 

@@ -1,23 +1,22 @@
-"""The contract between the round engine and a protocol: what a round may read, and what it returns.
+"""The contract between the round engine and the dataflow form of a protocol: the input and the output of a round.
 
-A protocol declares its state relations, message kinds and payload, and one function that makes a round. The function
-is lazy: it takes DataFrames and returns DataFrames. If several steps read a frame, pass it to `Round.keep`: the engine
-computes it once. Nothing else in a protocol may run a job.
+A protocol declares its state relations, its message kinds and payload, and a function of a round. The function is lazy:
+it takes DataFrames and returns DataFrames. It passes a frame that several steps read to `Round.keep`, and the engine
+computes the frame once. Nothing else in a protocol may run a job.
 
-Columns that frames share:
+Several frames have fixed columns:
 
-- *inbox*: one row a message that is due at a node that is up: ``run_id, message_id, kind, src, dst, sent_round,
-  due_round, source, source_seq`` and the protocol's payload columns. ``message_id`` ascends in the order in which
-  a node handles its messages.
-- *call*: one row an application call that is due: ``run_id, node_id, source_seq, round, kind`` (join, subscribe,
-  unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
-  a subscription if it asks for one, alone or with more), ``guarantee`` and ``keys`` (publish), ``matches`` (publish:
-  ids of the subscriptions whose predicate the publication satisfies). Protocols that take other calls
-  (`contract.protocol.Protocol.calls`) read what these are about in ``topic``, ``peer`` and ``role``.
-- *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
-  payload's columns and ``latency_rounds``. A node's messages of a round leave in the order (trigger, rank, dst);
-  ``trigger`` is the id of the message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant,
-  ``latency_rounds`` is not null; a message from a node to itself is a timer.
+- *inbox*: one row per message that is due at a node that is up: ``run_id, message_id, kind, src, dst, sent_round,
+  due_round, source, source_seq`` and the columns of the protocol's payload. A node handles its messages in ascending
+  order of ``message_id``.
+- *call*: one row per application call that is due: ``run_id, node_id, source_seq, round, kind``. Further columns are
+  ``subscription_id`` (subscribe, unsubscribe), ``join_point`` (join), ``topic`` (publish, and subscribe if the
+      predicate asks for one), ``guarantee``, ``keys`` and ``matches`` (publish; the ids of the matching subscriptions).
+      Other calls (`contract.protocol.Protocol.calls`) use ``topic``, ``peer`` and ``role``.
+- *outbox*: one row per message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
+  payload's columns and ``latency_rounds``. The messages of a node leave in the order (trigger, rank, dst). The trigger
+  is the id of the message that caused the message, or `CALL_TRIGGER`. A null ``latency_rounds`` stands for the latency
+  of the link. A message from a node to itself is a timer.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from pipelines.tables import BIGINT, STRING, Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
-"""SQL for the trigger of what an application call causes: after every message of the round, in the node's order."""
+"""SQL for the trigger of messages that an application call causes: after all received messages, in order of issue."""
 
 OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
 
@@ -50,18 +49,17 @@ NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 @dataclass(frozen=True)
 class StateRelation:
-    """A state relation of a protocol; in the store it is table ``state_<name>``.
+    """A state relation of a protocol; table ``state_<name>`` of the store.
 
     Attributes:
-        table: Its schema; the name is without the prefix.
-        facts: Counters that the next rounds may ask for: name to the SQL condition of the rows that are counted.
-        compact: For a relation that grows by increments: takes the union of the increments (schema of the
-            table) and returns the relation. None where every round that changes the relation returns all of it.
-        is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
-            node reads them back from there when it recovers: as of any commit since, so that nothing may follow from
-            what a round changes in the rows of a node that is down. The rows of other relations go with their node.
-        derived_from: The relation that this one shows in another form; rounds neither read nor write it, it is written
-            at a commit. None: rounds read and write this one.
+        table: The schema, with the name without ``state_``.
+        facts: Counters that later rounds may read: by name the SQL condition of the counted rows.
+        compact: For a relation that grows by increments: folds the union of the increments into the relation. None: a
+            round that changes the relation returns all of its rows.
+        is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
+            before the crash takes effect, and the node reads them from the store when it recovers.
+        derived_from: The relation from which this one is derived at a commit; rounds neither read nor write this one.
+            None: rounds read and write it.
     """
 
     table: Table
@@ -72,18 +70,18 @@ class StateRelation:
 
 
 def grown(increments: DataFrame) -> DataFrame:
-    """Returns the increments as they are: what ``State.compact`` is for a relation whose rows stay."""
+    """Returns the increments: `StateRelation.compact` of a relation whose rows are never replaced."""
     return increments
 
 
 class Keeper(Structural):
-    """Materialises what several steps of a round read."""
+    """Computes frames that several steps of a round read."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Computes the rows of a frame once, and returns a frame that reads them.
 
         Args:
-            name: The name of the frame; frames of one name have equal columns in all rounds.
+            name: The name of the frame; frames with one name have equal columns in all rounds.
             frame: The frame.
         """
         ...
@@ -91,20 +89,20 @@ class Keeper(Structural):
     def is_empty(self, frame: DataFrame) -> bool:
         """Returns whether a kept frame is known to be empty, so that steps can be skipped.
 
-        An engine that would need a job for the answer returns False.
+        An engine that needs a job for the answer returns False.
         """
         ...
 
 
 @dataclass(frozen=True)
 class RunTables:
-    """The constant input of the runs.
+    """The tables of the runs that stay constant over all rounds.
 
     Attributes:
         node: As table ``node``.
-        link: As table ``link``, the links at the start.
-        setting: ``run_id, seed``, one column a setting of the protocol that has no parts, and all of them as JSON
-            (`spec.SETTINGS_JSON`); one row a run.
+        link: As table ``link``, with the links before the first round.
+        setting: One row per run: ``run_id``, ``seed``, a column for each scalar setting of the protocol, and all
+            settings as JSON (`contract.protocol.SETTINGS_JSON`).
         subscription: ``run_id, subscription_id, subscriber, predicate``.
     """
 
@@ -119,14 +117,14 @@ class Round:
     """The input of a round.
 
     Attributes:
-        number: Its number.
+        number: The number of the round.
         due: The due messages and calls.
-        state: The protocol's relations; for those with increments the union of the increments.
-        facts: The counters that the states declare, by relation and name, as of the end of the last round.
-        run: What does not change.
+        state: The relations of the protocol; for a relation that grows by increments their union.
+        facts: The counters of `StateRelation.facts` at the end of the last round, by relation and name.
+        run: The constant tables of the runs.
         settings: The distinct settings objects of the runs.
-        faults: The faults.
-        keep: Materialises a frame that several steps read. Nothing else in a protocol may run a job.
+        faults: The faults of the round.
+        keep: Computes a frame that several steps read. Nothing else in a protocol may run a job.
     """
 
     number: int
@@ -141,21 +139,20 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """The output of a round; None and missing names mean no change.
+    """The output of a round; None and missing names stand for no rows.
 
     Attributes:
-        state: Changed relations, whole, or the new increment where the relation has increments.
-        outbox: Messages to send.
-        sent_fields: Which of the payload's columns and ``latency_rounds`` the outbox has, where it lacks some: these
-            are null then. Rows with fewer columns are numbered and sorted faster.
-        delivery: Deliveries, columns of table ``delivery``.
-        call_event: One row a step in the life of a call: event ``held`` (its node accepts it and issues it later),
-            ``issued`` or ``confirmed``.
-        node_status: Changes of nodes' states, columns of table ``node_status``. A node that recovers after a crash
-            and is not at once what it was says RECOVERING in that round, and later OPERATIONAL.
-        fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, ``lost_crash`` where the
-            sender meant an earlier incarnation of the receiver, or ``lost_link`` where a channel of the protocol's own
-            lost them); the others are delivered.
+        state: The changed relations: all rows, or the new increment of a relation that grows by increments.
+        outbox: The messages to send.
+        sent_fields: The payload columns, and ``latency_rounds``, that the outbox has, if it lacks some; the engine adds
+            the others as null. Rows with fewer columns are numbered and sorted faster.
+        delivery: The deliveries, columns of table ``delivery``.
+        call_event: One row per event of a call: ``held`` (the node will issue it later), ``issued`` or ``confirmed``.
+        node_status: The status changes of nodes, columns of table ``node_status``. A node whose recovery takes rounds
+            reports RECOVERING first and OPERATIONAL later.
+        fate: The due messages that nodes drop: ``run_id, message_id, fate``. The fate is ``duplicate``, ``lost_crash``
+            (sent to an earlier incarnation of the receiver) or ``lost_link`` (lost on a channel of the protocol's own).
+            All other due messages are delivered.
     """
 
     state: dict[str, DataFrame] = field(default_factory=dict)
@@ -168,12 +165,12 @@ class RoundResult:
 
 
 class ProtocolForm:
-    """The tables and messages of one form of a protocol; what it declares of itself is `contract.protocol.Protocol`.
+    """The tables and messages of one form of a protocol; `contract.protocol.Protocol` has its other declarations.
 
     Attributes:
-        payload: What a message carries beside its head.
-        body: SQL over the payload for column ``body`` of table ``message``; null shows nothing.
-        states: Its state relations.
+        payload: The columns of a message beside its head.
+        body: SQL over the payload for column ``body`` of table ``message``; null: the history shows no body.
+        states: The state relations.
     """
 
     payload: T.StructType = T.StructType([])
@@ -182,42 +179,41 @@ class ProtocolForm:
 
 
 class DataflowForm(ProtocolForm, ABC):
-    """Dataflow steps of a protocol, as the module that `contract.protocol.Protocol.steps` names has them: ``STEPS``.
+    """The dataflow steps of a protocol; ``STEPS`` in the module that `contract.protocol.Protocol.steps` names.
 
     Attributes:
-        kinds: The kinds of messages that its rounds send, named as in the paper.
+        kinds: The message kinds that its rounds send, named as in the paper.
     """
 
     kinds: Sequence[str] = ()
 
     @property
     def told_apart(self) -> Sequence[str]:
-        """The kinds of messages that `Due.kinds` tells apart; `ANY_KIND` where rounds only ask whether any is due."""
+        """The message kinds that `Due.kinds` distinguishes; `ANY_KIND`: rounds ask only whether any message is due."""
         return self.kinds
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations that have rows before the first round; by default there are none.
+        """Returns the relations that have rows before the first round, by name; none by default.
 
-        With them, by these names: ``node_status`` rows if nodes have a state, and an ``outbox`` of the messages that
-        are on links at the start, sent in round -1.
+        The result may also contain ``node_status`` rows, and an ``outbox`` of messages that are sent in round -1.
         """
         return {}
 
     @abstractmethod
     def round(self, round_: Round) -> RoundResult:
-        """Makes one round."""
+        """Computes one round."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The input from which a protocol computes its first state.
+    """The input of the initial state.
 
     Attributes:
-        run: As in `Round`.
-        calls: All application calls of the runs (without ``matches``).
-        paths: Returns δ-paths of the overlay between nodes that are in it at the start, up to n hops.
+        run: The constant tables of the runs.
+        calls: All application calls of the runs, without column ``matches``.
+        paths: Returns δ-paths, up to n hops, between nodes that are in the overlay before the first round.
         settings: The distinct settings objects of the runs.
-        crashing: The runs in which a node crashes at some time.
+        crashing: The runs with a scheduled crash.
         keep: As in `Round`.
     """
 
@@ -230,7 +226,7 @@ class Start:
 
 
 ANY_KIND = "*"
-"""In `Due.kinds`, for protocols that do not tell kinds apart: some message is due."""
+"""In `Due.kinds`, for protocols that do not distinguish kinds: a message is due."""
 
 
 @dataclass(frozen=True)
@@ -239,9 +235,9 @@ class Due:
 
     Attributes:
         inbox: The due messages of nodes that are up.
-        calls: The due application calls; None: none.
-        kinds: Kinds of the due messages (see `Protocol.told_apart`), and of the due calls in lower case: what is absent
-            needs no step.
+        calls: The due application calls; None: no calls.
+        kinds: The kinds of the due messages (see `DataflowForm.told_apart`), and of the due calls in lower case; a
+            round skips the steps of all other kinds.
     """
 
     inbox: DataFrame
@@ -251,13 +247,13 @@ class Due:
 
 @dataclass(frozen=True)
 class CrashesDue:
-    """The crashes and recoveries of a round; None: no node.
+    """The crashes and recoveries of a round; None: no rows.
 
     Attributes:
-        crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
-        recovered: Nodes that recover in it, with the incarnation that they have from now on.
-        down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
-        disturbed: The runs in which a node has crashed by now.
+        crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
+        recovered: The nodes that recover, with their new incarnation.
+        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: for good.
+        disturbed: The runs in which a node has crashed up to this round.
     """
 
     crashed: DataFrame | None
@@ -268,27 +264,27 @@ class CrashesDue:
 
 @dataclass(frozen=True)
 class RunSet:
-    """Some of the runs.
+    """A subset of the runs of a job.
 
     Attributes:
-        is_all: Whether they are all runs of the job.
-        run: ``run_id``, where they are some of them; None: all or none.
+        is_all: Whether the subset contains all runs.
+        run: The ``run_id`` of each run of a proper subset; None: all runs, or no run.
     """
 
     is_all: bool
     run: DataFrame | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of these runs."""
+        """Returns the rows of the runs of the subset."""
         if self.is_all:
             return rows
         if self.run is None:
-            # A filter that is not known to be false keeps the placement of the rows, of which there are none.
+            # This filter keeps the partitioning of the rows; a filter that is known to be false does not.
             return rows.where("run_id < 0")
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 
     def marked(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows with a BOOLEAN column that says whether they are of these runs."""
+        """Returns the rows with a BOOLEAN column `name`: whether the run is in the subset."""
         if self.run is None:
             return rows.selectExpr("*", f"{str(self.is_all).lower()} as {name}")
         flag = self.run.selectExpr("run_id", f"true as {name}").hint("shuffle_hash")
@@ -297,44 +293,36 @@ class RunSet:
 
 
 @dataclass(frozen=True)
-class FaultsDue:
-    """The faults of a round; None: nobody.
+class FaultsDue(CrashesDue):
+    """The faults of a round, for a protocol: the engine has already changed the state relations.
+
+    The rows of crashed nodes are deleted, except durable rows. The durable rows of recovered nodes are restored.
 
     Attributes:
-        crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``. Their state is prepared: they
-            have no rows in relations that are not durable.
-        recovered: Nodes that recover in it, with the incarnation that they have from now on; they have the durable
-            rows that the store has of them.
-        down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
-        may_duplicate: Whether a message may have reached a node before, as nodes send again after a crash. Without it
-            no duplicate exists, and no step needs to look for one.
-        crashing: The runs in which a node crashes at some time. What a step remembers for a crash it remembers in these
-            runs only, so that the rows of a run do not depend on others.
-        disturbed: The runs in which a node has crashed by now.
+        may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
+            skip duplicate detection.
+        crashing: The runs with a scheduled crash. Steps store state for crashes in these runs only, so that the rows of
+            a run do not depend on other runs.
     """
 
-    crashed: DataFrame | None
-    recovered: DataFrame | None
-    down: DataFrame | None
     may_duplicate: bool
     crashing: RunSet
-    disturbed: RunSet
 
     @property
     def may_crash(self) -> bool:
-        """Whether a node of any run crashes at some time."""
+        """Whether any run has a scheduled crash."""
         return self.crashing.is_all or self.crashing.run is not None
 
     def in_crashing_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of the runs in which a node crashes at some time."""
+        """Returns the rows of the runs with a scheduled crash."""
         return self.crashing.of(rows)
 
     def in_disturbed_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of the runs in which a node has crashed by now."""
+        """Returns the rows of the runs in which a node has crashed up to this round."""
         return self.disturbed.of(rows)
 
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:
-        """Returns the rows with a column that is null but in runs in which a node crashes at some time."""
+        """Returns the rows with `column` set to null in runs without a scheduled crash."""
         if self.crashing.is_all:
             return rows
         marked = self.crashing.marked(rows, "is_crashing")
@@ -342,7 +330,7 @@ class FaultsDue:
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:
-    """Returns the columns of messages in flight."""
+    """Returns the columns of messages in flight: the head, then the payload."""
     names = ["run_id", "message_id", "src", "dst", "sent_round", "due_round", "remaining_rounds"]
     keys = [T.StructField(name, BIGINT, False) for name in names]
     keys.insert(2, T.StructField("kind", STRING, False))

@@ -1,17 +1,17 @@
 """Rows of dataflow steps: copies, deliveries, call events, the outbox; total orders, routing entries, draws.
 
-A *copy* is a message that reaches a node, or a call that its own application issues there: ``run_id, node_id, source,
-source_seq, kind, trigger, sender, round`` and what it carries; ``sender`` is null for a call.
+A *copy* is a message that reaches a node, or a call that the node's own application issues: ``run_id, node_id, source,
+source_seq, kind, trigger, sender, round`` and further columns. Column ``sender`` is null for a call.
 
-Every window that decides something sorts by keys that no two of its rows share (`row_number`): engines break ties
-differently, from one execution to the next. A tie stops the job (`AmbiguousOrderError`); ``ROUNDTABLE_CHECK_ORDER=0``
-leaves the check out.
+Windows sort by keys that are unique in a partition (`row_number`), because engines break ties differently from one
+execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
+check.
 
-Routing entries change within a round: messages that a node handles before the one that changes an entry still see the
-entry unchanged (`seen_entries`). That is the outcome of handling them one by one, in the order of their triggers.
+Routing entries change within a round. A message sees the changes by messages that its node handles earlier, and no
+later ones (`seen_entries`). The result equals that of handling messages one by one in the order of their triggers.
 
-A draw is a hash of a run's seed, a purpose, and the identity of what is drawn for: equal on every engine, in any order
-of rows. Expressions read column ``seed`` of the run (frame ``setting``); keys are SQL for BIGINT.
+A draw is a hash of the run's seed, a purpose and the keys of an entity: it is equal on every engine, in any order of
+rows. Expressions read column ``seed`` of frame ``setting``; keys are SQL of type BIGINT.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ KEY = [*NODE, "source", "source_seq"]
 
 
 def issued(calls: DataFrame) -> DataFrame:
-    """Returns calls as rows of ``call_event``: they are issued in this round."""
+    """Returns rows of ``call_event``: the calls are issued in this round."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
 def held(calls: DataFrame) -> DataFrame:
-    """Returns calls as rows of ``call_event``: their nodes accept them in this round, and issue them later."""
+    """Returns rows of ``call_event``: the nodes accept the calls in this round, and will issue them later."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
 
 
@@ -50,7 +50,7 @@ def received(inbox: DataFrame, *carried: str) -> DataFrame:
 
     Args:
         inbox: The due messages.
-        carried: The columns of the payload that copies carry.
+        carried: The payload columns of the copies.
     """
     return inbox.selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
@@ -59,13 +59,13 @@ def received(inbox: DataFrame, *carried: str) -> DataFrame:
 
 
 def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **carried: str) -> DataFrame:
-    """Returns calls as copies that nobody sent.
+    """Returns calls as copies at their own nodes.
 
     Args:
         calls: The due calls.
-        kinds: The kinds of calls to select, each with the kind of its message.
+        kinds: The message kind of each selected kind of call.
         payload: The protocol's payload.
-        carried: SQL over the calls for each column of the payload that copies carry.
+        carried: SQL over the calls for each payload column of the copies.
     """
     kind = " ".join(f"when '{call}' then '{message}'" for call, message in kinds.items())
     types = {field.name: field.dataType.simpleString() for field in payload}
@@ -77,7 +77,7 @@ def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **
 
 
 def deliveries(copies: DataFrame) -> DataFrame:
-    """Returns copies as deliveries at their nodes; they carry ``issued_round`` and ``hops``."""
+    """Returns copies with columns ``issued_round`` and ``hops`` as deliveries at their nodes."""
     return copies.selectExpr(
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "cast(hops as bigint) as hops",
@@ -85,13 +85,13 @@ def deliveries(copies: DataFrame) -> DataFrame:
 
 
 def outbox(rows: DataFrame, payload: T.StructType, **columns: str) -> DataFrame:
-    """Returns rows as messages to send, with all columns of the payload in one order.
+    """Returns rows as messages to send, with all columns of the payload in schema order.
 
     Args:
-        rows: ``run_id`` and what the expressions read.
+        rows: ``run_id`` and the columns that the expressions read.
         payload: The protocol's payload.
-        columns: SQL by column of `contract.round.OUTBOX` or of the payload, or ``latency_rounds``. The others are null,
-            but for ``run_id``, and ``rank``, which is 0.
+        columns: SQL for columns of `contract.round.OUTBOX`, of the payload, or ``latency_rounds``. By default ``rank``
+            is 0, and all other columns except ``run_id`` are null.
     """
     given = {"run_id": "run_id", "rank": "0", **columns}
     types = outbox_types(payload)
@@ -102,13 +102,13 @@ def mapped(
     frame: DataFrame, columns: Sequence[str],
     function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema,
 ) -> DataFrame:  # fmt: skip
-    """Returns the rows that an Arrow function returns.
+    """Applies an Arrow function to the rows of a frame.
 
     Args:
         frame: Any frame.
-        columns: SQL for each column that the function takes.
-        function: Takes and returns batches of rows, each row by itself.
-        schema: The columns that it returns.
+        columns: SQL for each input column of the function.
+        function: Maps batches to batches, each row independently.
+        schema: The output columns of the function.
     """
     return frame.selectExpr(*columns).mapInArrow(function, from_arrow_schema(schema))
 
@@ -119,12 +119,12 @@ _TIED = "ROUNDTABLE_TIED_ROWS"
 
 
 def row_number(what: str, partition: str, order: str) -> str:
-    """Returns SQL that numbers the rows of each partition from 1 on, in an order without ties.
+    """Returns SQL that numbers the rows of each partition from 1, in an order without ties.
 
     Args:
-        what: What is numbered, for the error; no quotes.
-        partition: Columns, as in ``partition by``.
-        order: Sort keys, as in ``order by``; two rows of a partition that agree in all of them stop the job.
+        what: The numbered entity, for the error; without quotes.
+        partition: The columns of ``partition by``.
+        order: The sort keys of ``order by``; two rows of a partition with equal keys stop the job.
     """
     window = f"over (partition by {partition} order by {order})"
     if not _IS_CHECKED:
@@ -135,7 +135,7 @@ def row_number(what: str, partition: str, order: str) -> str:
 
 @contextmanager
 def ties_named() -> Iterator[None]:
-    """Turns an engine's report of tied rows into an error that names the order.
+    """Converts an engine's report of tied rows, inside the block, to an error that names the sort keys.
 
     Raises:
         AmbiguousOrderError: Two rows had equal keys in a window of `row_number`.
@@ -160,9 +160,9 @@ class EntryChanges:
     """The subscription entries that a round adds and removes.
 
     Attributes:
-        added: New entries, with the ``trigger`` of the message that brings each.
-        removed: ``run_id, node_id, subscription_id, removed_trigger``: the trigger of the message that removes
-            an entry.
+        added: The new entries, each with the ``trigger`` of the message that adds it.
+        removed: ``run_id, node_id, subscription_id, removed_trigger``: the trigger of the message that removes an
+            entry.
     """
 
     added: DataFrame
@@ -173,8 +173,8 @@ def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
     """Returns the entries after a round.
 
     Args:
-        entry: Those before: ``run_id, node_id, subscription_id`` and others.
-        changes: What the round changes.
+        entry: The entries before the round: ``run_id, node_id, subscription_id`` and further columns.
+        changes: The changes of the round.
     """
     whole = entry.unionByName(changes.added.drop("trigger"))
     return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
@@ -184,14 +184,14 @@ def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | N
     """Joins messages with the entries that they see at their node.
 
     Args:
-        message: ``run_id, node_id, subscription_id, trigger`` and others.
+        message: ``run_id, node_id, subscription_id, trigger`` and further columns.
         entry: The entries before the round.
-        changes: What the round changes; None for nothing.
+        changes: The changes of the round; None: no change.
 
     Returns:
-        The columns of both.
+        The columns of both frames.
     """
-    # The few messages come first: engines that do not know sizes build the hash table of that side.
+    # The few messages are the left side: engines without size estimates build the hash table of that side.
     seen = message.hint("shuffle_hash").join(entry, _KEY)
     if changes is None:
         return seen
@@ -207,11 +207,11 @@ _LONG_BIT = 1 << 61
 
 
 def drawn_bits(purpose: str, *keys: str) -> str:
-    """Returns SQL for 64 hashed bits (a BIGINT), e.g. to draw by the order of the hashes.
+    """Returns SQL for 64 hashed bits (a BIGINT), for example to draw by the order of the hashes.
 
     Args:
-        purpose: What the draw is for; different purposes are independent.
-        *keys: SQL of type BIGINT that name the entity and the round.
+        purpose: The purpose of the draw; draws with different purposes are independent.
+        *keys: SQL of type BIGINT for the ids of the entity and the round.
     """
     digest = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
     salt = digest % _LONG_BIT + _LONG_BIT  # large enough to be a BIGINT literal
@@ -224,5 +224,5 @@ def drawn_uniform(purpose: str, *keys: str) -> str:
 
 
 def as_uniform(bits: str) -> str:
-    """Returns SQL for the number in [0, 1) that hashed bits (SQL of type BIGINT) stand for."""
+    """Returns SQL that maps 64 hash bits (SQL of type BIGINT) to a number in [0, 1)."""
     return f"(shiftrightunsigned({bits}, 11) / cast({1 << 53} as double))"

@@ -1,4 +1,4 @@
-"""The tables that one run is given: overlay, workload and faults."""
+"""The input tables of one run: overlay, workload and faults."""
 
 from __future__ import annotations
 
@@ -11,98 +11,89 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
-SUBSCRIPTION = pa.schema(
-    [("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("predicate", pa.string())]
-)
+SUBSCRIPTION = pa.schema([
+    ("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("predicate", pa.string()),
+])  # fmt: skip
 PUBLICATION = pa.schema([
     ("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string()),
     ("guarantee", pa.string()), ("keys", pa.list_(pa.string())),
 ])  # fmt: skip
-ATTRIBUTE = pa.schema(
-    [
-        ("publication", pa.int64()),
-        ("attribute", pa.string()),
-        ("number", pa.float64()),
-        ("whole", pa.int64()),
-        ("text", pa.string()),
-    ]
-)
+ATTRIBUTE = pa.schema([
+    ("publication", pa.int64()), ("attribute", pa.string()), ("number", pa.float64()), ("whole", pa.int64()),
+    ("text", pa.string()),
+])  # fmt: skip
 JOIN = pa.schema([("node_id", pa.int64()), ("join_point", pa.int64()), ("round", pa.int64())])
 OTHER_CALL = pa.schema([
     ("node_id", pa.int64()), ("round", pa.int64()), ("kind", pa.string()), ("topic", pa.string()),
     ("peer", pa.int64()), ("role", pa.string()),
 ])  # fmt: skip
 CRASH = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64())])
-"""One row a time for which a node is down: key (node_id, round), sorted by (round, node_id).
+"""One row per crash, key (node_id, round), sorted by (round, node_id).
 
-The node is down from ``round`` on and recovers in round ``end_round``; null: it stays down. Between two such times of a
-node there is at least one round.
+The node is down from ``round`` on and recovers in ``end_round``; null: it never recovers. Between two crashes a node is
+up for at least one round.
 """
 LINK_FAULT = pa.schema([
     ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
     ("kinds", pa.list_(pa.string())), ("salt", pa.int64()), ("rate", pa.float64()), ("low", pa.int64()),
     ("high", pa.int64()), ("first_round", pa.int64()), ("last_round", pa.int64()),
 ])  # fmt: skip
-"""One row a time for which a fault may strike the messages from ``src`` to ``dst``; both null: between any two nodes.
+"""One row per link fault: from ``src`` to ``dst``, or, if both are null, on all links.
 
-It may strike those sent from ``round`` on and before ``end_round``, of the given kinds (null: all), each with
-probability ``rate``. Draws are hashes of ``salt`` and the message. ``effect`` says what then happens, ``low`` and
-``high`` for how many rounds:
+The fault applies to messages of the given kinds (null: all) sent from ``round`` on, before ``end_round``, each with
+probability ``rate``. Draws are hashes of ``salt`` and the message. ``low`` and ``high`` are the minimum and the maximum
+number of rounds of the effect:
 
 - ``lose``: the message is lost;
-- ``reorder``: it is due later;
-- ``delay``: all messages that its sender sends to its receiver in the round are due later, and no message that is sent
-  after them is due before them. Draws are for rounds ``first_round`` to ``last_round``; what is sent after that may
-  have to wait for what was sent before;
-- ``duplicate``: a copy is due that number of rounds after the original.
+- ``reorder``: the message is delayed and may be overtaken;
+- ``delay``: all messages of the link in one round are delayed, and later messages do not overtake them. Draws are for
+  rounds ``first_round`` to ``last_round``; messages of later rounds may wait for delayed ones;
+- ``duplicate``: a copy arrives that many rounds after the original.
 """
 NTH_FAULT = pa.schema([
     ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
     ("kinds", pa.list_(pa.string())), ("nth", pa.int64()), ("salt", pa.int64()), ("low", pa.int64()),
     ("high", pa.int64()),
 ])  # fmt: skip
-"""One row a fault that strikes one message: the ``nth`` between two nodes of those that its other columns describe.
+"""One row per fault of a single message: the ``nth`` message that matches the other columns.
 
-Columns as in `LINK_FAULT`; ``src`` and ``dst`` may be null alone. Messages are counted in the order of their ids,
-copies are not. ``effect`` is ``lose``, ``reorder`` or ``copy``: as ``duplicate``, but the copy's id is that of the
-message plus 2^29, so that all other ids stay what they are without the fault.
+Columns as in `LINK_FAULT`; ``src`` or ``dst`` alone may be null. Messages count in the order of their ids; copies do
+not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. The latter duplicates the message; the id of the copy is
+that of the message plus 2^29, so that all other ids stay unchanged.
 """
 SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
-"""One row a node and time with partitions, the same times for all nodes: no message gets from one side to another.
+"""One row per node and period of a partition: messages between different sides are lost.
 
-It is the round of sending that counts, from ``round`` on and before ``end_round``.
+The period contains the sending rounds from ``round`` on, before ``end_round``. All nodes have the same periods.
 """
 PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64())])
-"""One row a time for which a node is up and handles nothing, from ``round`` on and before ``end_round``; all apart."""
+"""One row per pause: from ``round`` on, before ``end_round``, the node is up and handles no messages."""
 REPLACEMENT = pa.schema([
     ("round", pa.int64()), ("old_a", pa.int64()), ("old_b", pa.int64()), ("a", pa.int64()), ("b", pa.int64()),
     ("latency_rounds", pa.int64()),
 ])  # fmt: skip
-"""One row a link that takes the place of another in a round: from then on the old one is no link, and the other is.
-
-In the order in which they take effect, by round.
-"""
+"""One row per replaced link, in the order of rounds: link (old_a, old_b) ends and link (a, b) begins in ``round``."""
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
 ])  # fmt: skip
-"""One row of table ``fault_event``: a beginning or an end of a fault that is no crash, up to the horizon."""
+"""One row of table ``fault_event``: the start or the end of a fault other than a crash, up to the horizon."""
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """A connected overlay of brokers, in the order in which its source names them, with servers and clients at them.
+    """A connected overlay of brokers, servers and clients.
 
     Attributes:
-        names: One name a node; a node's id is its index here. Servers and then clients come last.
-        a: One end of each undirected link, a node id; shape (links,), a < b, links sorted by (a, b).
-        b: The other end of each link; shape (links,).
-        latency_rounds: Whole rounds of one hop from ``a`` to ``b``, at least 1; shape (links,).
-        n_clients: How many of the nodes are clients; each has one link, to its edge broker. Where the protocol makes
-            the overlay itself there are no links: brokers are its servers, clients all that have applications.
-        roles: What brokers and clients are called in table ``node``.
-        n_servers: How many of the nodes are servers; each has one link, to its edge broker.
-        notes: What the user should know about how it came from its source, a sentence each.
-        back_rounds: Whole rounds of one hop from ``b`` to ``a``; shape (links,). None: as many as from ``a`` to ``b``.
+        names: The name of each node; the node id is the index. Brokers come first, then servers, then clients.
+        a: The lower end of each undirected link, a node id; shape (links,), links sorted by (a, b).
+        b: The higher end of each link; shape (links,).
+        latency_rounds: The latency from ``a`` to ``b`` in whole rounds, at least 1; shape (links,).
+        n_clients: The number of clients; each has one link, to its edge broker. An overlay that the protocol builds has
+            no links: its brokers act as servers, and all nodes with applications are clients.
+        roles: The roles of brokers and of clients in table ``node``.
+        n_servers: The number of servers; each has one link, to its edge broker.
+        notes: Sentences about the derivation of the overlay from its source, for the user.
+        back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). None: equal to `latency_rounds`.
     """
 
     names: tuple[str, ...]
@@ -117,51 +108,49 @@ class Overlay:
 
     @property
     def directed_rounds(self) -> Ints:
-        """Whole rounds from ``a`` to ``b`` of each link, then from ``b`` to ``a``; shape (2 * links,)."""
+        """The latencies from ``a`` to ``b``, then from ``b`` to ``a``; shape (2 * links,)."""
         back = self.latency_rounds if self.back_rounds is None else self.back_rounds
         return np.concatenate([self.latency_rounds, back])
 
     @property
     def n_brokers(self) -> int:
-        """How many of the nodes are brokers: those with the lowest ids."""
+        """The number of brokers, the nodes with the lowest ids."""
         return len(self.names) - self.n_servers - self.n_clients
 
     @property
     def first_client(self) -> int:
-        """The lowest id of clients; the number of nodes where no client exists."""
+        """The lowest client id; the number of nodes if no client exists."""
         return len(self.names) - self.n_clients
 
     @property
     def has_links(self) -> bool:
-        """Whether there are links before the protocol makes some."""
+        """Whether the overlay has links before the protocol builds any."""
         return len(self.a) > 0 or len(self.names) == 1
 
     @property
     def applications(self) -> Ints:
-        """The nodes that may have applications: all, or where others serve them, the clients."""
+        """The nodes that may have applications: the clients, if the overlay has servers or no links; else all nodes."""
         is_served = not self.has_links or self.n_servers > 0
         return np.arange(self.first_client if is_served else 0, len(self.names), dtype=np.int64)
 
     @property
     def is_tree(self) -> bool:
-        """Whether the (connected) overlay has no cycle."""
+        """Whether the connected overlay has no cycle."""
         return len(self.a) == len(self.names) - 1
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The application calls of one run; rows in the order in which their source lists them.
+    """The application calls of one run, in the order of their source.
 
     Attributes:
-        subscription: One row a subscription. ``end_round`` is null where it stays; ``predicate`` is the
-            canonical text of its conjunction (``topic = 'news' and price > 10``).
-        publication: One row a publication; ``content`` is JSON with sorted keys, without the topic; ``guarantee`` and
-            ``keys`` are null where none are given.
-        attribute: One row an attribute of a publication, the topic among them (attribute ``topic``,
-            text); ``publication`` is the row number in ``publication``; exactly one of ``number``
-            and ``text`` is set, and ``whole`` where the number is a whole number of 64 bits.
-        join: One row a node that joins during the run.
-        other_call: One row a call of another kind.
+        subscription: One row per subscription. A null ``end_round`` stands for the end of the run; ``predicate`` is
+            canonical (``topic = 'news' and price > 10``).
+        publication: One row per publication; ``content`` is JSON with sorted keys, without the topic.
+        attribute: One row per attribute of a publication, including ``topic``. ``publication`` is the row number in
+            ``publication``. Either ``number`` or ``text`` is null; ``whole`` is set for whole numbers of 64 bits.
+        join: One row per node that joins during the run.
+        other_call: One row per call of another kind.
     """
 
     subscription: pa.Table
@@ -173,17 +162,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Faults:
-    """All that goes wrong in one run.
-
-    Attributes:
-        crash: Rows as in `CRASH`.
-        link_fault: Rows as in `LINK_FAULT`.
-        nth_fault: Rows as in `NTH_FAULT`.
-        side: Rows as in `SIDE`.
-        pause: Rows as in `PAUSE`.
-        replacement: Rows as in `REPLACEMENT`.
-        fault_event: Rows as in `EVENT`.
-    """
+    """The faults of one run, in tables named like their schemas (`CRASH` to `EVENT`)."""
 
     crash: pa.Table
     link_fault: pa.Table
@@ -195,7 +174,7 @@ class Faults:
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Makes a table of rows."""
+    """Builds an Arrow table from rows."""
     if not rows:
         return schema.empty_table()
     columns = zip(zip(*rows, strict=True), schema, strict=True)

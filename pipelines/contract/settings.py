@@ -1,4 +1,4 @@
-"""Models of scenario parts and of protocol settings: strict models, bounded numbers, unions, checks of values."""
+"""Models of scenario parts and protocol settings: strict models, bounded numbers, unions, and checks of values."""
 
 from __future__ import annotations
 
@@ -23,16 +23,12 @@ Positive = Annotated[float, Field(gt=0.0, le=1e15, allow_inf_nan=False, strict=T
 Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
 Count = Annotated[int, Field(ge=0, le=100_000_000, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
-Scalar = (
-    str
-    | Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
-    | Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
-    | bool
-)
+Whole = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
+Scalar = str | Whole | Number | bool
 
 
 def nfc(text: str) -> str:
-    """Returns a name or a topic in Unicode's composed form, in which all names and topics are compared."""
+    """Returns a name or topic in Unicode's composed form; all comparisons of names and topics use it."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -44,7 +40,7 @@ Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 
 
 class Strict(BaseModel):
-    """A part of a scenario: immutable, and an unknown key is an error."""
+    """A part of a scenario: immutable; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,13 +54,13 @@ def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 ORDERED = AfterValidator(_ordered)
-"""For pairs ``[low, high]``."""
+"""The validator of pairs ``[low, high]``."""
 
 
 def by_name(key: str) -> Discriminator:
-    """Chooses a union's branch by the value of a key; the branches' tags are ``<value>``.
+    """Returns a discriminator that selects a branch of a union by the value of `key`; the branch has tag ``<value>``.
 
-    Tags are in angle brackets so that they differ from all keys in the places of errors.
+    The angle brackets distinguish tags from keys in the locations of errors.
     """
 
     def tag(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
@@ -77,12 +73,12 @@ def by_name(key: str) -> Discriminator:
 
 
 def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
-    """Chooses a union's branch by a function of the value, which returns the branch's tag (``<...>``) or None."""
+    """Returns a discriminator that selects a branch of a union by `tag`, a function from a value to a tag or None."""
     return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
 
 
 def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-    """Returns the tag of the form that a value is meant to have."""
+    """Returns the tag of the branch of `Nodes` for a value of a file; None: no branch."""
     if isinstance(value, (list, tuple)):
         return "<list>"
     if isinstance(value, Mapping):
@@ -101,15 +97,15 @@ Nodes = Annotated[
 
 
 def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
-    """Checks that exactly one of some keys is given.
+    """Checks that exactly one of the keys `names` is set.
 
     Args:
-        model: The part that has the keys.
-        names: The keys; None stands for an absent key.
-        what: What the part is called in messages.
+        model: The part of the scenario with the keys.
+        names: The keys; a value of None stands for an absent key.
+        what: The name of the part in messages.
 
     Raises:
-        InputError: None of them is given, or more than one.
+        InputError: No key is set, or more than one.
     """
     given = [name for name in names if getattr(model, name) is not None]
     if not given:
@@ -126,12 +122,12 @@ def _scalar_identity(value: object) -> Hashable:
 def repetition_problems(
     path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
 ) -> Iterator[Problem]:
-    """Yields a problem for each value that repeats an earlier one; 1 and 1.0 are the same, 1 and true are not.
+    """Yields a problem for each value that equals an earlier one; 1 and 1.0 are equal, 1 and true are not.
 
     Args:
-        path: Where the values are.
+        path: The location of the values.
         values: The values.
-        identity: Is equal for values that are the same; values other than scalars need one of their own.
+        identity: Maps equal values to equal keys; the default works for scalars.
     """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
@@ -144,7 +140,7 @@ def repetition_problems(
 
 
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
-    """Yields a problem where something ends, but not after it begins."""
+    """Yields a problem if `until` is not after `round_`."""
     if until is not None and until <= round_:
         message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
         yield Problem(("until",), message)

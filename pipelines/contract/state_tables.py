@@ -15,17 +15,15 @@ IN_FLIGHT = f"{STATE}message"
 
 
 def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, Table]]:
-    """Returns the state tables of a store.
+    """Returns the state tables of a store, by protocol and by the name that the protocol uses.
 
-    A protocol, its views and its audits call a table ``state_<name>``, and so does the store. In a store of several
-    protocols a table is called ``state_<protocol>_<name>`` where two of them have it with different columns; messages
-    in flight always are, since what they carry is the protocol's own.
+    A protocol, its views and its audits name a table ``state_<name>``. The table has this name in the store, too,
+    unless the store has several protocols and two of them declare the name with different columns. Then the store names
+    it ``state_<protocol>_<name>``. In a store of several protocols, messages in flight always have a table per
+    protocol.
 
     Args:
-        protocols: The protocols of its runs, by name.
-
-    Returns:
-        By protocol, and by the names that the protocol uses: the tables, with the names that the store uses.
+        protocols: The form of each protocol of the store, by name.
     """
     own = {name: _own_tables(protocol) for name, protocol in protocols.items()}
     if len(own) == 1:
@@ -45,13 +43,13 @@ def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, T
 
 
 def stored_tables(protocols: Mapping[str, ProtocolForm]) -> list[Table]:
-    """Returns the state tables of a store, each once."""
+    """Returns the distinct state tables of a store."""
     found = {table.name: table for tables in state_tables(protocols).values() for table in tables.values()}
     return list(found.values())
 
 
 def _own_tables(protocol: ProtocolForm) -> dict[str, Table]:
-    """Returns the state tables of a store that has this protocol alone, by name."""
+    """Returns the state tables of a store with this protocol only, by name."""
     message = Table(IN_FLIGHT, "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload))
     named = [
         Table(f"{STATE}{state.table.name}", state.table.grain, state.table.key, state.table.schema)

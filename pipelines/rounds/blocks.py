@@ -1,7 +1,7 @@
-"""The program form: a job plays a block of rounds of whole runs, each run by one call of an Arrow function.
+"""The program form: a job plays a block, consecutive rounds of whole runs, and one core plays each run.
 
-Spark's executors play a block, or processes of this machine (`engines.workers`). A run is played by one core. RunState
-two blocks the driver holds the runs as Arrow tables; it commits a block while the next one is played.
+Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
+blocks the driver holds the runs as Arrow tables; it commits a block while the next one is played.
 """
 
 from __future__ import annotations
@@ -52,37 +52,32 @@ from udfs.nodes.processes import Play, check, until
 from udfs.nodes.world import BEFORE, Flight
 
 _MOST_BYTES = 1 << 30
-"""An Arrow array holds at most 2 GiB of strings."""
+"""The maximum size of a list column's chunk; an Arrow array holds at most 2 GiB of strings."""
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 _TAG = "roundtable-block"
-"""The tag of the jobs that play blocks."""
+"""The tag of Spark jobs that play blocks."""
 
 
 class BlockRows:
-    """The rows that a block returns.
+    """The result of a block.
 
     Attributes:
-        runs: A row a run, columns of `udfs.nodes.block.block_schema`.
-        last_round: The last round in which anything happened; None: in none.
-        n_handled: The number of messages that were due.
+        runs: One row per run, columns of `udfs.nodes.block.block_schema`.
+        last_round: The last round with an event; None: no round had one.
+        n_handled: The number of due messages.
     """
 
     def __init__(self, runs: pa.Table, protocol: ProgramForm) -> None:
-        """Counts them.
-
-        Args:
-            runs: As the attribute.
-            protocol: The protocol.
-        """
+        """Computes the counts from the rows of the runs."""
         self.runs, self._protocol = runs, protocol
         self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
         self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
 
     def history(self, last: int) -> dict[str, pa.Table]:
-        """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses, steps of calls.
+        """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses and call events.
 
-        Lost messages that were due when nothing else happened in their run are among those in flight.
+        Lost messages that are due in a round without another event of their run are taken from the messages in flight.
         """
         lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
         message = pa.concat_tables([exploded(self.runs, "handled"), lost])
@@ -94,7 +89,7 @@ class BlockRows:
         }
 
     def grown(self) -> dict[str, pa.Table]:
-        """Returns the new rows of append-only relations; as copies, since a view keeps all rows of its block alive."""
+        """Returns the new rows of append-only relations, copied: a view keeps all rows of its block in memory."""
         return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
 
 
@@ -102,18 +97,18 @@ class RunState:
     """The nodes of all runs after a block, and the messages in flight.
 
     Attributes:
-        runs: A row a run.
+        runs: One row per run.
     """
 
     def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
         """Selects the columns of the state.
 
         Args:
-            runs: ``run_id``, lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
-                (`udfs.nodes.block.FLIGHT`; messages that were due up to `after` are left out) and ``counted``
-                (`udfs.nodes.block.COUNTED`); after a block also a list for each declared table.
-            protocol: The protocol.
-            after: The last round that was played.
+            runs: ``run_id`` and lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
+                (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`); after a block also a list for
+                each declared table.
+            protocol: The program form of the protocol.
+            after: The last played round; messages due up to it are dropped.
         """
         rows = rows_of(protocol.program)
         self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
@@ -123,12 +118,12 @@ class RunState:
 
     @property
     def n_in_flight(self) -> int:
-        """Messages in flight."""
+        """The number of messages in flight."""
         return len(self._flight)
 
     @property
     def next_rounds(self) -> list[int]:
-        """The round in which the next message is due, and those in which the next timer of a run expires."""
+        """The rounds with the next due message, and with the next expired timer of each chunk of runs."""
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
         due: int | None = pc.min(self._flight["due_round"]).as_py()
@@ -144,27 +139,27 @@ class RunState:
         return found | {name: exploded(self.runs, name) for name in self._shown}
 
     def messages(self) -> pa.Table:
-        """Returns the messages in flight."""
+        """Returns the messages in flight, columns of `in_flight_schema`."""
         remaining = pc.subtract(self._flight["due_round"], self._after)
         found = self._flight.append_column("remaining_rounds", remaining)
         return found.select(in_flight_schema(self._protocol.payload).names)
 
 
 def with_fate(message: pa.Table, fate: str) -> pa.Table:
-    """Returns messages as rows of table ``message``; those without a fate get `fate`."""
+    """Returns messages as rows of table ``message``; a null fate becomes `fate`."""
     fates = pc.fill_null(message["fate"], fate)
     return message.set_column(message.schema.get_field_index("fate"), "fate", fates).select(MESSAGE.columns)
 
 
 def without(rows: pa.Table, node: pa.Table) -> pa.Table:
-    """Returns the rows that belong to other nodes than the given ones (``run_id, node_id``)."""
+    """Returns the rows of nodes that are not in `node` (``run_id, node_id``)."""
     index = pa.array(range(len(rows)), pa.int64())
     kept = rows.select(_NODE).append_column("index", index).join(node, _NODE, join_type="left anti")
     return rows.take(kept["index"].sort())
 
 
 def exploded(runs: pa.Table, name: str) -> pa.Table:
-    """Returns the rows of a column of lists, with their runs; batch by batch: an Arrow array has 2 GiB at most."""
+    """Returns the structs of list column `name` as rows with ``run_id``, by chunks: an Arrow array holds 2 GiB."""
     return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
 
 
@@ -181,12 +176,12 @@ def _copied(rows: pa.Table) -> pa.Table:
 
 
 def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.ChunkedArray:
-    """Returns the rows of each run as a list of structs; what `exploded` takes apart.
+    """Returns the rows of each run as a list of structs; the inverse of `exploded`.
 
     Args:
-        rows: Columns ``run_id``, and those that are named; None: no run has any.
-        columns: The columns of the structs.
-        run: The runs, ascending; no row is of any other.
+        rows: Column ``run_id`` and `columns`; None: no rows.
+        columns: The fields of the structs.
+        run: The ids of all runs, ascending.
     """
     if rows is None:
         return pa.chunked_array([pa.nulls(len(run), pa.list_(pa.int64()))])
@@ -203,12 +198,12 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
 
 @dataclass(frozen=True)
 class _Block:
-    """A block that is being played.
+    """A block in execution.
 
     Attributes:
-        asked: The last round that was asked for.
-        last: The last one that is played; less than `asked` where the rounds have very many calls.
-        runs: The rows that it will return.
+        asked: The last requested round.
+        last: The last round of the block; less than `asked` if the rounds have very many calls.
+        runs: The future result.
     """
 
     asked: int
@@ -217,22 +212,22 @@ class _Block:
 
 
 class Blocks(Rounds):
-    """Plays the runs of a node program, a block of rounds a job."""
+    """Plays the runs of a node program, a block of rounds in a job."""
 
     def __init__(
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects the inputs of each run.
+        """Collects the constant inputs of each run.
 
         Args:
-            protocol: The protocol.
+            protocol: The program form of the protocol.
             session: The engine.
             calls: The application calls.
             faults: The faults.
             history: Buffers history rows.
             inputs: Overlays and workloads.
-            setting: The settings, a row a run.
+            setting: The settings, one row per run.
         """
         self.round = BEFORE
         self.history = history
@@ -256,7 +251,7 @@ class Blocks(Rounds):
         self._ended = Event()
 
     def _given_of(self, setting: pa.Table) -> pa.Table:
-        """Returns the columns that a run gets in every block."""
+        """Returns the input columns that are equal in all blocks of a run."""
         inputs, links = self._inputs, self._faults.links
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
@@ -270,13 +265,13 @@ class Blocks(Rounds):
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
-        """Resumes after a round.
+        """Sets the state of the end of a round.
 
         Args:
             round_: The round.
-            state: Every relation of the protocol that is not derived, as the store has it.
+            state: The stored relations of the protocol, except derived ones.
             in_flight: The messages in flight.
-            message: The messages of the history.
+            message: Table ``message``.
         """
         rows = rows_of(self._protocol.program)
         node = state[NODE_STATE]
@@ -295,7 +290,7 @@ class Blocks(Rounds):
         self._written = {state.table.name for state in self._protocol.states}
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
-        """Returns how many sent messages each fault of an nth message has counted, a list a run."""
+        """Returns for each run a list: the number of messages that each `NthFault` has matched."""
         rows = self._inputs.nth_fault
         faults: dict[int, list[NthFault]] = {}
         if len(rows):
@@ -317,23 +312,23 @@ class Blocks(Rounds):
 
     @property
     def n_in_flight(self) -> int:
-        """Messages in flight."""
+        """The number of messages in flight."""
         return 0 if self._state is None else self._state.n_in_flight
 
     def next_round(self) -> int | None:
-        """Returns the next round in which anything happens; before the runs have begun: the first one."""
+        """Returns the next round with an event, 0 before the first block; None: no event remains."""
         if self._state is None:
             return 0
         call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
         return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Begins to play where processes or executors do."""
+        """Submits the next block, if processes or executors play it."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._begun(last)
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds, or waits for those that are being played; returns the number of messages that were due."""
+        """Plays rounds, or waits for a submitted block; returns the number of due messages."""
         if self._block is None or self._block.asked != last:
             self._block = self._begun(last)
         block = self._block
@@ -342,11 +337,12 @@ class Blocks(Rounds):
         if not found.runs["run_id"].equals(self._given["run_id"]):
             raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
         over = found.last_round
-        if over is None:  # nothing happened, except at the start
+        if over is None:  # no event, except in the initial state
             over = 0 if self._state is None else block.last
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
-        if len(crashed):
-            self._forget(crashed)
+        declared = rows_of(self._protocol.program).plan.appended if len(crashed) else {}
+        for name in (name for name, one in declared.items() if not one.is_durable):
+            self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
         for name, rows in found.grown().items():
             self._grown[name].append(rows)
         self.history.add(upcoming, found.history(over))
@@ -355,7 +351,7 @@ class Blocks(Rounds):
         return found.n_handled
 
     def _begun(self, last: int) -> _Block:
-        """Begins to play the rounds up to one."""
+        """Submits the block of the rounds up to `last`."""
         called, attribute, reached = self._calls.between(self.round, last)
         run = self._run
         given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
@@ -374,7 +370,7 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays runs in this program or on the executors; `close` interrupts it."""
+        """Plays runs in this process or on the executors; `close` interrupts it."""
         with until(self._ended):
             check()
             if self._n_executors == 0:
@@ -383,20 +379,14 @@ class Blocks(Rounds):
                 return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
     def _with_worlds(self, given: pa.Table) -> pa.Table:
-        """Adds the columns that only the first block of a run gets."""
+        """Adds the input columns of the first block."""
         run = self._run
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
         given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
         return given.append_column("has_crashes", pc.is_in(run, self._inputs.crash["run_id"]))
 
-    def _forget(self, crashed: pa.Table) -> None:
-        """Drops the append-only rows of crashed nodes that are not durable."""
-        for name, one in rows_of(self._protocol.program).plan.appended.items():
-            if not one.is_durable:
-                self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
-
     def commit(self, *, is_final: bool) -> None:
-        """Writes what is buffered, and the state."""
+        """Writes the buffered history rows and the state."""
         assert self._state is not None  # noqa: S101 - the first block comes before
         messages = self._state.messages()
         state = self._changed_state(self._state) if self._is_changed else {}
@@ -405,18 +395,18 @@ class Blocks(Rounds):
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
     def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
-        """Returns the state tables, except those that are empty now and were at the last commit."""
+        """Returns the state tables, except tables that are empty now and at the last commit."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
     def discard(self) -> None:
-        """Forgets the block that has failed."""
+        """Drops the failed block."""
         self._block = None
 
     def close(self) -> None:
-        """Ends the block that is being played, as when the program is interrupted, and plays no more."""
+        """Interrupts the block in execution; no block follows."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
@@ -425,12 +415,12 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Starts the processes that will play runs, while the runs are built.
+    """Starts the worker processes for the runs; they start while the runs are built.
 
     Args:
         runs: The runs.
         engine: The engine.
-        form: As the user asks for it.
+        form: The requested form.
     """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]

@@ -1,11 +1,11 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
-Node programs match publications against subscriptions themselves (`udfs.nodes.matching`). For dataflow steps the engine
-does, a window of rounds at a time, so that memory holds the matches of one window only.
+Node programs match publications with subscriptions themselves (`udfs.nodes.matching`). For dataflow steps the engine
+does so, for a window of rounds at a time, so that memory holds the matches of one window only.
 
-Matching counts satisfied comparisons. A subscription with an equality is looked up by one of them (its *anchor*), so
-that candidates come from a hash join on the value; the others come from a join on one of their attributes. A candidate
-matches when as many of the subscription's comparisons hold for the publication's attributes as it has.
+Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, an equality if it has
+one. A hash join on the value of the anchor, or on its attribute, returns candidate pairs. A candidate matches if the
+publication satisfies all comparisons of the subscription.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pipelines.tables import BIGINT, LONGS, STRING
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
   partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
-"""Comparisons that tie are the same."""
+"""SQL for the rank of a comparison in its subscription; comparisons with equal ranks are equal."""
 _WINDOW_CALLS = 200_000
 _ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
 
 
 def _compared(op: str) -> str:
-    """Returns SQL for a comparison: of strings, of whole numbers (exact), or of doubles."""
+    """Returns SQL for a comparison of strings, of whole numbers (exact), or of doubles."""
     return (
         f"case when number is null then value_text {op} text "
         f"when whole is null or value_whole is null then value_number {op} number else value_whole {op} whole end"
@@ -53,7 +53,7 @@ end"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds ``position`` (1 for the anchor) and ``n_comparisons`` of the subscription to each comparison."""
+    """Adds columns ``position`` (1 for the anchor) and ``n_comparisons`` of the subscription."""
     return predicate.selectExpr(
         "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )
@@ -63,12 +63,12 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
     """Returns the matching pairs of publications and subscriptions.
 
     Args:
-        attribute: ``run_id, source, source_seq, attribute, number, whole, text``; one row an attribute.
-        anchored: `anchored_predicates`.
+        attribute: ``run_id, source, source_seq, attribute, number, whole, text``; one row per attribute.
+        anchored: The result of `anchored_predicates`.
 
     Returns:
-        ``run_id, source, source_seq, matches``: the sorted ids of matching subscriptions; publications that match
-        none are left out.
+        ``run_id, source, source_seq, matches``: the sorted ids of the matching subscriptions. A publication without a
+        matching subscription has no row.
     """
     value = attribute.selectExpr(
         *_PUBLICATION, "attribute", "number as value_number", "whole as value_whole", "text as value_text"
@@ -105,7 +105,7 @@ CALL = _schema(
     topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
 WINDOW = to_arrow_schema(T.StructType([*CALL.fields, T.StructField("matches", LONGS)]))
-"""Calls, with ``matches``: the sorted ids of the subscriptions that a publication satisfies; null: none."""
+"""The columns of calls with ``matches``: the sorted ids of the matching subscriptions of a publication, or null."""
 
 
 class Calls:
@@ -115,7 +115,7 @@ class Calls:
         """Sorts the calls by round.
 
         Args:
-            inputs: The calls, with the attributes of publications and the predicates of subscriptions.
+            inputs: The calls, the attributes of publications and the predicates of subscriptions.
             checkpoints: Keeps the frames of `due`; its engine matches publications.
         """
         self._checkpoints = checkpoints
@@ -132,17 +132,17 @@ class Calls:
         self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one that has calls."""
+        """Returns the first round after `after` with a call; None: no such round."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
     def kinds(self, round_: int) -> set[str]:
-        """Returns the kinds of calls of a round."""
+        """Returns the kinds of the calls of a round."""
         first, last = np.searchsorted(self._rounds, [round_, round_ + 1])
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls of a round as a frame, columns of `WINDOW`; None: there are none."""
+        """Returns the calls of a round as a frame, columns of `WINDOW`; None: the round has no calls."""
         if not self.kinds(round_):
             return None
         self._read_window(round_)
@@ -151,16 +151,11 @@ class Calls:
         return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
-        """Returns the calls of some rounds, the attributes of their publications, and the last of these rounds.
-
-        It is an earlier one than is asked for where there are very many calls.
-
-        Args:
-            after: The round before the first one.
-            last: The last round that is asked for.
+        """Returns the calls of rounds ``after + 1`` to `last`, or to an earlier round if they are very many.
 
         Returns:
-            Columns of `CALL`; ``run_id, source, source_seq, attribute, number, whole, text``; a round.
+            The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,
+                number, whole, text``; the last round that the result covers.
         """
         first, end = np.searchsorted(self._rounds, [after, last], side="right")
         reach = last
@@ -172,11 +167,11 @@ class Calls:
         return self._call.slice(int(first), int(end - first)).select(CALL.names), attribute.select(_ATTRIBUTE), reach
 
     def all(self) -> DataFrame:
-        """Returns all calls of all rounds as a frame, without ``matches``."""
+        """Returns the calls of all rounds as a frame, without ``matches``."""
         return self._checkpoints.load(self._call.select(CALL.names))
 
     def _read_window(self, round_: int) -> None:
-        """Reads the window that begins with a round, unless the current one has the round."""
+        """Loads the window that begins with `round_`, unless the loaded window contains the round."""
         if self._window[0] <= round_ < self._window[1]:
             return
         start = int(np.searchsorted(self._rounds, round_))
@@ -187,7 +182,7 @@ class Calls:
         self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
-        """Returns the subscriptions that each call's publication satisfies, null for none."""
+        """Returns the matching subscriptions of each call; null: none."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
@@ -201,7 +196,7 @@ class Calls:
         return found["matches"].take(joined["index"])
 
     def _last_round(self, start: int, end: int) -> int:
-        """Returns the last round whose calls all lie before an index; the first one if it has more calls."""
+        """Returns the last round whose calls all lie before index `end`; the round of `start` if it has more calls."""
         last = int(self._rounds[min(end, len(self._rounds)) - 1])
         if end < len(self._rounds) and int(self._rounds[start]) < last:
             return int(self._rounds[int(np.searchsorted(self._rounds, last)) - 1])

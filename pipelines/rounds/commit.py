@@ -1,12 +1,12 @@
-"""History rows: buffered between commits, then appended to the history tables; and the call log.
+"""History rows: buffers them between commits, appends them to the history tables, and keeps the call log.
 
-The call log (``state_call_log``) has the calls that nodes have accepted and that are not final. A call that its node
-holds back is in the log with the round of the call, and with the round of its issue once the node issues it. If the
-node crashes first, the call is lost and counts as issued in the round of the call. A call that is still held back at
-the end has no row in ``publication`` or ``subscription``.
+The call log (``state_call_log``) holds accepted calls that are not final. A node may hold a call and issue it later:
+the log has the round of the call first, and then the round of its issue. If the node crashes before it issues the call,
+the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no row in
+``publication`` or ``subscription``.
 
-A publication's row is written once, when it is confirmed, a subscription's when it has ended; the last commit writes
-all open ones.
+A row of ``publication`` is written when the publication is confirmed, a row of ``subscription`` when the subscription
+has ended. The last commit writes all others.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _CALL = ["run_id", "source", "source_seq"]
 _SUBSCRIPTION = ["run_id", "subscription_id"]
 _LOGGED = to_arrow_schema(CALL_LOG.schema)
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
-"""The kinds of calls whose rows are written once they are final."""
+"""The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"
-"""The buffered steps in the life of calls, which the call log takes."""
+"""The name of the buffered call events; the call log consumes them."""
 _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
-"""The tables that get buffered rows as they are."""
+"""The history tables that receive buffered rows without change."""
 
 
 class CallLog:
     """The calls that are not final.
 
     Attributes:
-        rows: A row a call, columns of table ``state_call_log``.
+        rows: One row per call, columns of table ``state_call_log``.
     """
 
     def __init__(
         self, call: pa.Table, subscription: pa.Table, publication: pa.Table, crash: pa.Table, *, confirms: bool,
         rows: pa.Table | None,
     ) -> None:  # fmt: skip
-        """Takes the calls that may be issued.
+        """Sets the calls of the runs, and the log at the last commit.
 
         Args:
-            call: All calls of the runs, `Inputs.call`.
+            call: All calls, `Inputs.call`.
             subscription: ``run_id, subscription_id, subscriber, predicate``.
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             crash: ``run_id, node_id, round`` of all crashes.
             confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
-            rows: The log of the rounds before; None before the first one.
+            rows: The log at the last commit; None: no commit exists.
         """
         self._call = call.select(["run_id", "node_id", "source_seq", "kind", "subscription_id"]).rename_columns(
             [*_CALL, "kind", "subscription_id"]
@@ -68,16 +68,15 @@ class CallLog:
         self.rows = _LOGGED.empty_table() if rows is None else rows.select(_LOGGED.names).cast(_LOGGED)
 
     def take(self, event: pa.Table | None, last_round: int, *, is_final: bool) -> dict[str, pa.Table]:
-        """Logs steps of calls; returns the rows that are final, which leave the log.
+        """Adds call events to the log, and removes the calls that are final.
 
         Args:
-            event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: nothing
-                happened.
-            last_round: The last round that has been played.
-            is_final: Whether no round follows: all calls are final then.
+            event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: no events.
+            last_round: The last played round.
+            is_final: Whether no round follows; all calls are final then.
 
         Returns:
-            Rows of tables ``publication`` and ``subscription``.
+            The rows of the final calls for tables ``publication`` and ``subscription``.
         """
         if event is not None:
             self.rows = self._logged(event)
@@ -97,25 +96,23 @@ class CallLog:
         subscribed = opened.join(ending, _SUBSCRIPTION, join_type="left outer" if is_final else "inner")
         over = closed.join(subscribed.select(_SUBSCRIPTION), _SUBSCRIPTION, join_type="left semi")
         final = pa.concat_tables(rows.select(_CALL) for rows in (published, subscribed, over))
-        # Without a later round no subscription waits for its end; other calls without a confirmation stay.
+        # Without a later round a subscription needs no row for its end; other calls without a confirmation stay.
         rest = log.filter(pc.invert(pc.is_in(log["kind"], _CLOSED))) if is_final else log
-        rest = pa.concat_tables(
-            [rest.join(final, _CALL, join_type="left anti"), self.rows.filter(self.rows["is_held"])]
-        )
-        self.rows = rest.cast(_LOGGED)
+        held = self.rows.filter(self.rows["is_held"])
+        self.rows = pa.concat_tables([rest.join(final, _CALL, join_type="left anti"), held]).cast(_LOGGED)
         return {
             PUBLICATION.name: _with(published, self._publication, _CALL, PUBLICATION.columns),
             SUBSCRIPTION.name: _with(subscribed, self._subscription, _SUBSCRIPTION, SUBSCRIPTION.columns),
         }
 
     def _logged(self, event: pa.Table) -> pa.Table:
-        """Returns the log with the accepted calls, and with the rounds of confirmations.
+        """Returns the log with newly accepted calls and the rounds of confirmations.
 
-        Of other calls than subscriptions and publications the log holds those without a confirmation.
+        Calls other than subscriptions and publications leave the log when they are confirmed.
         """
         accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
         accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
-        # A call that was held back is issued later: its last round counts.
+        # A held call has a second event when its node issues it: the later round counts.
         accepted = accepted.group_by(_CALL, use_threads=False).aggregate([("round", "max"), ("is_issued", "any")])
         accepted = accepted.append_column("is_held", pc.invert(accepted["is_issued_any"]))
         accepted = accepted.rename_columns({"round_max": "issued_round"}).join(self._call, _CALL)
@@ -130,7 +127,7 @@ class CallLog:
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
 
     def _without_lost(self, last_round: int) -> pa.Table:
-        """Returns the log; calls that a crash lost are marked as not held back."""
+        """Returns the log; held calls whose node has crashed are no longer marked as held."""
         held = self.rows.filter(self.rows["is_held"])
         if not held:
             return self.rows
@@ -146,7 +143,7 @@ class CallLog:
 
 
 def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """Returns the rows with the columns that `given` has of their keys; a key has one row there."""
+    """Adds the columns of `given` to rows by key; a key is unique in `given`."""
     index = given.select(key).append_column("index", pa.array(range(len(given)), pa.int64()))
     found = rows.join(index, list(key), join_type="inner")
     taken = given.take(found["index"])
@@ -157,18 +154,18 @@ class History:
     """Buffers the history rows of rounds, and commits them.
 
     Attributes:
-        n_rounds: Rounds, or blocks of them, that are buffered.
-        first_round: The first round that is buffered; None: nothing is.
+        n_rounds: The number of buffered rounds or blocks.
+        first_round: The first buffered round; None: no round is buffered.
     """
 
     def __init__(self, store: Store, batch: Batch, log: CallLog, names: Mapping[str, str]) -> None:
-        """Starts with nothing buffered.
+        """Starts with an empty buffer.
 
         Args:
-            store: Where the tables are.
+            store: The store.
             batch: The runs.
             log: The calls that are not final.
-            names: What the store calls the state tables, by the names that the protocol uses.
+            names: The stored name of each state table, by the name that the protocol uses.
         """
         self._store = store
         self._batch = batch
@@ -180,11 +177,11 @@ class History:
 
     @property
     def n_bytes(self) -> int:
-        """How much room the buffered rows take."""
+        """The size of the buffered rows in bytes."""
         return sum(int(table.nbytes) for tables in self._rows.values() for table in tables)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
-        """Writes state tables at once; the ledger names them with the next commit."""
+        """Overwrites state tables before the next commit; the ledger records their versions at that commit."""
         for name, rows in state.items():
             self._store.overwrite(self._names[name], rows)
 
@@ -194,11 +191,11 @@ class History:
         return self._store.read(stored, self._store.version(stored))
 
     def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers the rows of some rounds.
+        """Buffers the rows of a round or block.
 
         Args:
-            first_round: The first of these rounds.
-            tables: Rows of tables ``message``, ``delivery`` and ``node_status``, and `CALL_EVENT`.
+            first_round: The first of its rounds.
+            tables: Rows of tables ``message``, ``delivery`` and ``node_status``, and of `CALL_EVENT`.
         """
         if self.first_round is None:
             self.first_round = first_round
@@ -211,15 +208,13 @@ class History:
         if name == MESSAGE.name:
             self._rows[ROUND_METRIC.name].append(_counted(table))
 
-    def commit(
-        self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: pa.Table | None
-    ) -> None:  # fmt: skip
-        """Writes what is buffered, then the state, then the ledger.
+    def commit(self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: pa.Table | None) -> None:
+        """Writes the buffered rows and the state, then the ledger.
 
         Args:
-            last_round: The last round that is complete.
-            state: State tables that changed since the last commit, by the protocol's name of the table.
-            rest: With the last commit of all: the messages that are still in flight, as rows of table ``message``.
+            last_round: The last complete round.
+            state: The state tables that changed since the last commit, by the protocol's name of the table.
+            rest: In the final commit the messages that are still in flight, as rows of table ``message``; else None.
         """
         if rest is not None:
             self._put(MESSAGE.name, rest)
@@ -232,22 +227,18 @@ class History:
             *(partial(self._store.load, name, rows) for name, rows in (appended | closed).items()),
             *(partial(self._overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
-        self._ledger(last_round, rest is not None)
-        self._rows.clear()
-        self.n_rounds, self.first_round = 0, None
-
-    def _ledger(self, last_round: int, is_final: bool) -> None:
-        first_round = self.first_round if self.first_round is not None else last_round
         row = {
             "first_run": [self._batch.first_run],
             "last_run": [self._batch.last_run],
             "n_later_runs": [self._batch.n_later_runs],
-            "first_round": [first_round],
+            "first_round": [self.first_round if self.first_round is not None else last_round],
             "last_round": [last_round],
-            "is_final": [is_final],
+            "is_final": [rest is not None],
             "versions": [json.dumps(self._store.versions(), sort_keys=True)],
         }
         self._store.commit(pa.table(row))
+        self._rows.clear()
+        self.n_rounds, self.first_round = 0, None
 
     def _overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
         if isinstance(rows, pa.Table):
@@ -257,6 +248,6 @@ class History:
 
 
 def _counted(message: pa.Table) -> pa.Table:
-    """Returns the messages of table ``message`` counted by run, due round, kind and fate: rows of ``round_metric``."""
+    """Returns the number of messages by run, due round, kind and fate, as rows of ``round_metric``."""
     counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
     return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)

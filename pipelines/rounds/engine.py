@@ -1,18 +1,17 @@
-"""The round engine of the dataflow form: a round of all runs of a protocol is one Spark job.
+"""The round engine of the dataflow form: one Spark job plays a round of all runs of a protocol.
 
-A round:
+A round has these steps:
 
-1. **faults**: a node that crashes loses its rows of all relations that are not durable; one that recovers reads its
-   durable rows back from the store;
-   **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
-2. **protocol steps**: the protocol's own, in one lazy plan (`contract.Round`);
-3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
-4. **checkpoint**: one job computes state, messages in flight and the rows of history, and cuts off the plan
-   (`engines.checkpoints`); the driver gets the history rows and counts of the others;
-5. **commit**, every k rounds: history and state go to the store.
+1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
+   durable rows from the store. **inbox**: selects the due messages (`network.due_messages`) and application calls;
+2. **protocol steps**: the protocol's steps, in one lazy plan (`contract.round`);
+3. **network**: puts the outbox on links, beside the messages that stay in flight (`network.put_on_links`);
+4. **checkpoint**: one job computes state, messages in flight and history rows, and cuts off the plan
+   (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
+5. **commit**, every k rounds: writes history and state to the store.
 
-The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
-left out of the plan.
+The counts contain the kinds of messages that are due in each round. The engine skips rounds without due messages and
+calls, and omits the steps of absent kinds from the plan.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
 _IN_FLIGHT: Final = "in_flight"
 _TAG: Final = "roundtable-round"
-"""The tag of the jobs that play rounds."""
+"""The tag of Spark jobs that play rounds."""
 _EVENTS: Final = {
     DELIVERY.name: DELIVERY.schema,
     NODE_STATUS.name: NODE_STATUS.schema,
@@ -55,18 +54,18 @@ _EVENTS: Final = {
         [T.StructField(name, STRING if name == "event" else T.LongType()) for name in CALL_EVENT_COLUMNS]
     ),
 }
-"""The history rows of a round beside its messages: attributes of `RoundResult`."""
+"""The history tables of a round beside ``message``, named like attributes of `RoundResult`."""
 
 
 class Relations:
     """The state relations of one protocol that rounds read and write."""
 
     def __init__(self, protocol: DataflowForm, checkpoints: Checkpoints) -> None:
-        """Starts without rows.
+        """Starts with empty relations.
 
         Args:
             protocol: The protocol.
-            checkpoints: Cuts off their plans.
+            checkpoints: Cuts off the plans of relations.
         """
         self._checkpoints = checkpoints
         self._states = {state.table.name: state for state in protocol.states}
@@ -84,20 +83,20 @@ class Relations:
         return [part for parts in self._parts.values() for part in parts]
 
     def frames(self) -> dict[str, DataFrame]:
-        """Returns the relations as rounds read them."""
+        """Returns the relation frames by name, as rounds read them."""
         return {name: union(parts) for name, parts in self._parts.items()}
 
     def after_faults(
         self, crashes: CrashesDue, stored: Callable[[str], DataFrame]
     ) -> tuple[dict[str, DataFrame], list[str]]:
-        """Applies crashes and recoveries of a round.
+        """Applies the crashes and recoveries of a round.
 
         Args:
-            crashes: Who crashes, and who recovers.
+            crashes: The crashes and recoveries.
             stored: Returns the latest version of a state table.
 
         Returns:
-            The relations as faults leave them, and the names of those that are still to be checkpointed for that.
+            The relations after the faults, and the names of changed relations that are not checkpointed yet.
         """
         state, touched = self.frames(), []
         for name, known in self._states.items():
@@ -117,16 +116,16 @@ class Relations:
         return state, touched
 
     def part(self, name: str, rows: DataFrame) -> Part:
-        """Returns a relation, or its increment, as a checkpoint takes it."""
+        """Returns a relation, or its increment, as an argument of a checkpoint."""
         state = self._states[name]
         flags = ", ".join(f"case when {condition} then '{fact}' end" for fact, condition in state.facts.items())
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
     def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Takes the result of a checkpoint: whole relations, and increments of those that have them.
+        """Stores the frames of a checkpoint: whole relations, and the increments of relations that grow.
 
         Args:
-            cut: Frames that were given as `part`, and others.
+            cut: The result of a checkpoint of `part` results and other frames.
             is_stored: Whether the store has these rows.
         """
         for name in self._states.keys() & cut.frames.keys():
@@ -145,11 +144,11 @@ class Relations:
             self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
     def to_commit(self) -> dict[str, DataFrame]:
-        """Returns the state tables that changed since the last commit, by table name; increments are folded in."""
+        """Returns the state tables that changed since the last commit, by table name, with increments folded."""
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the durable state tables that changed: nodes that crash now are to read them back."""
+        """Returns the changed durable state tables: nodes that crash in this round read them when they recover."""
         return self._to_write([name for name in self._changed if self._states[name].is_durable])
 
     def _to_write(self, names: Sequence[str]) -> dict[str, DataFrame]:
@@ -159,13 +158,12 @@ class Relations:
         return {f"state_{name}": self._parts[name][0] for name in sorted(names)}
 
     def _compact(self, name: str) -> None:
-        """Folds the increments of a relation into it."""
         compact = self._states[name].compact
         if compact is not None and len(self._parts[name]) > 1:
             self._fold(name, compact(union(self._parts[name])))
 
     def _fold(self, name: str, whole: DataFrame) -> DataFrame:
-        """Checkpoints a relation that grows by increments; returns it."""
+        """Checkpoints a relation that grows by increments; returns its frame."""
         cut = self._checkpoints.checkpoint({name: self.part(name, whole)})
         self._parts[name] = [cut.frames[name]]
         self._changed.add(name)
@@ -173,7 +171,7 @@ class Relations:
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the rows of a relation that belong to other nodes than the given ones."""
+    """Returns the rows of nodes that are not in `node`."""
     return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
@@ -183,13 +181,13 @@ class Job:
 
     Attributes:
         name: The name of the protocol.
-        protocol: The protocol.
+        protocol: The dataflow form of the protocol.
         checkpoints: Cuts off the plans of relations.
         calls: The application calls, by round.
         history: Buffers history rows.
         crashes: The crash schedule.
         run: Nodes, links, settings and subscriptions.
-        latency: The latency of all links, where it is one.
+        latency: The latency of all links; None: latencies differ.
         settings: The distinct settings objects of the runs.
     """
 
@@ -205,10 +203,10 @@ class Job:
 
 
 class RoundEngine(Rounds):
-    """Runs one protocol for many runs, a round at a time."""
+    """Plays one protocol for many runs, one round after the other."""
 
     def __init__(self, job: Job) -> None:
-        """Starts with nothing in flight."""
+        """Starts with empty relations and no messages in flight."""
         self._job = job
         self._relations = Relations(job.protocol, job.checkpoints)
         self._schema = in_flight_schema(job.protocol.payload)
@@ -218,21 +216,21 @@ class RoundEngine(Rounds):
         self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame]) -> None:
-        """Sets the relations before the first round; the others start without rows, and nothing is in flight.
+        """Sets the initial relations and messages.
 
         Args:
-            state: Relations by name; ``node_status`` rows, and an ``outbox`` of what is on links at the start.
+            state: The result of `DataflowForm.start`: relations, ``node_status`` rows and an ``outbox``.
         """
         own = {name: rows for name, rows in state.items() if name not in (NODE_STATUS.name, "outbox")}
         result = RoundResult(own, state.get("outbox"), node_status=state.get(NODE_STATUS.name))
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Sets the relations as they were at the end of a round, instead of `start`.
+        """Sets the relations and messages of the end of a round, instead of `start`.
 
         Args:
             round_: The round.
-            state: Every relation of the protocol.
+            state: All relations of the protocol.
             in_flight: The messages in flight.
         """
         parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
@@ -241,7 +239,7 @@ class RoundEngine(Rounds):
         self.round = round_
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays a round; returns how many messages were due."""
+        """Plays round `upcoming`; returns the number of due messages."""
         job, step, before, counts = self._job, upcoming - self.round, self._in_flight, self._counts
         if job.crashes.has_crash(upcoming):
             job.history.write_through(self._relations.to_write_through())
@@ -262,7 +260,7 @@ class RoundEngine(Rounds):
         return counts.n_messages - (self._counts.n_messages - self._counts.n_new)
 
     def commit(self, *, is_final: bool) -> None:
-        """Writes what is buffered and the state that changed."""
+        """Writes the buffered history rows and the changed state."""
         job = self._job
         with job.checkpoints.session.tagged(_TAG, f"{job.name}: commit after round {max(self.round, 0)}"):
             state = {**self._relations.to_commit(), "state_message": self._in_flight}
@@ -270,39 +268,31 @@ class RoundEngine(Rounds):
             if is_final:
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
                 found = self._in_flight.selectExpr(*columns).toArrow()
-                rest = pa.table(found.columns, names=found.column_names)  # the column fate may say that it has no nulls
+                rest = pa.table(found.columns, names=found.column_names)  # makes column fate nullable
             job.history.commit(max(self.round, 0), state, rest)
 
     @property
     def n_in_flight(self) -> int:
-        """Messages in flight."""
+        """The number of messages in flight."""
         return self._counts.n_messages
 
     def next_round(self) -> int | None:
-        """Returns the next round in which anything happens; None: nothing happens any more."""
+        """Returns the next round with an event; None: no event remains."""
         wait = self._counts.next_wait
         due = None if wait is None else self.round + wait
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
 
     def _round(self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame]) -> Round:
-        """Returns the inputs of the protocol's steps."""
         job = self._job
         calls = job.calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         kinds = {*self._counts.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
         inbox = network.handled_messages(due) if self._counts.n_doomed else due
-        return Round(
-            number=upcoming,
-            due=Due(inbox, calls, frozenset(kinds)),
-            state=state,
-            facts=self._relations.facts,
-            run=job.run,
-            settings=job.settings,
-            faults=job.crashes.faults(crashes),
-            keep=job.checkpoints,
-        )
+        handled = Due(inbox, calls, frozenset(kinds))
+        faults = job.crashes.faults(crashes)
+        return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that a round changes, and the messages in flight after it."""
@@ -321,7 +311,7 @@ class RoundEngine(Rounds):
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
     ) -> None:
-        """Computes a round, and takes what it returns: relations, and rows of history."""
+        """Computes the frames of a round in one job, stores the relations, and buffers the history rows."""
         history = {
             name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None
         }
@@ -342,7 +332,7 @@ class RoundEngine(Rounds):
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:
-        """Returns messages that were due as rows of table ``message``, each with what became of it."""
+        """Returns due messages as rows of table ``message``, with their final fate."""
         if fate is None:
             return due.selectExpr(*self._message_columns("coalesce(fate, 'delivered')"))
         dropped = fate.selectExpr("run_id", "message_id", "fate as dropped")

@@ -1,7 +1,8 @@
-"""Runs an experiment into a store, from the first round on or from the last commit of the store.
+"""Runs an experiment into a store, from the first round or from the last commit of the store.
 
-Spark runs the tasks of a lost executor again. A relation in its memory whose plan was cut off cannot be computed again:
-its job fails, while the session and the other executors work. `execute_and_survive` then resumes from the last commit.
+Spark reruns the tasks of a lost executor. It cannot recompute a relation in the executor's memory whose plan was cut
+off: the job fails, while the session and the other executors work on. `execute_and_survive` then resumes from the last
+commit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LOST = re.compile(
     r"|Executor \S+ is (?:lost|dead)|ExecutorDeadException",
 )
 MOST_LOSSES = 4
-"""Losses of executors that are allowed between two commits."""
+"""The maximum number of lost executors between two commits."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class Experiment:
     """Expanded runs with their inputs and options.
 
     Attributes:
-        runs: The expanded runs; those of a protocol are neighbours.
-        inputs: Their overlays and workloads.
-        commit_every: Rounds between commits; None: as it suits.
-        batch_runs: How many runs go through the rounds together; None for all that have the same protocol and horizon.
-        rounds_per_job: Rounds of a job; None: as it suits, see `experiment.jobs`.
-        form: The form that is asked for.
+        runs: The expanded runs; the runs of one protocol are adjacent.
+        inputs: Their overlays, workloads and faults.
+        commit_every: Rounds between commits; None: automatic.
+        batch_runs: The number of runs in a batch; None: all runs with the same protocol and horizon.
+        rounds_per_job: Rounds of a job; None: automatic, see `experiment.jobs`.
+        form: The requested form.
     """
 
     runs: Sequence[RunConfig]
@@ -79,18 +80,18 @@ class Experiment:
 
     @cached_property
     def forms(self) -> Mapping[str, tuple[Form, str]]:
-        """The form that plays the runs of each protocol, with the reason; errors as `forms_of`."""
+        """The form that plays the runs of each protocol, and the reason; raises the errors of `forms_of`."""
         return forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
 
     def jobs(self, protocol: ProtocolForm) -> Jobs:
-        """Returns how its rounds become jobs."""
+        """Returns the division of the rounds into jobs and commits."""
         return jobs_of(
             form="program" if isinstance(protocol, ProgramForm) else "dataflow",
             n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
         )  # fmt: skip
 
     def of(self, batch: Batch) -> Experiment:
-        """Returns the part of a batch."""
+        """Returns the experiment with the runs of `batch` only."""
         if batch.n_batches == 1:
             return self
         runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]
@@ -101,17 +102,17 @@ def execute(
     experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
     start: Callable[[Batch], None] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Runs all rounds of all runs, a batch after the other; the audits compute verdicts.
+    """Plays all rounds of all runs, one batch after the other; the audits compute the verdicts.
 
-    It resumes after the last complete round of the store: later rows are removed, and the tables end with the rows of
-    an uninterrupted run. Without a complete round it starts from the beginning.
+    It resumes after the last complete round of the store: it removes later rows, and the tables end with the rows of an
+    uninterrupted run. Without a complete round it starts with the first round.
 
     Args:
-        experiment: The runs; those of the store where it holds rounds.
+        experiment: The runs.
         session: The engine.
-        store: Its folder exists; the runs in it are not finished.
-        observe: Is told of each round.
-        start: Is told of each batch before its rounds.
+        store: A store without runs, or with unfinished ones.
+        observe: Receives the progress after each job.
+        start: Receives each batch before its rounds.
     """
     session.ship_udfs()
     protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
@@ -142,7 +143,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Runs all rounds of a batch, after its last commit if there is one."""
+    """Plays all rounds of a batch, after its last commit if one exists."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
@@ -191,10 +192,8 @@ def _run(
         Loop(rounds, jobs, batch.horizon).run(inputs.scheduled_round(batch.horizon), observe)
 
 
-def _start(
-    experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, checkpoints: Checkpoints
-) -> Start:
-    """δ-paths at the start run over the links between nodes that do not have to join first."""
+def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Checkpoints) -> Start:
+    """Returns the input of the initial state; its δ-paths exclude nodes that join during the run."""
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
     def paths(max_hops: int) -> DataFrame:
@@ -202,23 +201,19 @@ def _start(
         for end in ("src", "dst"):
             link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
         node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
-        found = delta_paths(checkpoints.session, link, max_hops).where("distance > 0")
+        found = delta_paths(keep.session, link, max_hops).where("distance > 0")
         own = node.selectExpr(
-            "run_id",
-            "node_id",
-            "node_id as target",
-            "0 as distance",
-            "array(node_id) as path",
+            "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path",
             "node_id as responsible",
-        )
+        )  # fmt: skip
         return own.unionByName(found)
 
     settings = {repr(one.scenario.protocol): one.scenario.protocol for one in experiment.runs}
-    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, checkpoints)
+    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
 
 
 def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
-    """Writes what the runs are given: nodes, links, predicates, calls that no other table has, and faults."""
+    """Writes the tables of input: nodes, links, predicates, control calls and faults."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links)
     store.load(PREDICATE.name, inputs.predicate)
@@ -246,7 +241,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
 
 
 def is_executor_lost(error: BaseException) -> bool:
-    """Returns whether a job failed because an executor was lost."""
+    """Returns whether a job failed because of a lost executor."""
     seen: BaseException | None = error
     while seen is not None:
         if _LOST.search(str(seen)):
@@ -259,18 +254,18 @@ def execute_and_survive(
     experiment: Experiment, session: Session, open_store: Callable[[], Store], observe: Callable[[Progress], None],
     start: Callable[[Batch], None], say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Runs all rounds of all runs as `execute` does, and again from the last commit when an executor is lost.
+    """Calls `execute`, and again from the last commit if an executor is lost.
 
     Args:
-        experiment: As in `execute`, like the others that are not named here.
+        experiment: As in `execute`.
         session: As in `execute`.
-        open_store: Returns the store; what one knows of the versions of its tables ends with a failure.
+        open_store: Opens the store; a failure invalidates the table versions that a `Store` has read.
         observe: As in `execute`.
         start: As in `execute`.
-        say: Gets one line for each loss, with the round that it resumes after.
+        say: Receives one line for each loss, with the round after which `execute` resumes.
 
     Raises:
-        EngineError: Executors were lost several times without a commit between.
+        EngineError: Executors were lost more than `MOST_LOSSES` times without a commit in between.
     """
     n_losses, before = 0, last_commit(open_store())
     while True:
@@ -293,12 +288,12 @@ def execute_and_survive(
 
 
 def last_commit(store: Store) -> Commit | None:
-    """Returns the newest commit of a store; None where nothing is committed."""
+    """Returns the newest commit of a store; None: no commit exists."""
     return Ledger.read(store).last if store.is_committed() else None
 
 
 def done(last: Commit | None) -> str:
-    """Returns the last committed round or run of a store, in words."""
+    """Returns a phrase for the last commit, e.g. "after round 40"."""
     if last is None:
         return "from the beginning"
     ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"

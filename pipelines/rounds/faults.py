@@ -1,13 +1,13 @@
-"""The faults of runs by round: crashes, link faults and replaced links.
+"""The faults of runs by round: crashes, link faults and link replacements.
 
-The driver knows the rounds with crashes and recoveries; their frames are filters of one frame, the crash schedule.
+The driver holds the rounds of crashes and recoveries; their frames are filters of one frame, the crash schedule.
 
-A node's *incarnation* is how often it recovered: 0 at first. It crashes in a round, handles nothing from that round on,
-and recovers with the next incarnation in round ``end_round``, if it does.
+The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles nothing
+from that round on. If it recovers in ``end_round``, its next incarnation begins.
 
-Node programs apply link faults (`udfs.nodes.link_faults`) and replaced links (`udfs.nodes.links`). The times of link
-faults are cut where any of them begins or ends, so that a message meets at most one row: an array of the faults that
-may strike it.
+Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`). The periods of link
+faults are cut at the start and end of each fault. So a message meets at most one row: an array of the faults that may
+apply to it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
-"""One row a down time: ``incarnation`` is the one that crashes in ``round``; ``end_round`` is null for good."""
+"""One row per crash: ``incarnation`` crashes in ``round``; a null ``end_round`` stands for no recovery."""
 _COLUMNS = ("run_id", "src", "dst", "latency_rounds")
 _FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
 _SIDE = ("run_id", "node_id", "round", "end_round", "side")
 
 
 class Crashes:
-    """The down times of all runs."""
+    """The crashes of all runs."""
 
     def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
         """Numbers the incarnations.
 
         Args:
-            crash: ``run_id, node_id, round, end_round``; one row a down time, those of a node apart from each other.
-            n_runs: How many runs there are, with and without crashes.
+            crash: ``run_id, node_id, round, end_round``; one row per crash.
+            n_runs: The number of runs, including those without crashes.
             checkpoints: Keeps the schedule.
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
@@ -59,12 +59,12 @@ class Crashes:
 
     @property
     def is_any(self) -> bool:
-        """Whether a node of any run ever crashes."""
+        """Whether a node of any run crashes."""
         return len(self._rows) > 0
 
     @cached_property
     def schedule(self) -> DataFrame | None:
-        """All down times, see `CRASH`; None: there are none."""
+        """The crash schedule, columns `CRASH`; None: no crash is scheduled."""
         return self._checkpoints.load(self._rows) if self.is_any else None
 
     @cached_property
@@ -74,13 +74,13 @@ class Crashes:
 
     @property
     def runs(self) -> RunSet:
-        """The runs in which a node crashes at some time."""
+        """The runs with a scheduled crash."""
         if self._first is None:
             return RunSet(is_all=False)
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which a node crashes or recovers."""
+        """Returns the first round after `after` in which a node crashes or recovers; None: no such round."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
@@ -89,7 +89,7 @@ class Crashes:
         return bool((self._start == round_).any())
 
     def crashed_between(self, after: int, last: int) -> pa.Table:
-        """Returns the nodes that crash after a round up to another one: ``run_id, node_id``."""
+        """Returns the nodes that crash in rounds ``after + 1`` to `last`: ``run_id, node_id``."""
         return self._node.filter(pa.array((self._start > after) & (self._start <= last)))
 
     def due(self, round_: int) -> CrashesDue:
@@ -111,15 +111,9 @@ class Crashes:
         return CrashesDue(crashed, recovered, down, disturbed)
 
     def faults(self, crashes: CrashesDue) -> FaultsDue:
-        """Returns the faults of a round as a protocol sees them.
-
-        Args:
-            crashes: The crashes and recoveries of the round.
-        """
-        # After a crash nodes may send again what had arrived.
-        return FaultsDue(
-            crashes.crashed, crashes.recovered, crashes.down, self.is_any, self.runs, crashes.disturbed
-        )  # fmt: skip
+        """Returns the faults of a round for a protocol, from its crashes and recoveries."""
+        of = (crashes.crashed, crashes.recovered, crashes.down, crashes.disturbed)
+        return FaultsDue(*of, may_duplicate=self.is_any, crashing=self.runs)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
@@ -127,7 +121,7 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
 
     Args:
         crash: `Inputs.crash`.
-        horizon: The last round that may happen.
+        horizon: The greatest round number.
     """
     back = crash.filter(pc.is_valid(crash["end_round"])).drop_columns("round").rename_columns({"end_round": "round"})
     parts = [
@@ -141,7 +135,7 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
 
 
 def _incarnations(ordered: pa.Table) -> pa.Array:
-    """Returns the number of earlier down times of the node of each row."""
+    """Returns the number of earlier crashes of the node of each row."""
     run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
     rank = np.arange(len(ordered))
     is_first = np.ones(len(ordered), dtype=bool)
@@ -150,7 +144,7 @@ def _incarnations(ordered: pa.Table) -> pa.Array:
 
 
 class Replacements:
-    """The replacements of links of all runs.
+    """The link replacements of all runs.
 
     Attributes:
         rows: The links that exist in some round, with their latencies.
@@ -161,19 +155,19 @@ class Replacements:
 
         Args:
             replacement: `Inputs.replacement`.
-            link: `Inputs.link`: the links at the start.
+            link: `Inputs.link`, the links before the first round.
         """
         self._rounds = np.unique(replacement["round"].to_numpy())
         self.rows = _links_ever(replacement, link) if len(replacement) else link
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which a link is replaced."""
+        """Returns the first round after `after` in which a link is replaced; None: no such round."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
 
 def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
-    """Returns the links at the start and those that replace others, one row a direction: columns `_COLUMNS`."""
+    """Returns the initial links and the links that replace others, one row per direction, columns `_COLUMNS`."""
     directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
     new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
     whole = pa.concat_tables([link.select(_COLUMNS), *new])
@@ -181,18 +175,18 @@ def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
 
 
 class LinkFaultTimes:
-    """The link faults of all runs.
+    """The link faults of all runs, cut into periods.
 
     Attributes:
-        on_link: ``run_id, src, dst, round, end_round, faults``: those of a link, cut into times; None: there are none.
-        anywhere: ``run_id, round, end_round, faults``: those of all links; None: there are none.
-        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
-        duplicating: The ids of the runs in which a message may arrive twice: there every other message id is free for
-            copies. A run's ids do not depend on the other runs of its job.
+        on_link: ``run_id, src, dst, round, end_round, faults``: the faults of single links; None: no such faults.
+        anywhere: ``run_id, round, end_round, faults``: the faults of all links; None: no such faults.
+        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: no partitions.
+        duplicating: The ids of the runs with a fault that duplicates messages; every second message id of these runs is
+            reserved for copies. The ids of a run do not depend on the other runs of its job.
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table) -> None:
-        """Cuts the times of the faults.
+        """Cuts the periods of the faults.
 
         Args:
             fault: `Inputs.link_fault`.
@@ -206,12 +200,11 @@ class LinkFaultTimes:
 
     @property
     def may_duplicate(self) -> bool:
-        """Whether a message may arrive twice in any run."""
+        """Whether a fault of any run duplicates messages."""
         return len(self.duplicating) > 0
 
 
 def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
-    """Returns faults cut into times; None where there are none."""
     return cut_times(fault, keys, _FAULT) if len(fault) else None
 
 
@@ -222,7 +215,7 @@ class RunFaults:
     Attributes:
         crashes: The crash schedule.
         links: The link faults.
-        changes: The links that others replace.
+        changes: The link replacements.
     """
 
     crashes: Crashes
@@ -230,23 +223,23 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the next rounds in which a fault itself happens, a kind of fault each."""
+        """Returns the first round after `after` with a crash or recovery, and the first one with a link replacement."""
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]
 
 
 def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:
-    """Returns for each time between two changes which faults there are.
+    """Cuts the overlapping periods of faults into disjoint ones.
 
     Args:
-        fault: One row a fault of an entity, from ``round`` on and before ``end_round``; they may overlap.
-        keys: Columns that name the entity, whole numbers.
-        fields: Columns that say what the fault is.
+        fault: One row per fault of an entity, from ``round`` on, before ``end_round``; periods may overlap.
+        keys: Integer columns that identify the entity.
+        fields: The columns that describe the fault.
 
     Returns:
-        ``keys, round, end_round, faults``: one row a time of an entity in which the same faults hold, none for times
-        without any; ``faults`` is an array of structs with the fields, in the order of the rows. Sorted by keys and
-        round.
+        ``keys, round, end_round, faults``: one row per period of an entity in which the set of its faults is constant
+            and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows. Sorted by
+            keys and round.
     """
     n_rows = len(fault)
     entity = [fault[name].to_numpy() for name in keys]

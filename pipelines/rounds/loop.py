@@ -1,4 +1,4 @@
-"""The loop over rounds: the rounds of each job, the commits, and the handling of failed jobs."""
+"""The loop over rounds: selects the rounds of each job, commits, and handles failed jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rounds(ABC):
     """Plays the rounds of the runs of one protocol, in one of the two forms.
 
     Attributes:
-        round: The last round that was played; -1: none was.
+        round: The last played round; -1: none.
         history: Buffers history rows.
     """
 
@@ -31,33 +31,33 @@ class Rounds(ABC):
     @property
     @abstractmethod
     def n_in_flight(self) -> int:
-        """Messages in flight."""
+        """The number of messages in flight."""
 
     @abstractmethod
     def next_round(self) -> int | None:
-        """Returns the next round in which anything happens; None: nothing happens any more."""
+        """Returns the next round with an event; None: no event remains."""
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds in one job; returns how many messages were due.
+        """Plays rounds in one job; returns the number of due messages.
 
         Args:
             upcoming: The first round.
-            last: The last one that may be played.
+            last: The last round that the job may play.
 
         Raises:
-            PySparkException: The job failed; the rounds before it are as they were.
+            PySparkException: The job failed; the state is that of before the job.
         """
 
     def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
-        """Begins to play where that is possible during a commit; the next `play` has the same arguments."""
+        """Starts a job that can run during a commit; the arguments are those of the next `play`."""
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:
-        """Writes what is buffered, and the state that changed."""
+        """Writes the buffered history rows and the changed state."""
 
     def discard(self) -> None:  # noqa: B027 - optional
-        """Drops the state of a job that has failed."""
+        """Drops the state of a failed job."""
 
     def close(self) -> None:  # noqa: B027 - optional
         """Ends the running job; no round follows."""
@@ -67,12 +67,12 @@ class Loop:
     """Plays the rounds of some runs to their end."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
-        """Starts after the last round that was played.
+        """Starts after the last played round.
 
         Args:
             rounds: The runs.
-            jobs: Rounds of a job, and between commits.
-            horizon: The last round that may happen.
+            jobs: The numbers of rounds in a job and between commits.
+            horizon: The greatest round number.
         """
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
@@ -80,16 +80,16 @@ class Loop:
         self._n_buffered = 0
 
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
-        """Runs until nothing can happen any more, or to the horizon; the last commit writes the remaining rows.
+        """Plays rounds until no event remains, or to the horizon; the last commit writes all remaining rows.
 
-        A commit is early where many messages are buffered, or the buffered rows take much memory.
+        A commit comes early if many messages are buffered, or the buffered rows take much memory.
 
         Args:
             scheduled_round: The last round with a call or a fault, for the observer.
-            observe: Gets the progress after each job.
+            observe: Receives the progress after each job.
 
         Raises:
-            NodeProgramError: A node program failed.
+            NodeProgramError: A handler of a node program failed.
         """
         rounds, jobs = self._rounds, self._jobs
         upcoming = self._upcoming()
@@ -100,9 +100,8 @@ class Loop:
             except PySparkException as error:
                 self._most = self._shorter(error, last - upcoming + 1)
                 continue
-            self._most = (
-                max(1, self._most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * self._most)
-            )
+            is_large = n_handled > _MAX_BUFFERED
+            self._most = max(1, self._most // 2) if is_large else min(jobs.rounds_per_job, 2 * self._most)
             observe(Progress(rounds.round, rounds.n_in_flight, n_handled, scheduled_round))
             self._n_buffered, self._n_rounds = self._n_buffered + n_handled, self._n_rounds + last - upcoming + 1
             upcoming = self._upcoming()
@@ -117,7 +116,7 @@ class Loop:
         return upcoming if upcoming is not None and upcoming <= self._horizon else None
 
     def _last(self, upcoming: int) -> int:
-        """Returns the last round of a job: a commit comes after it at the latest."""
+        """Returns the last round of a job that starts at `upcoming`; a job ends at the next commit at the latest."""
         n_rounds = max(1, min(self._most, self._jobs.commit_every - self._n_rounds))
         return min(self._horizon, upcoming + n_rounds - 1)
 
@@ -126,13 +125,13 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns half of the `n_rounds` of a job that has failed in a node program.
+        """Returns half of the `n_rounds` of a job whose node program failed.
 
-        Halving plays all rounds before the failing one.
+        Halving repeats until the job before the failing round is played.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.
-            PySparkException: It failed for another reason.
+            PySparkException: The job failed for another reason.
         """
         failed = program_error(error)
         if failed is None:

@@ -1,12 +1,12 @@
-"""The network step of the dataflow form: messages put on links, and those of them that are due.
+"""The network step of the dataflow form: puts messages on links, and selects the due ones.
 
-In flight a message has the columns of `in_flight_schema`: what table ``message`` says of it, the protocol's payload,
-and ``remaining_rounds``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a
-literal, keeps a round's plan the same, so that engines that compile plans do not compile each round again.
+A message in flight has the columns of `in_flight_schema`: those of table ``message``, the protocol's payload, and
+``remaining_rounds``, the rounds until it is due. A countdown keeps the plan of all rounds equal, so that engines
+compile it once; a comparison of ``due_round`` with a literal would not.
 
-Crashes are known in advance, so a message that will find its receiver down has its fate when it is sent, and nobody
-handles it when it is due. A message from a node to itself is a timer: it needs no link, and it is due after the rounds
-that the sender names. Link faults, pauses and links that change are the program's (`udfs.nodes`).
+Crashes are known in advance. A message whose receiver will be down gets its fate when it is sent, and no node handles
+it. A message from a node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and
+link replacements exist in the form ``program`` only (`udfs.nodes`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.errors import InternalError
 _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds", "source", "source_seq"]
 _GROUP = "src div 1024"
-"""Senders whose messages are numbered together: a window over groups of a message or two takes four times as long."""
+"""The senders whose messages are numbered in one window partition: small partitions take four times as long."""
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
 _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_id"
@@ -34,29 +34,29 @@ class Outbox:
     """The messages that a round sends.
 
     Attributes:
-        rows: Columns of `contract.OUTBOX` and what ``fields`` says.
-        fields: The payload's columns that it has, and ``latency_rounds``; None for all.
+        rows: Columns of `contract.round.OUTBOX`, and `fields`.
+        fields: The payload columns that `rows` has, and ``latency_rounds``; None: all.
     """
 
     rows: DataFrame
     fields: Collection[str] | None
 
     def has(self, name: str) -> bool:
-        """Returns whether it has a column; one that it lacks is null."""
+        """Returns whether `rows` has a column; a missing column is null."""
         return self.fields is None or name in self.fields
 
 
 def put_on_links(
     outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
 ) -> DataFrame:
-    """Returns an outbox as messages in flight; links keep order because the latency of a link is always the same.
+    """Returns an outbox as messages in flight. Links keep order, because their latency is constant.
 
     Args:
-        outbox: The messages; ``latency_rounds`` is null where the link's is meant.
+        outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
         link: Table ``link``.
-        latency: The latency of every link of every run, where it is one.
+        latency: The latency of all links of all runs; None: latencies differ.
         payload: The protocol's payload.
-        crash: The down times of all nodes, see `crashes.CRASH`; None where no node ever crashes.
+        crash: The crash schedule, columns `faults.CRASH`; None: no node crashes.
     """
     cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
     body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
@@ -77,7 +77,7 @@ def put_on_links(
 
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
-    """Marks the messages that find their receiver down."""
+    """Sets fate ``lost_crash`` for messages whose receiver is down at the due round."""
     down = crash.selectExpr(
         "run_id as down_run", "node_id as down_node", "round as down_round", "end_round as up_round"
     )
@@ -90,21 +90,20 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
-    """Returns the messages that are due within ``step`` rounds; those due before that are lost ones."""
+    """Returns the messages that are due within ``step`` rounds; messages due before the last of them are lost ones."""
     return in_flight.where(f"remaining_rounds <= {step}")
 
 
 def handled_messages(due: DataFrame) -> DataFrame:
-    """Returns those of the due messages that somebody handles."""
+    """Returns the due messages that a node handles: those without a fate."""
     return due.where("fate is null")
 
 
 def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> DataFrame:
-    """Returns the messages that are still on their way then, with the shorter wait."""
+    """Returns the messages that are still in flight after ``step`` rounds, with reduced ``remaining_rounds``."""
+    shorter = f"remaining_rounds - {step} as remaining_rounds"
     names = in_flight_schema(payload).names
-    columns = [
-        f"remaining_rounds - {step} as remaining_rounds" if name == "remaining_rounds" else name for name in names
-    ]
+    columns = [shorter if name == "remaining_rounds" else name for name in names]
     return in_flight.where(f"remaining_rounds > {step}").selectExpr(*columns)
 
 
@@ -113,11 +112,11 @@ class InFlightCounts:
     """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: By kind: the rounds until the first message that a node will handle is due.
-        last_wait: Rounds until the last message is due; 0 with nothing in flight.
-        n_messages: All messages.
-        n_doomed: Those that no node will handle.
-        n_new: Those that the last round sent.
+        waits: By kind the rounds until the first message that a node will handle is due.
+        last_wait: The rounds until the last message is due; 0 without messages.
+        n_messages: The number of messages.
+        n_doomed: The number of messages that no node will handle.
+        n_new: The number of messages that the last round sent.
     """
 
     waits: dict[str, int]
@@ -128,7 +127,7 @@ class InFlightCounts:
 
     @property
     def next_wait(self) -> int | None:
-        """Rounds until the next message is due."""
+        """The rounds until the next message is due; None: no message is in flight."""
         return min(self.waits.values(), default=None)
 
     def due_kinds(self, step: int) -> Iterable[str]:
@@ -137,10 +136,10 @@ class InFlightCounts:
 
 
 def digest_of_message(kinds: Sequence[str]) -> str:
-    """Returns SQL for the digest of a message in flight that `in_flight_counts` reads.
+    """Returns SQL for the digest of a message in flight, which `in_flight_counts` parses.
 
     Args:
-        kinds: The kinds that rounds tell apart, or `contract.round.ANY_KIND`.
+        kinds: The kinds that rounds distinguish, or `contract.round.ANY_KIND`.
     """
     kind = f"'{ANY_KIND}'" if ANY_KIND in kinds else "kind"
     is_new = "remaining_rounds = due_round - sent_round"
@@ -150,10 +149,10 @@ def digest_of_message(kinds: Sequence[str]) -> str:
 
 
 def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
-    """Returns the counts from the number of messages for each `digest_of_message`.
+    """Returns the counts of the messages in flight from the number of messages of each digest.
 
     Raises:
-        InternalError: A message was sent where no link is.
+        InternalError: A message was sent over a link that does not exist.
     """
     waits, last_wait, n_doomed, n_new = dict[str, int](), 0, 0, 0
     for digest, count in counts.items():

@@ -1,7 +1,7 @@
-"""Progress of a run, and how it is shown: a bar in a terminal or a notebook, plain lines, JSON lines, or nothing.
+"""Progress of a run, and reporters that show it: a bar in a terminal or notebook, plain lines, or JSON lines.
 
-The time left is that to the last call or fault. After it the runs drain, and end when nothing is in flight. When that
-is cannot be told; the horizon is usually much later.
+The time left counts to the last call or fault. After it the runs drain, and end when no message is in flight. The round
+of the end is unknown in advance, and usually far before the horizon.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ NOTEBOOK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress after a round, or after a block of rounds.
+    """The progress after a job.
 
     Attributes:
-        round: The last round that was played.
-        n_in_flight: Messages in flight after it.
-        n_handled: Messages handled since the progress before.
-        scheduled_round: The last round with a call or a fault; after it the runs end as soon as nothing can happen.
+        round: The last played round.
+        n_in_flight: The number of messages in flight after it.
+        n_handled: The number of messages handled in the job.
+        scheduled_round: The last round with a call or a fault.
     """
 
     round: int
@@ -44,7 +44,7 @@ class Progress:
 
 
 class ProgressForm(StrEnum):
-    """How progress is shown."""
+    """The format in which progress is shown."""
 
     BAR = "bar"
     NOTEBOOK = "notebook"
@@ -55,16 +55,16 @@ class ProgressForm(StrEnum):
 
 @dataclass(frozen=True)
 class ProgressReading:
-    """Progress at one moment.
+    """The progress at one moment.
 
     Attributes:
-        round: The last round that was made.
-        in_flight: Messages in flight.
-        messages: Messages handled so far.
-        messages_per_s: Messages handled a second since the last reading.
-        scheduled: The last round with a call or a fault. After it the runs drain: they end when nothing is in flight.
-        seconds_left: Seconds until then at the pace so far. None after the first round, which comes with what an engine
-            does once, and while the runs drain, which nobody can foretell.
+        round: The last played round.
+        in_flight: The number of messages in flight.
+        messages: The number of messages handled since the start.
+        messages_per_s: The number of messages handled per second since the last reading.
+        scheduled: The last round with a call or a fault; after it the runs drain.
+        seconds_left: The estimated seconds until round `scheduled`, at the average pace. None after the first job,
+            which includes the start of the engine, and while the runs drain.
     """
 
     round: int
@@ -76,18 +76,18 @@ class ProgressReading:
 
     @property
     def is_draining(self) -> bool:
-        """Whether neither call nor fault is to come."""
+        """Whether no call or fault remains."""
         return self.round >= self.scheduled
 
 
 @dataclass
 class Meter:
-    """Adds up rounds and says when the next reading is due.
+    """Accumulates the progress of jobs, and returns a reading every few seconds.
 
     Attributes:
-        horizon: The last round that may happen.
+        horizon: The greatest round number.
         every: Seconds between readings.
-        clock: Seconds that only go up.
+        clock: Returns monotonic seconds.
     """
 
     horizon: int
@@ -101,85 +101,81 @@ class Meter:
     _last: Progress | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Starts the time."""
+        """Starts the clock of the first reading."""
         self.start()
 
     def start(self) -> None:
-        """Starts the time again: what came before is no part of the rounds."""
+        """Restarts the clock of the next reading, so that it excludes work outside of rounds."""
         self._read_at = self.clock()
 
     def add(self, progress: Progress) -> ProgressReading | None:
-        """Counts a round; returns a reading when one is due."""
+        """Adds the progress of a job; returns a reading if one is due."""
         self._messages += progress.n_handled
         self._last = progress
-        if self._first is None or progress.round <= self._round:  # the first of the runs, or of another batch
+        if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
             self._first = self.clock(), progress.round
         self._round = progress.round
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the rounds that are in none yet."""
-        return self._reading() if self._last is not None else None
+        """Returns a reading of the jobs since the last one; None: no jobs."""
+        return self._reading()
 
     def _reading(self) -> ProgressReading | None:
         last, now = self._last, self.clock()
         if last is None:
             return None
-        seconds = max(now - self._read_at, 1e-9)
-        pace = round((self._messages - self._messages_read) / seconds)
+        pace = round((self._messages - self._messages_read) / max(now - self._read_at, 1e-9))
         self._read_at, self._messages_read, self._last = now, self._messages, None
-        left = self._seconds_left(now, last.round, last.scheduled_round)
-        return ProgressReading(last.round, last.n_in_flight, self._messages, pace, last.scheduled_round, left)
-
-    def _seconds_left(self, now: float, round_: int, scheduled: int) -> float | None:
+        round_, scheduled = last.round, last.scheduled_round
         started, first = self._first or (now, round_)
-        return None if round_ in (first, scheduled) or round_ > scheduled else (
-            (now - started) / (round_ - first) * (scheduled - round_)
-        )  # fmt: skip
+        is_known = round_ != first and round_ < scheduled
+        left = (now - started) / (round_ - first) * (scheduled - round_) if is_known else None
+        return ProgressReading(round_, last.n_in_flight, self._messages, pace, scheduled, left)
 
 
 class Reporter:
-    """Shows the progress of one run; an observer of rounds and a context manager. This one shows nothing."""
+    """Shows the progress of one run, as a context manager; the base class shows nothing."""
 
     def __call__(self, progress: Progress) -> None:
-        """Takes note of a round."""
+        """Receives the progress of a job."""
 
     def note(self, text: str) -> None:
         """Prints a line about work before or after the rounds."""
 
     def close(self) -> None:
-        """Shows what was not shown yet."""
+        """Shows the last reading."""
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns the reporter."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it."""
+        """Closes the reporter."""
         self.close()
 
 
 class LineReporter(Reporter):
-    """One line every few seconds, for logs."""
+    """Writes one line every few seconds, for logs."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Writes to a stream."""
+        """Sets the output stream."""
         self._meter = meter
         self._stream = stream
 
     def __call__(self, progress: Progress) -> None:
-        """Writes a line when one is due."""
+        """Writes a line if a reading is due."""
         self._show(self._meter.add(progress))
 
     def note(self, text: str) -> None:
-        """Writes the text as a line."""
+        """Writes `text` as a line."""
         self._meter.start()
         self._write(text)
 
     def close(self) -> None:
-        """Writes the last line."""
+        """Writes the last reading."""
         self._show(self._meter.rest())
 
     def _show(self, reading: ProgressReading | None) -> None:
@@ -195,7 +191,7 @@ class LineReporter(Reporter):
 
 
 class JsonReporter(LineReporter):
-    """One JSON object a line, for programs."""
+    """Writes one JSON object per line, for programs."""
 
     def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None:
@@ -204,29 +200,26 @@ class JsonReporter(LineReporter):
             self._write(json.dumps(event))
 
     def note(self, text: str) -> None:
-        """Writes the text as an event."""
+        """Writes `text` as an event."""
         self._meter.start()
         self._write(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
 
 
 class BarReporter(Reporter):
-    """A bar over the rounds, for terminals; it goes away at the end."""
+    """Draws a bar over the rounds on a terminal, and removes it at the end."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Draws on a terminal."""
+        """Sets the terminal."""
         self._meter = meter
         self._console = Console(file=stream)
         self._bar = bars.Progress(
-            bars.TextColumn("round {task.fields[round]}"),
-            bars.BarColumn(),
-            bars.TextColumn("{task.fields[traffic]}"),
-            console=self._console,
-            transient=True,
-        )
+            bars.TextColumn("round {task.fields[round]}"), bars.BarColumn(), bars.TextColumn("{task.fields[traffic]}"),
+            console=self._console, transient=True,
+        )  # fmt: skip
         self._task: bars.TaskID | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Moves the bar when it is due."""
+        """Updates the bar if a reading is due."""
         if self._task is None:
             self._task = self._bar.add_task("", total=progress.scheduled_round, round="", traffic="")
             self._begin()
@@ -238,7 +231,7 @@ class BarReporter(Reporter):
         self._console.print(text, style="dim", highlight=False, markup=False)
 
     def close(self) -> None:
-        """Shows the last round and takes the bar away."""
+        """Shows the last reading and removes the bar."""
         self._show(self._meter.rest())
         self._bar.stop()
 
@@ -258,18 +251,18 @@ class BarReporter(Reporter):
 
 
 class NotebookReporter(BarReporter):
-    """A bar over the rounds, as output of a cell; the last round stays.
+    """Draws a bar over the rounds as the output of a notebook cell; the last reading stays.
 
-    The cell's output is replaced: rich's own way to do so needs a package of widgets.
+    It replaces the output of the cell; rich's own notebook bar needs a package of widgets.
     """
 
     def __init__(self, meter: Meter) -> None:
-        """Draws below the cell that runs."""
+        """Creates a bar that is drawn below the running cell."""
         super().__init__(meter, sys.stderr)
         self._output: Any = None
 
     def close(self) -> None:
-        """Shows the last round."""
+        """Shows the last reading."""
         self._show(self._meter.rest())
 
     def _begin(self) -> None:
@@ -282,18 +275,18 @@ class NotebookReporter(BarReporter):
 
 
 def is_notebook() -> bool:
-    """Returns whether a kernel of IPython runs this program, as in Jupyter and on Databricks."""
+    """Returns whether an IPython kernel runs this process, as in Jupyter and on Databricks."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell is not None and (hasattr(shell, "kernel") or "DATABRICKS_RUNTIME_VERSION" in os.environ)
 
 
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
-    """Returns the reporter of a form: it writes to stderr, but JSON lines on stdout, and in a notebook below the cell.
+    """Returns a reporter that writes to stderr, for JSON to stdout, in a notebook below the cell.
 
     Args:
-        form: How.
-        horizon: The last round that may happen.
-        clock: Seconds that only go up.
+        form: The format.
+        horizon: The greatest round number.
+        clock: Returns monotonic seconds.
     """
     match form:
         case ProgressForm.BAR:
@@ -309,7 +302,7 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
 
 
 def _left(reading: ProgressReading) -> str:
-    """Returns the time to the last call or fault in words, or that the runs drain."""
+    """Returns a phrase for the time to the last call or fault, or for the drain."""
     if reading.is_draining:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"

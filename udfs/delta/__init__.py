@@ -1,5 +1,6 @@
 """δ-fault-tolerant publish/subscribe (Kazemzadeh and Jacobsen, TR CSRG-570) as a node program.
 
-Names of messages, sets and algorithms are the report's: a node is N, its failed peer M, a recovering node R, its
-synchronisation point S. Rules R1 to R36 are those of the README of ``pipelines/protocols/delta``.
+Messages, sets and algorithms have the names of the report. N is the node that acts, M a failed peer, R a recovering
+node, and S a synchronisation point, which sends routing information to R. `pipelines/protocols/delta/README.md` lists
+the rules R1 to R37.
 """

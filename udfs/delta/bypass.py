@@ -1,4 +1,4 @@
-"""Connections, their failure detectors, and the bypass of nodes that failed (4.3, section 5, Algorithms 3 and 4).
+"""Connections, their failure detectors, and the bypass of failed nodes (4.3, section 5, Algorithms 3 and 4).
 
 Rules R9, R19 to R21, R24, R25 and R35.
 """
@@ -15,20 +15,24 @@ from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 
 ABANDONED = -1
-"""Trigger of messages that end because no recipient can confirm them."""
+"""The trigger of a message whose processing ends because no recipient can confirm it."""
 
 
 def bypass(turn: Turn) -> None:
-    """Handles DETECT and other reports of failed peers; ignores reports about earlier incarnations."""
+    """Handles reports of failed peers: suspects them, connects to live nodes beyond them, and resends messages."""
     failed = _failures(turn)
-    if failed and turn.node.is_detached:
-        _retry_join(turn, failed)
-        return
     if not failed:
         return
+    if turn.node.is_detached:
+        join = turn.node.own_join
+        is_lost = join is not None and join.is_asked and join.join_point in failed
+        if is_lost and join is not None and not turn.ctx.run.is_gone(join.join_point, turn.round):
+            ask_join_point(turn)  # rule R24
+        return
     _suspect(turn, failed)
-    if turn.node.is_synchronising:
-        view.learn_links(turn, _stored_links(turn, failed))
+    if turn.node.is_synchronising:  # a node that joined at a failed peer may be known to that peer alone
+        stored = (one for peer in failed for one in turn.ctx.run.stored(peer, "topology").values())
+        view.learn_links(turn, [(one.a, one.b, one.is_marked) for one in stored])
     lost = {peer for peer in failed if peer in turn.node.synch and not turn.node.synch[peer].is_answered}
     lost |= failed.keys() if turn.node.is_joining else set()
     for peer in failed:
@@ -48,7 +52,10 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the newly suspected peers with their incarnations: by a report, by a new join, or as DETACHED nodes."""
+    """Returns the newly failed peers with their ended incarnation.
+
+    The sources are DETECT, a JOIN_REQUEST of a peer's next incarnation, and STATUS DETACHED.
+    """
     found: dict[int, int] = {}
     known = {one.peer: one.incarnation for one in connections(turn)} if turn.has("DETECT") else {}
     for one in turn.of("DETECT"):
@@ -63,26 +70,16 @@ def _failures(turn: Turn) -> dict[int, int]:
 
 
 def _is_gone(turn: Turn, joiner: int) -> bool:
-    """Returns whether the earlier incarnation of a node that asks to join has ended.
+    """Returns whether a JOIN_REQUEST of `joiner` implies that its earlier incarnation, a neighbour of N, has ended.
 
-    It has ended if N is connected to it. A node that asks a join point that cannot answer yet is suspected, too, until
-    the join point can.
+    A blocked N cannot answer yet, and suspects the joining node until it answers.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
 
 
-def _retry_join(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Rule R24: a DETACHED node asks again when its join point fails, unless that is down for good."""
-    join = turn.node.own_join
-    if join is None or not join.is_asked or join.join_point not in failed:
-        return
-    if not turn.ctx.run.is_gone(join.join_point, turn.round):
-        ask_join_point(turn)
-
-
 def ask_join_point(turn: Turn) -> None:
-    """Sends JOIN_REQUEST once more, and watches the join point."""
+    """Sends JOIN_REQUEST again, and watches the join point (rule R24)."""
     join = turn.node.own_join
     if join is not None:
         request_join(turn, FAULT, join.join_point, join.source_seq)
@@ -90,10 +87,10 @@ def ask_join_point(turn: Turn) -> None:
 
 
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Algorithm 3, lines 2 to 4.
+    """Marks the failed peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a node on the path from N to M is up, N deletes its connection to M instead of suspecting M: that node learns of
-    M's recovery, N does not. A suspicion would remain, and N would bypass M when that node fails.
+    If a live node lies on the path from N to a failed peer M, N deletes its connection to M instead. That node learns
+    of M's recovery, but N does not, and N would bypass M at the next failure of that node.
     """
     node = turn.node
     for peer, incarnation in failed.items():
@@ -103,15 +100,8 @@ def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
         node.peer.pop(behind)
 
 
-def _stored_links(turn: Turn, failed: Iterable[int]) -> Iterable[view.LinkRow]:
-    """Returns the topology stored at failed nodes: one that joined at M while R was down is known to M alone."""
-    for peer in failed:
-        for one in turn.ctx.run.stored(peer, "topology").values():
-            yield one.a, one.b, one.is_marked
-
-
 def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """Algorithm 3, line 5: the closest live nodes beyond the nodes that failed in this round, with their paths."""
+    """Returns P(N, X) of the closest live nodes X beyond the peers that fail in this round (Algorithm 3, line 5)."""
     node = turn.node
     return {
         one.target: one.path
@@ -121,9 +111,9 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 
 
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
-    """Returns the substitutes of failed synchronisation points: the closest live nodes on the ways to them.
+    """Returns P(N, X) of the closest live nodes X on the paths through failed synchronisation points.
 
-    A substitute may be nearer than the failed node: it was down when N asked past it, and has recovered.
+    X may be nearer than the failed node: X was down when N asked past it, and has recovered.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -136,7 +126,10 @@ def _leads_through(path: Path, nodes: Iterable[int]) -> bool:
 
 
 def _resend_orphans(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Algorithm 3, lines 20 to 22: the closest remaining node takes over; messages without a recipient end."""
+    """Resends messages whose responsible node failed (Algorithm 3, lines 20 to 22).
+
+    The next live node on the path becomes responsible. A message without any live recipient is finished.
+    """
     node, finished = turn.node, list[Finished]()
     for m in node.processing_list.values():
         orphans = {
@@ -159,7 +152,7 @@ _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
 
 
 class Connection(NamedTuple):
-    """A connection of a node: to an incarnation of the peer; None: to whichever answers."""
+    """A connection of a node to an incarnation of `peer`; None: to the incarnation that answers."""
 
     peer: int
     incarnation: int | None
@@ -167,7 +160,7 @@ class Connection(NamedTuple):
 
 
 def take_in(turn: Turn) -> None:
-    """Sorts the inbox; drops messages for an earlier incarnation of N, whose queues end with their connection."""
+    """Fills the inbox with the due messages; drops messages for an earlier incarnation of N."""
     own = turn.node.incarnation
     if turn.due.is_recovered:
         own = turn.ctx.run.incarnation(turn.id, turn.round)
@@ -186,7 +179,7 @@ def take_in(turn: Turn) -> None:
 
 
 def connections(turn: Turn) -> list[Connection]:
-    """Returns the connections of N: to neighbours, to peers past failed nodes, to the join point that it asked."""
+    """Returns the connections of N: to neighbours, to peers beyond failed nodes, and to its asked join point."""
     node, links = turn.node, turn.ctx.run.links
     found = [
         Connection(one.target, 0, links[turn.id, one.target])
@@ -199,7 +192,7 @@ def connections(turn: Turn) -> list[Connection]:
 
 
 def join_point_connection(turn: Turn) -> list[Connection]:
-    """Returns the connection of a node that waits for its join point."""
+    """Returns the connection to the join point that N has asked; empty if N waits for no join point."""
     join = turn.node.own_join
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []
@@ -208,13 +201,13 @@ def join_point_connection(turn: Turn) -> list[Connection]:
 
 
 def notice_crashes(turn: Turn) -> None:
-    """Sets the failure detectors on connections to nodes that crash in this round (rule R21)."""
+    """Sets the failure detectors of connections to nodes that crash in this round (rule R21)."""
     if turn.due.crashed:
         watch(turn, [one for one in connections(turn) if one.peer in turn.due.crashed])
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Sets the failure detectors of connections to nodes that are down, or to earlier incarnations (rule R35)."""
+    """Sets the failure detectors of connections to a node that is down, or to its earlier incarnation (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
@@ -223,7 +216,10 @@ def watch(turn: Turn, made: Iterable[Connection]) -> None:
 
 
 def report(turn: Turn) -> None:
-    """Sends DETECT of N to itself, once for each peer: after the detection delay, never before its last words."""
+    """Sends DETECT from N to itself for each broken connection.
+
+    The report comes after the detection delay, and not before the last messages of the crashed peer.
+    """
     own = turn.node.own_status
     for peer, (ended, latency) in turn.broken.items():
         after = max(int(turn.ctx.settings["detection_rounds"]), latency)
@@ -234,7 +230,7 @@ def report(turn: Turn) -> None:
 
 
 def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
-    """Returns TOP_N as it is told."""
+    """Returns TOP_N for a message; None: TOP_N is empty."""
     return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
 
 
@@ -243,8 +239,8 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 
     Args:
         turn: The node.
-        kind: The kind.
-        asked: The receivers, with P(N, peer).
+        kind: ``CON_REQUEST`` or ``SYN_REQUEST``.
+        asked: P(N, peer) of each receiver.
     """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
@@ -256,7 +252,7 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 
 
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Asks synchronisation points (Algorithm 6, lines 2 to 8), each once a round."""
+    """Adds nodes to Synch_R and sends each one SYN_REQUEST, at most once a round (Algorithm 6, lines 2 to 8)."""
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()
     for peer in fresh:
@@ -266,9 +262,9 @@ def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
 
 
 def answer(turn: Turn) -> None:
-    """Answers requests with STATUS, each peer once (Algorithm 4; Algorithm 7, line 5).
+    """Answers the connection requests of each peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
 
-    The answer is for the incarnation that asked, and takes as long as the question.
+    The answer is for the incarnation that asked, and has the latency of the request.
     """
     newest: dict[int, tuple[int, int]] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST"):
@@ -281,7 +277,7 @@ def answer(turn: Turn) -> None:
 
 
 def tell_peers(turn: Turn) -> None:
-    """Sends STATUS to all peers of a node that is up for good; it comes behind answers: the node has risen."""
+    """Sends the new status of N to all peers, ranked behind answers."""
     for one in connections(turn):
         _state(turn, 2, one)
 
@@ -294,6 +290,6 @@ def _state(turn: Turn, rank: int, to: Connection) -> None:
 
 
 def request_join(turn: Turn, trigger: int, join_point: int, source_seq: int) -> None:
-    """Algorithm 2, N: JOIN_REQUEST goes to the join point."""
+    """Sends JOIN_REQUEST to the join point (Algorithm 2)."""
     body = JoinRequested(turn.id, source_seq, turn.node.incarnation, None)
     turn.send(trigger, 0, "JOIN_REQUEST", join_point, body)

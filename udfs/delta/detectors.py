@@ -1,9 +1,9 @@
-"""Duplicate detection (section 5): which copies are first ones, by identifiers of the source or by visited lists.
+"""Duplicate detection (section 5): selects first copies, by numbers of the source or by visited lists.
 
-With identifiers a node keeps the most recent number of every source. REJOIN numbers are the incarnations of their
-source, so they are a row of their own: source ``-1 - R``. With visited lists a node keeps, for every node it has heard
-of, the most recent MsgId of a message that passed there; a copy is a duplicate when one of its pairs does not succeed
-the MsgId kept for that node (rule R3).
+The detector ``identifier`` stores the highest number of each source. REJOIN numbers are incarnations of their source R,
+so they have a separate row with source ``-1 - R``. The detector ``visited`` stores the highest MsgId of each node that
+a message has visited. A copy is a duplicate if one of its pairs has a MsgId that is not higher than the stored one
+(R3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MSG_IDS = 1 << 20
 
 
 def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Returns the first copies among those of a round, which come in their order (Algorithm 1, lines 1 to 12)."""
+    """Returns the first copies among the copies of a round, in their order (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
     first, seen, detector = list[MulticastCopy](), set[Key](), turn.node.detector
@@ -34,7 +34,7 @@ def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastC
 
 
 def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Decides by the lists of visited nodes, one copy after the other; a node's own messages are first ones."""
+    """Applies visited lists to one copy after the other; copies that N issued are first copies."""
     newest = {node: one.last_seq for node, one in turn.node.detector.items()}
     first = []
     for copy in copies:
@@ -53,7 +53,7 @@ def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[Multicast
 
 
 def learn(turn: Turn, first: Iterable[MulticastCopy]) -> None:
-    """Notes first copies (line 11); a source keeps its own MsgId (rule R18)."""
+    """Stores the identifiers of first copies (line 11); a source stores its own MsgId (rule R18)."""
     is_visited = _is_visited(turn)
     for copy in first:
         if not is_visited:
@@ -83,20 +83,20 @@ def _is_visited(turn: Turn) -> bool:
 
 
 ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "bigint")))
-"""Columns of `accepted_copies`: an accepted copy by its node and trigger."""
+"""The columns of `accepted_copies`: an accepted copy by node and trigger."""
 
 
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the copies that no earlier accepted copy opposes.
+    """Applies visited lists to the copies of nodes, for the dataflow form.
 
-    A copy opposes a later one if it brings the same or a higher MsgId of a node that both visited.
+    A copy is refused if an earlier accepted copy has an equal or higher MsgId for a node that both visited.
 
     Args:
-        batches: One row a node: ``run_id, node_id`` and ``copies``, structs ``trigger, visited``; ``visited`` has
-            structs ``node, msg_id``.
+        batches: One row a node: ``run_id``, ``node_id`` and ``copies``, structs of ``trigger`` and ``visited``. The
+            latter are structs of ``node`` and ``msg_id``.
 
     Yields:
-        Rows of `ACCEPTED`.
+        Rows of `ACCEPTED`, one for each accepted copy.
     """
     for batch in batches:
         rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _accepted(row["copies"])]

@@ -1,7 +1,7 @@
 """Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
 
-Lines 1 to 18 are `forward`, 19 to 26 `confirm` and `routing_changes`, 27 to 31 `answer_senders`. Recipient
-sets Γ and Out are those of sections 4.6 to 4.8, of Guided messages of 6.1.
+`forward` implements lines 1 to 18, `confirm` and `routing_changes` lines 19 to 26, `answer_senders` lines 27 to 31. The
+recipient sets Γ and Out are those of sections 4.6 to 4.8, for Guided messages of section 6.1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TURN = attrgetter("trigger", "source", "source_seq")
 
 
 def forward(turn: Turn) -> None:
-    """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
+    """Phase 4: handles the received and issued copies of J, SUB, UNSUB, PUB and REJOIN."""
     node = turn.node
     if not turn.copies and not turn.guided:
         changes = routing_changes(turn)
@@ -54,7 +54,7 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """A RECOVERING node takes Guided messages only (6.1)."""
+    """Yields the copies that a RECOVERING node accepts: Guided ones (6.1); drops the others."""
     for copy in turn.copies:
         if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
@@ -63,10 +63,10 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 
 
 def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
-    """Applies the routing information of a refused duplicate at a node that synchronises.
+    """Applies the routing information of J, SUB and UNSUB copies that a synchronising node refuses as duplicates.
 
-    Newer messages overtake PAR_SUB and raise the detector. If its sender fails, the content of PAR_SUB arrives from the
-    next partner as older messages. Applying known information again changes nothing.
+    Newer messages may overtake PAR_SUB and raise the detector. If the sender of PAR_SUB fails, its content arrives from
+    the next synchronisation point as older messages. Applying known routing information again changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
@@ -74,7 +74,7 @@ def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> Non
 
 
 def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> list[MulticastCopy | Processing]:
-    """Finds Γ and Out of first copies and sends them on; returns the publications to deliver here."""
+    """Computes Γ and Out of first copies and forwards them; returns the publications to deliver at N."""
     node, here = turn.node, list[MulticastCopy | Processing]()
     routed: list[tuple[MulticastCopy, dict[int, Recipient], list[int]]] = []
     publications = []
@@ -107,10 +107,10 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 
 
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
-    """Sends a copy (lines 16 to 18), to a joining node behind the answer of its join point (rule R16).
+    """Forwards a copy (lines 16 to 18), to a joining node after the join point's answer (rule R16).
 
-    The join point adds the link before it forwards anything of the round. Messages that it handles before the request
-    are sent as if N had become a recipient at the request: behind older messages, in ProcessingList order.
+    The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
+    are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
@@ -120,10 +120,7 @@ def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
 
 
 def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -> list[int]:
-    """Returns Out_N^m: the nodes responsible for the recipients, N left out, ascending.
-
-    With an empty Out the processing ends where it begins (rule R13).
-    """
+    """Returns Out_N^m, ascending; finishes the message if Out is empty (rule R13)."""
     out = {one.responsible for one in recipients.values() if one.responsible is not None}
     out.discard(turn.id)
     if not out:
@@ -143,7 +140,7 @@ def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) 
 
 
 def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
-    """Sends a publication that was accepted as Guided to the recipients that N knows of by now (rule R32)."""
+    """Sends a publication accepted as Guided to the recipients that R knows after its recovery (rule R32)."""
     matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
     _add_recipients(turn, m, away)
@@ -151,7 +148,7 @@ def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
-    """Sends a message of ProcessingList to recipients that it does not have yet."""
+    """Resends an entry of ProcessingList to those `recipients` that it lacks."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
@@ -166,7 +163,7 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
 
 
 def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
-    """Delivers publications to the application, none twice (line 26; rules R12 and R31)."""
+    """Delivers publications to the application, each once (line 26; rules R12 and R31)."""
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
     for m in here:
@@ -180,7 +177,7 @@ def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
 
 
 def confirm(turn: Turn) -> None:
-    """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
+    """Handles CONF; ignores CONF from a node outside Out and for an unknown message (rule R15)."""
     ended: dict[Key, int] = {}
     for one in turn.inbox["CONF"]:
         key = one.message.source, one.message.source_seq
@@ -204,7 +201,7 @@ def finish(turn: Turn, one: Finished) -> None:
 
 
 def routing_changes(turn: Turn) -> Changes:
-    """Lines 25 and 26: returns how SUBS_SET_N changes by all that is finished."""
+    """Returns the changes of SUBS_SET_N by finished messages; stores tombstones, own subscriptions (lines 25, 26)."""
     finished = [one for one in turn.finished if one.m.subscription_id is not None]
     if not finished and not turn.told:
         return _UNCHANGED
@@ -214,7 +211,7 @@ def routing_changes(turn: Turn) -> Changes:
 
 
 def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
-    """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once."""
+    """Answers the senders of duplicates: CONF if the message is finished, else the sender waits (lines 1 to 9)."""
     for copy in late:
         if copy.sender is None:
             continue
@@ -226,7 +223,7 @@ def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
 
 
 def answer_senders(turn: Turn) -> None:
-    """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
+    """Sends CONF to each sender of a finished message, confirms own calls, and unmarks links of J (lines 27 to 31)."""
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
@@ -246,7 +243,7 @@ def answer_senders(turn: Turn) -> None:
 
 
 def sender_hop(turn: Turn, sender: int | None) -> int | None:
-    """Returns the neighbour of N that lies towards a sender: nothing goes back there (rule R2)."""
+    """Returns the neighbour of N on the path to `sender`: N forwards nothing back to it (rule R2)."""
     if sender is None:
         return None
     path = turn.node.path.get(sender)
@@ -254,10 +251,11 @@ def sender_hop(turn: Turn, sender: int | None) -> int | None:
 
 
 def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
-    """Returns Γ of J, REJOIN, SUB and UNSUB by the view of N.
+    """Returns Γ of J, REJOIN, SUB and UNSUB as nodes in the view of N.
 
-    SUB, UNSUB: every other node that is not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on
-    P(X, M); from the joining node all go by M (4.6). REJOIN: the same with R for M and δ+1 for δ (Alg. 5, line 19).
+    SUB, UNSUB: all nodes that are not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on P(X, M); at the
+    joining node all nodes, as all paths lead through M (4.6). REJOIN: as J with R for M and δ+1 for δ (Alg. 5, line
+    19).
     """
     if m.kind == "PUB":
         return []
@@ -273,28 +271,28 @@ def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
 
 
 def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
-    """Returns nodes of the view as recipients of which nothing is done yet."""
+    """Returns the nodes of `paths` as unconfirmed recipients."""
     return {one.target: Recipient(None, one.responsible) for one in paths}
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed."""
+    """Returns the nodes of `paths` that are neither in Γ nor behind a confirmed recipient, as recipients."""
     done = {recipient for recipient, one in known.items() if one.is_confirmed}
     fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
     return unconfirmed(fresh)
 
 
 def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
-    """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
+    """Returns Γ of a publication: the origins of matching entries of SUBS_SET_N that are not behind the sender (4.8).
 
     Args:
-        turn: The node.
+        turn: The node; its SUBS_SET_N is that of the end of the last round.
         m: The publication.
-        changes: The changes of SUBS_SET_N in this round; ``turn.node`` has SUBS_SET_N at the end of the last round.
-        trigger: The turn of the publication, which sees earlier changes only.
+        changes: The changes of SUBS_SET_N in this round.
+        trigger: The trigger of the publication; only changes with earlier triggers apply.
 
     Returns:
-        The responsible node of each recipient, N itself among them.
+        The responsible node of each recipient; N may be a recipient.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
     before = turn.node.routing_entry
@@ -311,10 +309,10 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 
 
 def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
-    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
+    """Returns Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
 
-    Recipients whose path is marked as done count as confirmed. Γ includes the node itself if its one-node path is in
-    g.to, for a publication only if one of its own subscriptions matches.
+    Recipients whose path is marked as done count as confirmed. Γ contains N if its one-node path is in g.to; for a
+    publication one of N's own subscriptions must match, too.
     """
     found = {}
     for path, is_done in copy.guide or ():

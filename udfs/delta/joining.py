@@ -1,17 +1,17 @@
-"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17), and calls that wait until their node takes part.
+"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17), and application calls that wait for its end.
 
-For a joining node N and its join point M:
+The steps for a joining node N and its join point M:
 
-1. join call at N: JOIN_REQUEST to M; N stays DETACHED.
-2. JOIN_REQUEST at M, once M is VALID_JOINED: marked link N-M into TOP_M; PAR_TOP and PAR_SUB back; N becomes a
-   recipient of every J, SUB and UNSUB in M's ProcessingList whose scope holds it.
-3. PAR_TOP at N: TOP_N, own link marked; N is ATTACHED and issues J. PAR_SUB at N: SUBS_SET_N.
-4. J's own confirmation at N: N is VALID_JOINED; calls that waited are issued.
+1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
+2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
+   becomes a recipient of every SUB and UNSUB in M's ProcessingList, and of every J whose scope contains N.
+3. PAR_TOP at N: N stores TOP_N, marks its own link, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
+4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
@@ -23,16 +23,13 @@ from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, Unsubsc
 _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 
 
-@dataclass(slots=True)
-class _Opened:
-    """A join request to handle, with its cause, if any."""
-
+class _Opened(NamedTuple):
     request: JoinRequest
-    trigger: int | None
+    trigger: int | None  # None: the request waits for the end of M's own join
 
 
 def handle_joins(turn: Turn) -> None:
-    """Phase 3: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
+    """Phase 3: handles joins, and issues the calls of a node that is VALID_JOINED and OPERATIONAL."""
     node = turn.node
     for call in turn.due.calls:
         if isinstance(call, JoinCall):
@@ -52,12 +49,16 @@ def handle_joins(turn: Turn) -> None:
         view.look(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
-        turn.copies.append(_issued(turn, ready))
+        turn.copies.append(MulticastCopy(
+            _ISSUED[ready.kind], turn.id, ready.source_seq, CALL + ready.source_seq, None, issued_round=turn.round,
+            subscription_id=ready.subscription_id, origin=None if ready.kind == "publish" else turn.id,
+            matches=ready.matches,
+        ))  # fmt: skip
     turn.copies += map(MulticastCopy.of, turn.multicast)
 
 
 def _ask(turn: Turn, call: JoinCall) -> None:
-    """Algorithm 2, N: asks its join point."""
+    """Algorithm 2 at N: sends JOIN_REQUEST to the join point of the call."""
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
     join_point = call.join_point if call.join_point is not None else -1
@@ -68,7 +69,7 @@ def _ask(turn: Turn, call: JoinCall) -> None:
 
 
 def _enter(turn: Turn) -> None:
-    """Notes that N is ATTACHED, VALID_JOINED, or OPERATIONAL again (Algorithm 5, line 23)."""
+    """Updates the status of N: ATTACHED, CONFIRMED, VALID_JOINED, or OPERATIONAL after a recovery (Alg. 5, line 23)."""
     node, join = turn.node, turn.node.own_join
     confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
     if join is not None and join.status != "VALID_JOINED":
@@ -91,10 +92,10 @@ def _enter(turn: Turn) -> None:
 
 
 def _take_offer(turn: Turn) -> list[view.LinkRow]:
-    """PAR_TOP and PAR_SUB of the join point at N: TOP_N without marks, N's own link marked; N issues J.
+    """Handles the join point's PAR_TOP and PAR_SUB at N: issues J and records the entries.
 
     Returns:
-        The links.
+        The links of PAR_TOP without marks, and N's own link, marked.
     """
     links = list[view.LinkRow]()
     for one in turn.of("PAR_TOP"):
@@ -113,7 +114,7 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
 
 
 def _ready_calls(turn: Turn) -> list[WaitingCall]:
-    """Holds back the calls of a blocked node, and returns those that are issued (rule R33)."""
+    """Returns the calls to issue: none while N is blocked, else the waiting and the due calls (rule R33)."""
     node = turn.node
     due = [_waiting(call) for call in turn.due.calls if not isinstance(call, JoinCall)]
     if node.is_blocked:
@@ -131,16 +132,8 @@ def _waiting(call: Call) -> WaitingCall:
     return WaitingCall(call.source_seq, call.kind, subscription, matches or None)
 
 
-def _issued(turn: Turn, call: WaitingCall) -> MulticastCopy:
-    """Returns a call as the copy that its node handles first."""
-    return MulticastCopy(
-        _ISSUED[call.kind], turn.id, call.source_seq, CALL + call.source_seq, None, issued_round=turn.round,
-        subscription_id=call.subscription_id, origin=None if call.kind == "publish" else turn.id, matches=call.matches,
-    )  # fmt: skip
-
-
 def _answer_requests(turn: Turn) -> list[view.LinkRow]:
-    """Handles JOIN_REQUEST at the join point M; returns the links that are new."""
+    """Handles JOIN_REQUEST at the join point M; returns the new links, marked."""
     node = turn.node
     opened = _open_requests(turn)
     if node.is_blocked:
@@ -164,7 +157,7 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
 
 
 def _open_requests(turn: Turn) -> list[_Opened]:
-    """Returns the open join requests: requests that arrive in this round, and requests that wait at M.
+    """Returns the join requests that arrive in this round or wait at M.
 
     A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
     """
@@ -181,7 +174,7 @@ def _open_requests(turn: Turn) -> list[_Opened]:
 
 
 def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
-    """Connects a join point to the nodes that it answers."""
+    """Opens the connections of M to the joining nodes that it answers."""
     peers = []
     for request in accepted:
         latency = turn.ctx.run.links.get((turn.id, request.joiner))
@@ -194,7 +187,7 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
 
 
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
-    """PAR_TOP: the links of TOP_M whose ends are within δ of M; PAR_SUB: SUBS_SET_M, rewritten for N (rule R16)."""
+    """Sends PAR_TOP, the links of TOP_M within δ hops of M, and PAR_SUB, SUBS_SET_M rewritten for N (rule R16)."""
     node, delta, to = turn.node, turn.delta, request.joiner
     near = {one.target for one in node.path.values() if one.distance <= delta}
     links = tuple(ToldLink(one.a, one.b, False) for one in node.topology.values() if one.a in near and one.b in near)
@@ -211,9 +204,9 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 
 
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
-    """N becomes a recipient of messages that M still processes and N must know: SUB, UNSUB, and J with N in its scope.
+    """Makes N a recipient of the entries of ProcessingList_M that N must know: SUB, UNSUB, and J with N in its scope.
 
-    N's own J is excluded. M still processes it if N crashed after sending it and asks again; M and N would wait for
+    N's own J is excluded. M may still process it if N crashed after sending it and asks again. M and N would wait for
     each other.
     """
     node, rank = turn.node, 2

@@ -1,22 +1,22 @@
-"""The messages of the protocol: multicast ones (4.4), those of joins (4.6), connections (5) and recovery (6)."""
+"""The messages of protocol ``delta``: multicast (4.4), joins (4.6), connections (5) and recovery (6)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from udfs.delta.state import Visit
 from udfs.nodes.records import message
 
 
 class GuideStep(NamedTuple):
-    """A path of g.to: from the receiver to a recipient, and whether that one has confirmed already."""
+    """A path of g.to: from the receiver to a recipient, and whether the recipient has confirmed already."""
 
     path: tuple[int, ...]
     is_done: bool
 
 
 class ToldLink(NamedTuple):
-    """A link of TOP, as nodes tell it."""
+    """A link of TOP in a message."""
 
     a: int
     b: int
@@ -24,7 +24,7 @@ class ToldLink(NamedTuple):
 
 
 class ToldEntry(NamedTuple):
-    """An entry of SUBS_SET, rewritten for the receiver."""
+    """An entry of SUBS_SET in a message, with `origin` and `distance` as seen by the receiver."""
 
     subscription_id: int
     origin: int
@@ -36,35 +36,20 @@ _CARRIED = "issued_round,matches,origin_path,visited,for_incarnation"
 
 @message(hidden=_CARRIED)
 class Multicast:
-    """A multicast message m.
+    """A multicast message m."""
 
-    Attributes:
-        source: The node that issued it.
-        source_seq: Its number among the calls there; of a REJOIN minus the incarnation.
-        hops: Links from the source to the receiver.
-        join_point: J: the join point M; REJOIN: the source.
-        subscription_id: SUB, UNSUB: the subscription.
-        from_: SUB, UNSUB: m.from, for the receiver.
-        guide: g.to of a Guided message; None for a plain one.
-        issued_round: Round in which it was issued.
-        matches: PUB: the subscriptions whose predicate it satisfies.
-        origin_path: P(receiver, m.from) of a Guided message.
-        visited: m.visited, where duplicates are told by it.
-        for_incarnation: The receiver's incarnation as the sender knows it; None: any, or the first.
-    """
-
-    source: int
-    source_seq: int
-    hops: int | None
-    join_point: int | None
-    subscription_id: int | None
-    from_: int | None
-    guide: tuple[GuideStep, ...] | None
-    issued_round: int | None
-    matches: tuple[int, ...] | None
-    origin_path: tuple[int, ...] | None
-    visited: tuple[Visit, ...] | None
-    for_incarnation: int | None
+    source: Annotated[int, "the node that issued m"]
+    source_seq: Annotated[int, "the number of m among the calls of the source; REJOIN: the negated incarnation"]
+    hops: Annotated[int | None, "the number of links from the source to the receiver"]
+    join_point: Annotated[int | None, "J: the join point M; REJOIN: the source"]
+    subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
+    from_: Annotated[int | None, "SUB, UNSUB: m.from, rewritten for the receiver"]
+    guide: Annotated[tuple[GuideStep, ...] | None, "g.to of a Guided message; None: a plain message"]
+    issued_round: Annotated[int | None, "the round in which m was issued"]
+    matches: Annotated[tuple[int, ...] | None, "PUB: the subscriptions whose predicate m satisfies"]
+    origin_path: Annotated[tuple[int, ...] | None, "Guided messages: P(receiver, m.from)"]
+    visited: Annotated[tuple[Visit, ...] | None, "m.visited, if visited lists detect duplicates"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it; None: any, or the first"]
 
 
 @message("J", hidden=_CARRIED)
@@ -74,12 +59,12 @@ class J(Multicast):
 
 @message("SUB", hidden=_CARRIED)
 class Sub(Multicast):
-    """A subscription (4.7)."""
+    """A node has subscribed (4.7)."""
 
 
 @message("UNSUB", hidden=_CARRIED)
 class Unsub(Multicast):
-    """The end of a subscription."""
+    """A node has ended a subscription (4.7)."""
 
 
 @message("PUB", hidden=_CARRIED)
@@ -89,136 +74,89 @@ class Pub(Multicast):
 
 @message("REJOIN", hidden=f"{_CARRIED},join_point")
 class Rejoin(Multicast):
-    """R takes part again (Algorithm 5, line 19)."""
+    """A recovered node forwards messages again (Algorithm 5, line 19)."""
 
 
 @message("CONF", hidden="for_incarnation")
 class Conf:
-    """All recipients behind the sender have m (Algorithm 1, lines 27 to 31).
+    """All recipients behind the sender have m (Algorithm 1, lines 27 to 31)."""
 
-    Attributes:
-        source: The source of m.
-        source_seq: Its number there.
-        for_incarnation: As in `Multicast`.
-    """
-
-    source: int
-    source_seq: int
-    for_incarnation: int | None
+    source: Annotated[int, "the source of m"]
+    source_seq: Annotated[int, "the number of m at its source"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message("JOIN_REQUEST", hidden="incarnation,for_incarnation")
 class JoinRequested:
-    """A node asks its join point (Algorithm 2).
+    """The request of a joining node to its join point (Algorithm 2)."""
 
-    Attributes:
-        source: The node that joins.
-        source_seq: The number of its join call.
-        incarnation: Its incarnation.
-        for_incarnation: As in `Multicast`.
-    """
-
-    source: int
-    source_seq: int
-    incarnation: int
-    for_incarnation: int | None
+    source: Annotated[int, "the joining node"]
+    source_seq: Annotated[int, "the number of its join call"]
+    incarnation: Annotated[int, "the incarnation of the joining node"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message("PAR_TOP", hidden="incarnation,for_incarnation")
 class ParTop:
-    """A part of TOP, for a node that joins (with a number of a call) or recovers.
+    """A part of TOP for a node that joins or recovers; with `source_seq` it answers a JOIN_REQUEST."""
 
-    Attributes:
-        source: The node that joins.
-        source_seq: The number of its join call.
-        links: The links.
-        incarnation: Of the sender, where it answers a JOIN_REQUEST.
-        for_incarnation: As in `Multicast`.
-    """
-
-    source: int | None
-    source_seq: int | None
-    links: tuple[ToldLink, ...] | None
-    incarnation: int | None
-    for_incarnation: int | None
+    source: Annotated[int | None, "the joining node"]
+    source_seq: Annotated[int | None, "the number of its join call"]
+    links: Annotated[tuple[ToldLink, ...] | None, "the links of TOP"]
+    incarnation: Annotated[int | None, "the incarnation of the sender, in an answer to a JOIN_REQUEST"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message("PAR_SUB", hidden="for_incarnation")
 class ParSub:
-    """A part of SUBS_SET, for a node that joins or recovers, as `ParTop`.
+    """A part of SUBS_SET for a node that joins or recovers; with `source_seq` it answers a JOIN_REQUEST."""
 
-    Attributes:
-        source: The node that joins.
-        source_seq: The number of its join call.
-        entries: The entries.
-        tombstones: Subscriptions that have ended.
-        for_incarnation: As in `Multicast`.
-    """
-
-    source: int | None
-    source_seq: int | None
-    entries: tuple[ToldEntry, ...] | None
-    tombstones: tuple[int, ...] | None
-    for_incarnation: int | None
+    source: Annotated[int | None, "the joining node"]
+    source_seq: Annotated[int | None, "the number of its join call"]
+    entries: Annotated[tuple[ToldEntry, ...] | None, "the entries of SUBS_SET"]
+    tombstones: Annotated[tuple[int, ...] | None, "the subscriptions that have ended"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message("DETECT", hidden="for_incarnation")
 class Detect:
-    """A report of a node's own failure detector.
+    """A report of a node's own failure detector."""
 
-    Attributes:
-        peer: The node that is down, or was.
-        incarnation: The incarnation that ended.
-        for_incarnation: As in `Multicast`.
-    """
-
-    peer: int
-    incarnation: int
-    for_incarnation: int | None
+    peer: Annotated[int, "the node that has crashed"]
+    incarnation: Annotated[int, "the incarnation of the peer that ended"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message(hidden="for_incarnation")
 class Request:
-    """A request for a connection.
+    """A request for a connection."""
 
-    Attributes:
-        incarnation: Of the sender.
-        links: TOP of the sender.
-        for_incarnation: As in `Multicast`.
-    """
-
-    incarnation: int
-    links: tuple[ToldLink, ...] | None
-    for_incarnation: int | None
+    incarnation: Annotated[int, "the incarnation of the sender"]
+    links: Annotated[tuple[ToldLink, ...] | None, "TOP of the sender"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 @message("CON_REQUEST", hidden="links,for_incarnation")
 class ConRequest(Request):
-    """ConnectionRequest of a node past failed ones (Algorithm 3, line 11)."""
+    """ConnectionRequest: a node asks a live node beyond failed nodes (Algorithm 3, line 11)."""
 
 
 @message("SYN_REQUEST", hidden="for_incarnation")
 class SynRequest(Request):
-    """SynRequest of a node that recovers (Algorithm 6, line 8)."""
+    """SynRequest: a recovering node asks for routing information (Algorithm 6, line 8)."""
 
 
 @message("STATUS", hidden="for_incarnation")
 class Stated:
-    """Status of a node, asked for or not (Algorithms 4 and 5).
+    """Status of a node, as an answer or after a change (Algorithms 4 and 5)."""
 
-    Attributes:
-        status: OPERATIONAL, RECOVERING or DETACHED.
-        incarnation: Of the sender.
-        for_incarnation: As in `Multicast`.
-    """
-
-    status: str
-    incarnation: int
-    for_incarnation: int | None
+    status: Annotated[str, "OPERATIONAL, RECOVERING or DETACHED"]
+    incarnation: Annotated[int, "the incarnation of the sender"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
 
 MULTICAST: dict[str, type[Multicast]] = {"J": J, "SUB": Sub, "UNSUB": Unsub, "PUB": Pub, "REJOIN": Rejoin}
-"""The multicast messages by kind."""
+"""The class of each multicast kind."""
 MESSAGES = (
     JoinRequested, ParTop, ParSub, *MULTICAST.values(), Conf, Detect, ConRequest, SynRequest, Stated
 )  # fmt: skip

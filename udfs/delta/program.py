@@ -1,18 +1,18 @@
-"""Protocol ``delta`` as a node program: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
+"""Protocol ``delta`` as a node program: a node in one round of δ-fault-tolerant publish/subscribe (sections 4 to 6).
 
-A node handles a round in these phases, each for all due messages (rule R34):
+A node handles a round in five phases, each for all due messages (rule R34):
 
-1. faults: it recovers, its failure detectors report, connections open, routing information is transferred;
-2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
+1. faults: the node recovers, its failure detectors report, connections open, routing information is transferred;
+2. confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (Alg. 1, 19 to 31);
 3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
-4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
-   routing information changes (line 26): a PUB is routed by the entries that exist at its turn;
-5. finish: CONF to the senders (27 to 29), and all messages are sent.
+4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, received or issued; Γ and Out (Alg. 1, 1 to 18); routing
+   information changes (line 26), and a PUB is routed by the entries that exist at its turn;
+5. finish: CONF to the senders (27 to 29), and all messages leave.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +42,7 @@ class Delta(NodeTables):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets full views at nodes that are in the overlay, nothing at those that are still to join."""
+        """Sets full views at nodes of the overlay, and DETACHED at nodes that will join."""
         joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
@@ -58,7 +58,7 @@ class Delta(NodeTables):
             _stand(node, number, ends, radius)
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether the failure detector of N watches a node."""
+        """Returns whether N has a connection to `peer`, which its failure detector watches."""
         if peer in self.peer:
             return self.peer[peer].status != "FAILED"
         path, join = self.path.get(peer), self.own_join
@@ -66,7 +66,7 @@ class Delta(NodeTables):
         return is_waiting or (path is not None and path.distance == 1)
 
     def on_round(self, due: RoundDue, ctx: Context) -> None:
-        """Handles a round, by the numbers of the module's summary."""
+        """Handles a round in the phases of the module docstring."""
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
         bypass.take_in(turn)
         if turn.is_disturbed:
@@ -83,7 +83,7 @@ class Delta(NodeTables):
 
 
 def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
-    """Sets TOP_N and the paths of a node in the overlay as it stands."""
+    """Sets TOP_N and the paths of a node of the overlay."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
     node.topology = Keyed.in_order((link, ViewLink(*link, is_marked=False)) for link in links)
@@ -95,31 +95,23 @@ def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
 
 @record(key="source,source_seq,recipient")
 class ProcessingRow(Processed):
-    """A recipient of a message in a node's ProcessingList_N, with the responsible node.
+    """A recipient of a message in a node's ProcessingList_N, with the responsible node."""
 
-    Attributes:
-        recipient: A member of Γ_N^m other than N.
-        path: P(N, recipient) where the message was accepted as Guided.
-        responsible: The member of Out_N^m that is responsible for the recipient; null: none is left.
-        is_confirmed: Whether that member has confirmed.
-        is_reopened: Whether it had, and only an incarnation of the recipient itself lacks the message.
-    """
-
-    recipient: int
-    path: tuple[int, ...] | None
-    responsible: int | None
-    is_confirmed: bool
-    is_reopened: bool
+    recipient: Annotated[int, "a member of Γ_N^m other than N"]
+    path: Annotated[tuple[int, ...] | None, "P(N, recipient), if N accepted the message as Guided"]
+    responsible: Annotated[int | None, "member of Out_N^m on the path to the recipient; null: no node on it is up"]
+    is_confirmed: Annotated[bool, "whether the responsible node has confirmed"]
+    is_reopened: Annotated[bool, "whether the recipient had confirmed in an earlier incarnation and lost the message"]
 
 
 def processing_rows(message: pa.Table) -> pa.Table:
     """Returns the recipients of the messages in ProcessingLists.
 
     Args:
-        message: Rows of `udfs.delta.state.Processing` with ``run_id, node_id``.
+        message: Rows of `udfs.delta.state.Processing` with ``run_id`` and ``node_id``.
 
     Returns:
-        ``run_id, node_id`` and the fields of `ProcessingRow`.
+        ``run_id``, ``node_id`` and the fields of `ProcessingRow`.
     """
     lists = message["recipients"].combine_chunks()
     row, entry = message.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)

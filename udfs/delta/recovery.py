@@ -18,12 +18,12 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of the sender of a message about a connection.
+    """The status of a peer, taken from a message about a connection.
 
     Attributes:
-        peer: The new row of the sender.
+        peer: The new row of the peer.
         kind: The kind of the message.
-        is_new: Whether N has sent nothing to this incarnation yet.
+        is_new: Whether N has sent no multicast message to this incarnation of the peer yet.
     """
 
     peer: PeerState
@@ -32,14 +32,14 @@ class PeerAnswer(NamedTuple):
 
 
 def handle_faults(turn: Turn) -> None:
-    """Phase 1: crashes, recovery, detections, connections and synchronisation; nothing before the first crash."""
+    """Phase 1: handles crashes, recovery, failure reports, connections and synchronisation."""
     bypass.notice_crashes(turn)
     node = turn.node
     if not (turn.due.is_recovered or node.is_recovering or node.syn_request or turn.has(*_CONCERNING)):
         return
     before = {(one.peer, -1 if one.incarnation is None else one.incarnation) for one in node.peer.values()}
     if turn.due.is_recovered:
-        _come_back(turn)
+        _restart(turn)
     bypass.bypass(turn)
     if turn.has("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
         _connect(turn)
@@ -54,8 +54,8 @@ def handle_faults(turn: Turn) -> None:
         _rise(turn)
 
 
-def _come_back(turn: Turn) -> None:
-    """Algorithm 5, lines 1 to 7: TOP_R from storage, Synch_R asked; an unfinished join starts again."""
+def _restart(turn: Turn) -> None:
+    """Starts the recovery of R from its durable tables (Algorithm 5, lines 1 to 7), or restarts an unfinished join."""
     node, incarnation = turn.node, turn.ctx.run.incarnation(turn.id, turn.round)
     join = node.own_join
     if join is not None and join.status != "VALID_JOINED":
@@ -76,12 +76,14 @@ def _come_back(turn: Turn) -> None:
 
 
 def _connect(turn: Turn) -> None:
-    """Algorithms 4 and 7: handles CON_REQUEST, SYN_REQUEST, STATUS and the join point's PAR_TOP."""
+    """Handles CON_REQUEST, SYN_REQUEST, STATUS and the join point's PAR_TOP (Algorithms 4 and 7)."""
     node = turn.node
     answers = _answers(turn)
     if node.is_detached:
         answers = [one for one in answers if one.kind == "PAR_TOP"]
-    _take_answers(turn, answers)
+    for one in answers:
+        node.peer[one.peer.peer] = one.peer
+    forget_behind(turn, [one.peer.peer for one in answers if one.kind != "STATUS"], [one.peer.peer for one in answers])
     if turn.has("SYN_REQUEST", "CON_REQUEST"):
         view.learn_links(turn, _told_links(turn))
     if answers:
@@ -96,11 +98,11 @@ def _connect(turn: Turn) -> None:
 
 
 def _answers(turn: Turn) -> list[PeerAnswer]:
-    """Returns the last status that messages about connections report of each sender.
+    """Returns the newest status of each peer that sent a message about a connection.
 
-    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    if N has a connection, unless N suspects a former incarnation of the sender: messages through that incarnation are
-    on another way, and new messages would overtake them. In that case N waits for the SYN_REQUEST.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if N
+    suspects the sender: messages through the sender's former incarnation are on another path, and new messages would
+    overtake them. N then waits for SYN_REQUEST.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -130,14 +132,14 @@ def _status_of(one: Flight) -> str:
     return "RECOVERING" if one.kind == "SYN_REQUEST" else "OPERATIONAL"
 
 
-def _take_answers(turn: Turn, answers: list[PeerAnswer]) -> None:
-    for one in answers:
-        turn.node.peer[one.peer.peer] = one.peer
-    forget_behind(turn, [one.peer.peer for one in answers if one.kind != "STATUS"], [one.peer.peer for one in answers])
-
-
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """A node behind a recovered node counts as up again: it has told the nodes in between, not N."""
+    """Deletes the FAILED rows of nodes behind recovered nodes: they report to the nodes in between, not to N.
+
+    Args:
+        turn: The node.
+        back: The recovered or newly connected peers.
+        told: The peers whose rows stay.
+    """
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)
@@ -147,16 +149,16 @@ def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
 
 
 def _told_links(turn: Turn) -> list[view.LinkRow]:
-    """Returns the links that SYN_REQUEST, CON_REQUEST and PAR_TOP bring."""
+    """Returns the links of received SYN_REQUEST, CON_REQUEST and PAR_TOP messages."""
     told = [one for one in turn.of("SYN_REQUEST", "CON_REQUEST", "PAR_TOP")
             if one.kind != "PAR_TOP" or one.message.source_seq is None]  # fmt: skip
     return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
 
 
 def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
-    """Sends messages that waited for an answer (rule R20), and PrevOut to recovered nodes (Alg. 7, 8 to 11).
+    """Resends messages that waited for an answer (rule R20), and PrevOut to recovered nodes (Alg. 7, lines 8 to 11).
 
-    Recipients that have come into view are added first, so that messages are sent in the order of ProcessingList.
+    New recipients are added first, so that one pass resends in the order of ProcessingList.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -173,12 +175,12 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
-    """PrevOut_S^R: sends R the messages that it is now responsible for (rule R26); returns the recipients.
+    """Resends PrevOut_S^R to the recovered nodes (rule R26); returns the recipients that they become responsible for.
 
-    These are unconfirmed recipients with R on the way. R itself is a recipient of messages that change routing
-    information in its scope, even if it had confirmed them: it has lost them, and the snapshot of S includes them only
-    after they are finished at S. In that case the nodes behind R need not confirm again. Of two nodes of one path that
-    ask in one round both get the message, and the last one is responsible.
+    PrevOut holds the unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its
+    scope even if R had confirmed: R has lost their effect, and PAR_SUB contains it only after they are finished at S.
+    The nodes behind R then need not confirm again. If two nodes of one path ask in one round, both get the message, and
+    the last one is responsible.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:
@@ -198,7 +200,7 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 
 
 def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
-    """Asks recovered synchronisation points again: they have lost R's SYN_REQUEST (rule R28)."""
+    """Sends SYN_REQUEST again to synchronisation points that recovered and lost the first one (rule R28)."""
     node = turn.node
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
     asked = [peer for peer in again if peer in node.synch and not node.synch[peer].is_answered and peer in node.path]
@@ -206,7 +208,7 @@ def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _learn(turn: Turn) -> None:
-    """Algorithm 6, lines 11 to 15: PAR_TOP and PAR_SUB of synchronisation points."""
+    """Applies PAR_TOP and PAR_SUB of synchronisation points at R (Algorithm 6, lines 11 to 15)."""
     node = turn.node
     came = [one for one in turn.of("PAR_TOP", "PAR_SUB") if one.message.source_seq is None]
     if not came:
@@ -224,7 +226,7 @@ def _learn(turn: Turn) -> None:
 
 
 def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
-    """SUBS_SET_R grows: per subscription the from that is farthest from R (rule R30)."""
+    """Adds the entries of PAR_SUB to SUBS_SET_R; of two entries the one with the farther from stays (rule R30)."""
     node = turn.node
     known = [*node.routing_entry.values()]
     known += [
@@ -245,7 +247,10 @@ def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
 
 
 def _rise(turn: Turn) -> None:
-    """Algorithm 5, lines 11 to 19: R is OPERATIONAL*: STATUS to all peers, REJOIN, Γ of Guided messages again."""
+    """Makes R OPERATIONAL* (Algorithm 5, lines 11 to 19): sends STATUS to all peers and issues REJOIN.
+
+    The recipients of publications that R accepted as Guided are computed again.
+    """
     node, status = turn.node, turn.node.own_status
     if status is None:
         return
@@ -264,7 +269,7 @@ def _rise(turn: Turn) -> None:
 
 
 _LOW = -1
-"""Trigger of PAR_TOP and PAR_SUB to R; their ranks put them behind normal messages (rule R10)."""
+"""The trigger of PAR_TOP and PAR_SUB to R; their ranks sort them behind normal messages (rule R10)."""
 
 
 class Route(NamedTuple):
@@ -275,7 +280,10 @@ class Route(NamedTuple):
 
 
 def hand_over(turn: Turn) -> None:
-    """Answers the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
+    """Sends PAR_TOP and PAR_SUB for the SYN_REQUESTs that S can answer (Algorithm 7, lines 13 to 20).
+
+    A recovering S answers R once its synchronisation points on other sides than R's have answered (rule R28).
+    """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:
         del node.syn_request[peer]
@@ -308,7 +316,7 @@ def _side(turn: Turn, peer: int) -> int | None:
 
 
 def _routes(turn: Turn, peer: int) -> dict[int, Route]:
-    """Returns P(R, X) of all X that S sees: back to where P(S, R) and P(S, X) part, and on."""
+    """Returns P(R, X) of each X in the view of S: back to the fork of P(S, R) and P(S, X), then on to X."""
     node = turn.node
     if peer not in node.path:
         return {}
@@ -322,7 +330,10 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
 
 
 def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
-    """PAR_SUB_S^R: every entry with its from not behind R, rewritten for R; behind R those that name the subscriber."""
+    """Returns the entries of PAR_SUB_S^R, rewritten for R (rule R30).
+
+    It holds the entries whose from is not behind R, and entries behind R whose from is the subscriber.
+    """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers
     for entry in turn.node.routing_entry.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 from udfs.nodes.program import NodeProgram, keyed
 from udfs.nodes.records import record
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Visit(NamedTuple):
-    """A pair of m.visited: a node and the MsgId that the message had there; both None for a node that was skipped."""
+    """A pair of m.visited: a node and the MsgId of the message at that node; both None for a bypassed node."""
 
     node: int | None
     msg_id: int | None
@@ -24,10 +24,10 @@ class Recipient:
     """A member of Γ_N^m other than N.
 
     Attributes:
-        path: P(N, recipient) where the message was accepted as Guided.
-        responsible: The member of Out_N^m that is responsible for it; None: none is left.
-        is_confirmed: Whether that member has confirmed.
-        is_reopened: Whether it had, and only an incarnation of the recipient itself lacks the message.
+        path: P(N, recipient), if N accepted the message as Guided.
+        responsible: The member of Out_N^m on the path to the recipient; None: no node on the path is up.
+        is_confirmed: Whether the responsible node has confirmed.
+        is_reopened: Whether the recipient had confirmed in an earlier incarnation and lost the message in a crash.
     """
 
     path: tuple[int, ...] | None
@@ -35,116 +35,68 @@ class Recipient:
     is_confirmed: bool = False
     is_reopened: bool = False
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a confirmation for it is missing."""
-        return self.responsible is not None and not self.is_confirmed
-
 
 @record(key="a,b")
 class ViewLink:
-    """A link in a node's view TOP_N.
+    """A link in a node's view TOP_N."""
 
-    Attributes:
-        a: The link's lower end.
-        b: The link's higher end.
-        is_marked: Whether the join that makes the link is still under way.
-    """
-
-    a: int
-    b: int
-    is_marked: bool
+    a: Annotated[int, "the link's lower end"]
+    b: Annotated[int, "the link's higher end"]
+    is_marked: Annotated[bool, "whether the join that creates the link is unfinished"]
 
 
 @record(key="target")
 class Path:
-    """A node in a node's view, with the path to it.
+    """A node in a node's view, with the path to it."""
 
-    Attributes:
-        target: The node X.
-        distance: d(N, X), links of the view, at most δ+1.
-        path: P(N, X), from N to X.
-        responsible: First node of the path, N left out, that N does not suspect; N itself where X is N.
-    """
-
-    target: int
-    distance: int
-    path: tuple[int, ...]
-    responsible: int | None
+    target: Annotated[int, "the node X"]
+    distance: Annotated[int, "d(N, X): links of the view, at most δ+1"]
+    path: Annotated[tuple[int, ...], "P(N, X), from N to X"]
+    responsible: Annotated[int | None, "first node after N on the path that N does not suspect; N itself if X is N"]
 
     @property
     def first_hop(self) -> int:
-        """The neighbour on the path; N itself where X is N."""
+        """The neighbour on the path; N itself if X is N."""
         return self.path[1] if len(self.path) > 1 else self.path[0]
 
 
 @record(key="subscription_id")
 class SubscriptionEntry:
-    """An entry of a node's SUBS_SET_N.
+    """An entry of a node's SUBS_SET_N."""
 
-    Attributes:
-        subscription_id: The subscription.
-        origin: Its from at N: the subscriber, or the node δ+1 hops from N towards it.
-        distance: d(N, origin).
-        first_hop: First hop of P(N, origin); N itself for its own subscription.
-        responsible: The node of P(N, origin) that N sends to, as in table path.
-    """
-
-    subscription_id: int
-    origin: int
-    distance: int | None
-    first_hop: int | None
-    responsible: int | None
+    subscription_id: Annotated[int, "the subscription"]
+    origin: Annotated[int, "its from at N: the subscriber, or the node δ+1 hops from N towards it"]
+    distance: Annotated[int | None, "d(N, origin)"]
+    first_hop: Annotated[int | None, "first hop of P(N, origin); N itself for its own subscription"]
+    responsible: Annotated[int | None, "the node of P(N, origin) that N sends to, as in table path"]
 
 
 @record(key="source,source_seq")
 class Processed:
-    """A message in a node's ProcessingList_N.
+    """A message in a node's ProcessingList_N."""
 
-    Attributes:
-        source: Source of the multicast message m.
-        source_seq: Its number at the source.
-        kind: J, SUB, UNSUB, PUB or REJOIN.
-        round: MsgId_N, first part: round of the first copy.
-        trigger: MsgId_N, second part: order within the round.
-        sender: Sender of the first copy; null at the source.
-        hops: Links from the source to N.
-        subscription_id: SUB, UNSUB: the subscription.
-        origin: SUB, UNSUB: m.from at N.
-        join_point: J: the join point M; the joining node is the source.
-        issued_round: PUB: round in which it was issued.
-        matches: PUB: subscriptions whose predicate it satisfies, where it may have to be sent again.
-        origin_path: SUB, UNSUB accepted as Guided: P(N, m.from).
-        msg_id: MsgId_N, where duplicates are told by visited lists.
-        visited: The received m.visited, where it tells duplicates.
-    """
-
-    source: int
-    source_seq: int
-    kind: str
-    round: int
-    trigger: int
-    sender: int | None
-    hops: int | None
-    subscription_id: int | None
-    origin: int | None
-    join_point: int | None
-    issued_round: int | None
-    matches: tuple[int, ...] | None
-    origin_path: tuple[int, ...] | None
-    msg_id: int | None
-    visited: tuple[Visit, ...] | None
+    source: Annotated[int, "source of the multicast message m"]
+    source_seq: Annotated[int, "number of m at its source"]
+    kind: Annotated[str, "J, SUB, UNSUB, PUB or REJOIN"]
+    round: Annotated[int, "MsgId_N, first part: round of the first copy"]
+    trigger: Annotated[int, "MsgId_N, second part: order within the round"]
+    sender: Annotated[int | None, "sender of the first copy; null at the source"]
+    hops: Annotated[int | None, "links from the source to N"]
+    subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
+    origin: Annotated[int | None, "SUB, UNSUB: m.from at N"]
+    join_point: Annotated[int | None, "J: the join point M; the joining node is the source"]
+    issued_round: Annotated[int | None, "PUB: round in which it was issued"]
+    matches: Annotated[tuple[int, ...] | None, "PUB: subscriptions that it satisfies; null in runs without crashes"]
+    origin_path: Annotated[tuple[int, ...] | None, "SUB, UNSUB accepted as Guided: P(N, m.from)"]
+    msg_id: Annotated[int | None, "MsgId_N, if visited lists detect duplicates"]
+    visited: Annotated[tuple[Visit, ...] | None, "received m.visited, if visited lists detect duplicates"]
 
 
 @record(key="source,source_seq")
 class Processing(Processed):
-    """A message in a node's ProcessingList_N, with its recipients.
+    """A message in a node's ProcessingList_N, with its recipients."""
 
-    Attributes:
-        recipients: Γ_N^m without N.
-    """
-
-    recipients: dict[int, Recipient]
+    recipients: Annotated[dict[int, Recipient], "Γ_N^m without N"]
 
     @property
     def is_finished(self) -> bool:
@@ -157,172 +109,107 @@ class Processing(Processed):
 
 @record(key="source,source_seq,sender")
 class Waiting:
-    """A sender of a duplicate that waits for its confirmation.
+    """A sender of a duplicate that waits for its confirmation."""
 
-    Attributes:
-        source: Source of the multicast message m.
-        source_seq: Its number at the source.
-        sender: A member of Sender_N^m beside the first copy's.
-    """
-
-    source: int
-    source_seq: int
-    sender: int
+    source: Annotated[int, "source of the multicast message m"]
+    source_seq: Annotated[int, "number of m at its source"]
+    sender: Annotated[int, "a member of Sender_N^m other than the sender of the first copy"]
 
 
 @record(key="source")
 class Detected:
-    """A source that a node heard of (nts_obj_N).
+    """A source that a node heard of (nts_obj_N)."""
 
-    Attributes:
-        source: The source; with visited lists, the node that was visited; of REJOIN of R, -1 - R.
-        last_seq: Identifier of the most recent message from it.
-    """
-
-    source: int
-    last_seq: int
+    source: Annotated[int, "the source; with visited lists the visited node; for REJOIN of R, -1 - R"]
+    last_seq: Annotated[int, "highest identifier received from the source"]
 
 
 @record(key="join_point")
 class JoinState:
-    """A node that joins, or has joined, during the run.
+    """A node that joins, or has joined, during the run."""
 
-    Attributes:
-        join_point: Where it joins.
-        source_seq: Number of its join call.
-        is_asked: Whether it has sent its JoinRequest; kept where nodes may crash.
-        status: DETACHED, ATTACHED, CONFIRMED (its J is, not all it asked have answered) or VALID_JOINED.
-    """
-
-    join_point: int
-    source_seq: int
-    is_asked: bool
-    status: str
+    join_point: Annotated[int, "the node that it joins at"]
+    source_seq: Annotated[int, "number of its join call"]
+    is_asked: Annotated[bool, "whether it has sent its JoinRequest; false in runs without crashes"]
+    status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (its J is confirmed, an answer is missing) or VALID_JOINED"]
 
 
 @record(key="joiner")
 class JoinRequest:
-    """A JoinRequest that waits until its join point is VALID_JOINED.
+    """A JoinRequest that waits until its join point is VALID_JOINED."""
 
-    Attributes:
-        joiner: The node that asked.
-        source_seq: Number of its join call.
-        incarnation: Its incarnation then.
-    """
-
-    joiner: int
-    source_seq: int
-    incarnation: int
+    joiner: Annotated[int, "the joining node"]
+    source_seq: Annotated[int, "number of its join call"]
+    incarnation: Annotated[int, "incarnation of the joining node"]
 
 
 @record(key="source_seq")
 class WaitingCall:
-    """An application call that waits until its node is VALID_JOINED.
+    """An application call that waits until its node is VALID_JOINED."""
 
-    Attributes:
-        source_seq: Number of the call at its node.
-        kind: Subscribe, unsubscribe or publish.
-        subscription_id: Subscribe, unsubscribe: the subscription.
-        matches: Publish: subscriptions whose predicate it satisfies.
-    """
-
-    source_seq: int
-    kind: str
-    subscription_id: int | None
-    matches: tuple[int, ...] | None
+    source_seq: Annotated[int, "number of the call at its node"]
+    kind: Annotated[str, "subscribe, unsubscribe or publish"]
+    subscription_id: Annotated[int | None, "subscribe, unsubscribe: the subscription"]
+    matches: Annotated[tuple[int, ...] | None, "publish: subscriptions whose predicate it satisfies"]
 
 
 @record(key="peer")
 class PeerState:
-    """A node's knowledge of another node whose state differs from that of a live neighbour.
+    """A node's knowledge of another node whose state differs from that of a live neighbour."""
 
-    Attributes:
-        peer: The other node X.
-        status: WAITING until X answers, OPERATIONAL, RECOVERING, FAILED; a neighbour without a row is up.
-        incarnation: Incarnation of X that N is connected to, or that failed; null until X answers.
-        latency_rounds: Latency of the connection.
-    """
-
-    peer: int
-    status: str
-    incarnation: int | None
-    latency_rounds: int | None
+    peer: Annotated[int, "the other node X"]
+    status: Annotated[str, "WAITING for its answer, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
+    incarnation: Annotated[int | None, "incarnation of X that N is connected to, or that failed; null until X answers"]
+    latency_rounds: Annotated[int | None, "latency of the connection"]
 
 
 @record(key="incarnation")
 class Status:
-    """A node that recovers, or has recovered, after a crash.
+    """A node that recovers, or has recovered, after a crash."""
 
-    Attributes:
-        status: RECOVERING, REJOINING (until its REJOIN is confirmed), OPERATIONAL.
-        incarnation: How often it recovered.
-    """
-
-    status: str
-    incarnation: int
+    status: Annotated[str, "RECOVERING, REJOINING (until its REJOIN is confirmed) or OPERATIONAL"]
+    incarnation: Annotated[int, "number of its recoveries"]
 
 
 @record(key="peer")
 class Synch:
-    """A synchronisation point of a node (Synch_R).
+    """A synchronisation point of a node (Synch_R)."""
 
-    Attributes:
-        peer: The node that is to answer.
-        is_answered: Whether its routing information has come.
-    """
-
-    peer: int
-    is_answered: bool
+    peer: Annotated[int, "the synchronisation point"]
+    is_answered: Annotated[bool, "whether its routing information has arrived"]
 
 
 @record(key="peer")
 class SynRequested:
-    """A SynRequest whose routing information is still to be sent.
+    """A SynRequest that the node has not answered with routing information yet."""
 
-    Attributes:
-        peer: The node that asked.
-    """
-
-    peer: int
+    peer: Annotated[int, "the recovering node"]
 
 
 @record(key="subscription_id")
 class Tombstone:
-    """A subscription that ended before a node had its entry, or may come again.
+    """A subscription that has ended; a late PAR_SUB does not restore its entry."""
 
-    Attributes:
-        subscription_id: The subscription.
-    """
-
-    subscription_id: int
+    subscription_id: Annotated[int, "the subscription"]
 
 
 @record(key="subscription_id")
 class ConfirmedSubscription:
-    """A confirmed subscription as its subscriber keeps it over crashes.
+    """A confirmed subscription of the node, durable."""
 
-    Attributes:
-        subscription_id: The subscription.
-    """
-
-    subscription_id: int
+    subscription_id: Annotated[int, "the subscription"]
 
 
 @record(key="source")
 class DeliveredSource:
-    """A source of which a subscriber has delivered publications.
+    """A source whose publications a subscriber has delivered."""
 
-    Attributes:
-        source: The source.
-        last_seq: Number of the last publication delivered.
-    """
-
-    source: int
-    last_seq: int
+    source: Annotated[int, "the source"]
+    last_seq: Annotated[int, "number of the last delivered publication"]
 
 
 class NodeTables(NodeProgram):
-    """A node N with its tables; durable are TOP_N, its join, own subscriptions and deliveries (rule R31)."""
+    """A node N with its tables; TOP_N, its join, own subscriptions and deliveries are durable (rule R31)."""
 
     topology = keyed(ViewLink, is_durable=True)
     path = keyed(Path)
@@ -343,12 +230,12 @@ class NodeTables(NodeProgram):
 
     @property
     def own_join(self) -> JoinState | None:
-        """The node's join, if it is joining or has joined; else None."""
+        """The join of the node; None: the node was in the overlay from the start."""
         return _only(self.join)
 
     @property
     def own_status(self) -> Status | None:
-        """The node's status since its last crash; None: it has not crashed."""
+        """The status of the node since its last crash; None: it has not crashed."""
         return _only(self.status)
 
     @property
@@ -359,39 +246,39 @@ class NodeTables(NodeProgram):
 
     @property
     def is_recovering(self) -> bool:
-        """Whether it is RECOVERING."""
+        """Whether the node is RECOVERING."""
         status = self.own_status
         return status is not None and status.status == "RECOVERING"
 
     @property
     def is_detached(self) -> bool:
-        """Whether it is DETACHED: its join point has not answered."""
+        """Whether the node is DETACHED: it joins, and its join point has not answered."""
         return self.own_join is not None and self.own_join.status == "DETACHED"
 
     @property
     def is_joining(self) -> bool:
-        """Whether its join point has answered, and its join is still under way."""
+        """Whether the join point has answered, and the join is unfinished."""
         return self.own_join is not None and self.own_join.status in ("ATTACHED", "CONFIRMED")
 
     @property
     def is_synchronising(self) -> bool:
-        """Whether it gathers routing information."""
+        """Whether the node receives routing information: it joins or recovers."""
         return self.is_recovering or self.is_joining
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it accepts neither calls nor join requests (rule R33)."""
+        """Whether the node issues no calls and accepts no join requests (rule R33)."""
         join, status = self.own_join, self.own_status
         is_outside = join is not None and join.status != "VALID_JOINED"
         return is_outside or (status is not None and status.status != "OPERATIONAL")
 
     def is_suspected(self, peer: int) -> bool:
-        """Returns whether it suspects a node."""
+        """Returns whether the node suspects `peer`."""
         known = self.peer.get(peer)
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether a connection beside those to neighbours leads to a node."""
+        """Returns whether the node has a bypass connection to `peer`."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 
@@ -401,5 +288,4 @@ class NodeTables(NodeProgram):
 
 
 def _only(rows: Mapping[int, R]) -> R | None:
-    """Returns the only row of a table that has one at most."""
     return next(iter(rows.values())) if rows else None

@@ -1,9 +1,10 @@
-"""A node in a round: its due events, its results so far, and its outgoing messages.
+"""A node in a round: its due events, its results, and the order and addressing of its outgoing messages.
 
-An outgoing message gets m.from for its receiver, the visited list and the connection. To a RECOVERING node it is
-Guided: it carries the paths from there to the recipients (section 6). Multicast messages to a node that has not
-answered yet wait in ProcessingList. Messages are sent in this order: answers, requests, the node's own STATUS, resent
-messages by MsgId_N, then all others by their triggers (rule R36).
+The node adds m.from for the receiver, the visited list and the incarnation of the connection when it sends a message. A
+multicast message to a RECOVERING node is Guided: it carries g.to, the paths from the receiver to the recipients
+(section 6). A multicast message to a node that has not answered a request stays in ProcessingList. Messages leave in
+this order: answers, requests, the node's STATUS, resent messages by MsgId_N, then all others by trigger (rule R36). The
+trigger of a message is the id of the message that caused it.
 """
 
 from __future__ import annotations
@@ -17,35 +18,35 @@ from udfs.nodes.context import Context
 from udfs.nodes.world import Flight, RoundDue
 
 FAULT = -(1 << 62)
-"""Trigger of reports, requests and STATUS: before all other messages of the round."""
+"""The trigger of reports, requests and STATUS: sorts before all other messages of the round."""
 CALL = 1 << 62
-"""Trigger of the effects of a call, plus its number: behind all messages of the round."""
+"""Plus the number of a call: the trigger of its messages; sorts behind all messages that the node received."""
 AGAIN = 1 << 40
-"""Messages that are sent again go after STATUS, before PAR_TOP, in the order of MsgId_N: by its round minus this."""
+"""MsgId_N minus this is the trigger of a resent message: sorts behind STATUS and before PAR_TOP."""
 Key = tuple[int, int]
-"""A multicast message: its source and its number there."""
+"""The identity of a multicast message: its source and its number at the source."""
 
 
 @dataclass(slots=True)
 class MulticastCopy:
-    """A multicast message that reaches a node, or is issued there.
+    """A copy of a multicast message that a node receives or issues.
 
     Attributes:
-        kind: Its kind.
-        source: Its source.
-        source_seq: Its number there.
-        trigger: The id of the message, or the order of the call.
-        sender: Its sender; None at the source.
-        hops: Links from the source.
-        issued_round: Round in which it was issued.
+        kind: The message kind.
+        source: The node that issued the message.
+        source_seq: The number of the message at its source.
+        trigger: The message id; for an issued message `CALL` plus the number of the call.
+        sender: The neighbour that sent the copy; None at the source.
+        hops: The number of links from the source.
+        issued_round: The round in which the message was issued.
         subscription_id: SUB, UNSUB: the subscription.
         origin: SUB, UNSUB: m.from.
         join_point: J, REJOIN: as in `Multicast`.
-        matches: PUB: matching subscriptions.
+        matches: PUB: the subscriptions whose predicate the message satisfies.
         guide: g.to of a Guided message.
         origin_path: P(N, m.from) of a Guided message.
         visited: m.visited.
-        msg_id: MsgId_N, where visited lists need it.
+        msg_id: MsgId_N, if visited lists detect duplicates.
     """
 
     kind: str
@@ -71,7 +72,7 @@ class MulticastCopy:
 
     @classmethod
     def of(cls, one: Flight) -> MulticastCopy:
-        """Returns a message that is due as a copy."""
+        """Returns the copy of a received message."""
         m: Multicast = one.message
         return cls(
             one.kind, m.source, m.source_seq, one.message_id, one.src, m.hops, m.issued_round, m.subscription_id,
@@ -84,8 +85,8 @@ class Finished(NamedTuple):
 
     Attributes:
         m: The message.
-        trigger: The message that ended it.
-        sender: The sender of the first copy, which gets CONF; None: no CONF.
+        trigger: The trigger of the end, for example the id of the last CONF.
+        sender: The sender of the first copy, which gets CONF; None: no CONF is sent.
     """
 
     m: MulticastCopy | Processing
@@ -99,20 +100,20 @@ class Finished(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """A message that leaves at the end of the round, in the order of its fields (rule R36).
+    """An outgoing message; the order of its fields is the order in which messages leave (rule R36).
 
     Attributes:
-        trigger: The id of the message that caused it, or another order (`FAULT`, `AGAIN`, `CALL`).
-        rank: Order among messages with one cause.
+        trigger: The id of the message that caused it, or `FAULT`, `AGAIN` or `CALL` based.
+        rank: The order among messages with equal triggers.
         dst: The receiver.
-        source: The source of a message that serves a call; else less than any.
-        source_seq: Its number there.
-        kind: Its kind.
-        place: Its position among the messages of the round, in the order of their causes.
-        body: The message; for multicast ones the forwarded copy or entry of ProcessingList.
-        for_incarnation: The receiver's incarnation; None: the one that the node knows.
-        latency: The latency of the connection; None: as the node knows it.
-        delay: Rounds in addition to the latency of the connection.
+        source: The source of the call that the message serves; the least BIGINT without a call.
+        source_seq: The number of this call; the least BIGINT without a call.
+        kind: The message kind.
+        place: The index in the outbox before sorting.
+        body: The message; for a multicast message the copy or the entry of ProcessingList to send.
+        for_incarnation: The incarnation of the receiver; None: the incarnation that the node knows.
+        latency: The latency of the connection in rounds; None: the latency that the node knows.
+        delay: Rounds in addition to the known latency.
     """
 
     trigger: int
@@ -131,33 +132,33 @@ class Leaving(NamedTuple):
 _leaving = tuple.__new__
 _LEAST = -(1 << 63)
 _SERVING_NONE = frozenset({"DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"})
-"""Messages that serve no call."""
+"""The message kinds that serve no call."""
 
 
 class Turn:
-    """A node in a round.
+    """A node in a round: the shared state of the phases.
 
     Attributes:
-        node: The node.
-        ctx: The context for its actions.
+        node: The tables of the node.
+        ctx: The context for the actions of the node.
         due: The due events.
         delta: δ.
-        id: N.
+        id: The node id, N.
         round: The round.
-        is_disturbed: Whether a node of the run has crashed up to now; work that only crashes need is skipped before.
-        inbox: The due messages by kind, without those for an earlier incarnation.
-        multicast: The multicast messages among them.
-        finished: The finished messages so far.
-        told: Entries that come with the join point's PAR_SUB, with their triggers.
-        broken: Connections whose other end is gone: the incarnation that ended, and the latency.
-        again: Messages to send again, by key and receiver.
-        asked: The receivers of requests for synchronisation.
-        accepted: The joining nodes that were answered, with the trigger of the request.
-        copies: Copies to forward.
-        guided: Publications accepted as Guided whose recipients are computed again.
-        entered: Triggers of the events that end the node's join.
-        outbox: Outgoing messages.
-        has_new_links: Whether links came into view since the paths were computed.
+        is_disturbed: Whether any node of the run has crashed; before the first crash, fault handling is skipped.
+        inbox: The due messages by kind, except messages for an earlier incarnation of N.
+        multicast: The multicast messages of the inbox.
+        finished: The messages whose processing ends in this round.
+        told: The entries of the join point's PAR_SUB, with their triggers.
+        broken: The connections to crashed peers: by peer the ended incarnation and the latency.
+        again: The messages to resend, by source, number and receiver.
+        asked: The receivers of SYN_REQUEST in this round.
+        accepted: The joining nodes that N answers in this round, with the trigger of the request.
+        copies: The received and issued multicast copies to forward.
+        guided: The publications, accepted as Guided, whose recipients are computed again.
+        entered: The triggers of the events that end the join or the recovery of N.
+        outbox: The outgoing messages.
+        has_new_links: Whether TOP_N has gained links since the paths were computed.
     """
 
     __slots__ = (
@@ -166,7 +167,7 @@ class Turn:
     )  # fmt: skip
 
     def __init__(self, node: NodeTables, ctx: Context, due: RoundDue, delta: int) -> None:
-        """Starts the round with nothing done."""
+        """Starts the round with the due events and without results."""
         self.node, self.ctx, self.due, self.delta = node, ctx, due, delta
         self.id, self.round = ctx.node, ctx.round
         self.is_disturbed = ctx.run.has_crashed(ctx.round)
@@ -185,20 +186,20 @@ class Turn:
         self.has_new_links = False
 
     def of(self, *kinds: str) -> list[Flight]:
-        """Returns the due messages of some kinds in their order."""
+        """Returns the due messages of the given kinds, ascending by id."""
         if len(kinds) == 1:
             return self.inbox.get(kinds[0], [])
         return sorted((one for kind in kinds for one in self.inbox.get(kind, ())), key=lambda one: one.message_id)
 
     def has(self, *kinds: str) -> bool:
-        """Returns whether messages of any of the kinds are due."""
+        """Returns whether a message of any of the kinds is due."""
         return not self.inbox.keys().isdisjoint(kinds)
 
     def send(
         self, trigger: int, rank: int, kind: str, dst: int, body: Any,  # noqa: ANN401 - any message class
         for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
-        """Sends a message at the end of the round; see `Leaving`."""
+        """Adds a message to the outbox; the arguments are fields of `Leaving`."""
         outbox, source, seq = self.outbox, None, None
         if kind not in _SERVING_NONE:
             source, seq = body.source, body.source_seq
@@ -208,7 +209,7 @@ class Turn:
         )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
-        """Sends a message of ProcessingList again, once to each receiver (rule R22)."""
+        """Schedules the resending of an entry of ProcessingList to `responsible`, once per receiver (rule R22)."""
         if responsible is not None:
             self.again[m.source, m.source_seq, responsible] = m
 
@@ -217,7 +218,7 @@ _SKIPPED = Visit(None, None)
 
 
 def leave(turn: Turn) -> None:
-    """Sends the messages of the round."""
+    """Sends the outbox and the resent messages, in the order of rule R36."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
     if len(turn.outbox) > 1:
@@ -227,9 +228,10 @@ def leave(turn: Turn) -> None:
 
 
 def _send(turn: Turn, one: Leaving) -> None:
-    """Sends a message over its connection; messages that wait for an answer, or have no receiver, are not sent.
+    """Sends a message over its connection.
 
-    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
+    A multicast message without a receiver that can take it stays in ProcessingList. A CONF to a node without a
+    connection is dropped (rule R15).
     """
     _, _, dst, _, _, kind, _, body, incarnation, latency, delay = one
     peer, guide = turn.node.peer.get(dst), None
@@ -256,7 +258,7 @@ def _send(turn: Turn, one: Leaving) -> None:
 def _copy(
     turn: Turn, m: MulticastCopy | Processing, dst: int, guide: tuple[GuideStep, ...] | None, incarnation: int | None
 ) -> object:  # fmt: skip
-    """make_copy_send: the message as its receiver gets it (Algorithm 1, line 17)."""
+    """make_copy_send: returns the message with m.from, g.to and visited list for its receiver (Alg. 1, line 17)."""
     origin, origin_path = m.origin, None
     if m.origin is not None:
         way = _way_to_origin(turn, m, dst)
@@ -271,7 +273,7 @@ def _copy(
 
 
 def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
-    """Returns P(receiver, m.from): beyond δ+1 hops it ends at the node δ+1 hops away (rule R1)."""
+    """Returns P(receiver, m.from), cut at the node δ+1 hops away (rule R1)."""
     paths = turn.node.path
     onward = m.origin_path
     if onward is None and m.origin in paths:
@@ -282,7 +284,7 @@ def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple
 
 
 def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
-    """Returns m.visited with N's own pair and one for each node that is skipped, cut to the last δ+1 (section 5)."""
+    """Returns m.visited with N's pair and an empty pair per bypassed node, cut to the last δ+1 pairs (section 5)."""
     path = turn.node.path.get(dst)
     skipped = 0 if path is None else max(path.distance - 1, 0)
     whole = (*(m.visited or ()), Visit(turn.id, msg_id), *([_SKIPPED] * skipped))
@@ -290,7 +292,7 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
 
 
 def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
-    """Returns g.to from ProcessingList as it is now; None: all its recipients have confirmed in this very round."""
+    """Returns g.to by the present ProcessingList; None: all recipients behind `dst` have confirmed in this round."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     steps = []
     for recipient, row in known.recipients.items() if known is not None else ():

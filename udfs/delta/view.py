@@ -1,4 +1,4 @@
-"""Views and paths (4.3), and how finished messages change routing information (4.6, 4.7; Algorithm 1, line 26)."""
+"""Views and paths (4.3), and the effect of finished messages on routing information (4.6, 4.7; Alg. 1, line 26)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from udfs.delta.turn import Finished, Turn
 from udfs.nodes.records import Keyed
 
 LinkRow = tuple[int, int, bool]
-
-
+"""A link of TOP: its lower end, its higher end, and whether it is marked."""
 Ends = dict[int, list[int]]
 """The neighbours of each node."""
 
@@ -25,11 +24,11 @@ def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
 
 
 def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of every node X up to some hops.
+    """Returns P(N, X) of each node X up to `radius` hops from N.
 
     Args:
         node: N.
-        ends: The links of its view; marked ones count (rules R7 and R17).
+        ends: The links of the view; marked links count (rules R7 and R17).
         radius: δ+1.
     """
     found: dict[int, tuple[int, ...]] = {node: (node,)}
@@ -46,9 +45,9 @@ def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]
 
 
 def closest(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the closest node of a path that N is connected to (Algorithm 3, line 15), or None.
+    """Returns the first node on `path` that N has a connection to (Algorithm 3, line 15); None: no such node.
 
-    Neighbours are, unless they failed.
+    N has connections to all neighbours that it does not suspect.
     """
     if len(path) < 2:
         return None
@@ -58,12 +57,12 @@ def closest(node: NodeTables, path: Sequence[int]) -> int | None:
 
 
 def nearest_left(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the closest node of a path that N does not suspect, whether it is connected to it or not."""
+    """Returns the first node on `path` that N does not suspect, connected or not; None: no such node."""
     return next((one for one in path[1:] if not node.is_suspected(one)), None)
 
 
 def look(turn: Turn) -> None:
-    """Computes the paths of N by its view as it is, and the ways of entries."""
+    """Computes the paths of N from TOP_N, and the first hops of SUBS_SET_N."""
     ends = ends_of(turn.node.topology)
     found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
     turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
@@ -72,7 +71,7 @@ def look(turn: Turn) -> None:
 
 
 def look_again(turn: Turn) -> None:
-    """Computes the ways of N again where its links or failed peers changed; paths stay where TOP_N does."""
+    """Updates the paths of N after a change of TOP_N, or their responsible nodes after a change of peers."""
     if turn.has_new_links:
         look(turn)
         return
@@ -87,7 +86,7 @@ def _path(node: NodeTables, target: int, way: tuple[int, ...]) -> Path:
 
 
 def reroute(node: NodeTables) -> None:
-    """Sets the ways of SUBS_SET_N to ``from`` as the paths are now."""
+    """Sets distance, first hop and responsible node of each entry of SUBS_SET_N from the paths of N."""
     for entry in node.routing_entry.values():
         way = node.path.get(entry.origin)
         if way is None:
@@ -97,7 +96,7 @@ def reroute(node: NodeTables) -> None:
 
 
 def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
-    """Adds links to TOP_N, or unmarks them; an unmarked link stays unmarked."""
+    """Adds links to TOP_N; an unmarked link stays unmarked, a marked link loses its mark if `links` has it unmarked."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))
@@ -106,7 +105,7 @@ def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
 
 
 def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
-    """Adds links to TOP_N that others tell, as far as both ends are within δ+1 hops of N (Eq. 1)."""
+    """Adds received links to TOP_N if both ends are within δ+1 hops of N (Eq. 1)."""
     top = turn.node.topology
     fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
     if not fresh:
@@ -119,12 +118,12 @@ def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
 
 
 def link_of(one: int, other: int, *, is_marked: bool) -> LinkRow:
-    """Returns the link between two nodes as a row of TOP."""
+    """Returns the link between two nodes."""
     return min(one, other), max(one, other), is_marked
 
 
 def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
-    """update_routing_information^J: the marks of links go (Algorithm 1, line 26)."""
+    """update_routing_information^J: removes the marks of links whose J is finished (Algorithm 1, line 26)."""
     links = [
         link_of(one.m.source, one.m.join_point, is_marked=False)
         for one in finished if one.m.kind == "J" and one.m.join_point is not None
@@ -134,9 +133,9 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
-    """update_routing_information^SUB: ⟨id, from⟩ with P(N, from).
+    """update_routing_information^SUB: returns the entry ⟨id, from⟩ of a finished SUB with the path to from.
 
-    A message accepted as Guided carries the path to ``from``, which N may not see yet.
+    A message accepted as Guided carries P(N, from): `from` may be outside of N's view.
     """
     m = one.m
     if m.subscription_id is None or m.origin is None:
@@ -151,7 +150,7 @@ def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
 
 
 def bury(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Notes the subscriptions that end, where PAR_SUB may still bring them (rule R33)."""
+    """Stores a tombstone for each finished UNSUB, so that a late PAR_SUB does not restore the entry (rule R33)."""
     if turn.is_disturbed:
         for one in finished:
             if one.m.kind == "UNSUB" and one.m.subscription_id is not None:
@@ -159,11 +158,11 @@ def bury(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 Changes = tuple[dict[int, tuple[int, SubscriptionEntry]], dict[int, int]]
-"""Entries that come, with their triggers, and the triggers by which entries go, by subscription."""
+"""Changes of SUBS_SET_N by subscription: new entries with their triggers, and the triggers of removals."""
 
 
 def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
-    """Returns how finished messages and the join point's PAR_SUB change SUBS_SET_N (Algorithm 1, line 26)."""
+    """Returns the changes of SUBS_SET_N by finished messages and by the join point's PAR_SUB (Algorithm 1, line 26)."""
     node, added = turn.node, dict[int, tuple[int, SubscriptionEntry]]()
     ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
     for trigger, entry in (*turn.told, *ended):
@@ -180,7 +179,7 @@ def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
 
 
 def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> None:
-    """Changes the entries of SUBS_SET_N."""
+    """Applies changes to the entries of SUBS_SET_N."""
     added, removed = changes
     for known, (_, entry) in added.items():
         entries[known] = entry
@@ -189,7 +188,7 @@ def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> N
 
 
 def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Own subscriptions are durable from their confirmation on (rule R31)."""
+    """Stores N's own subscriptions durably once they are confirmed (rule R31)."""
     if not turn.ctx.run.has_crashes:
         return
     own, ended = turn.node.own_subscription, set[int]()
@@ -204,10 +203,10 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
-    """Line 26 for messages that end with a failure: nodes that synchronise in this round get the changes.
+    """Applies line 26 to messages that end with a failure, before routing information is sent in this round.
 
-    These messages are not sent again to a recovering node, which was the last to confirm them. Transferred entries are
-    computed before the other changes of routing information at the end of the round.
+    These messages are not resent to a node that synchronises in this round, so the entries that it gets must contain
+    their effect.
     """
     unmark(turn, finished)
     bury(turn, finished)

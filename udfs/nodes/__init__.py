@@ -1,6 +1,6 @@
-"""Node programs: protocols whose nodes handle one message after the other.
+"""Node programs: protocols as sequential Python for one node.
 
-An author writes records and messages (`records`) and a `NodeProgram` (`program`, with ready parts for subscriptions)
-with handlers for messages and calls (`calls`). `world.step` plays one node in one round, `network` whole runs, `local`
-runs in tests without an engine; `arrow` converts nodes and messages to rows and back.
+An author writes records and messages (`records`), and a `NodeProgram` (`program`) with a handler for each message and
+each application call (`calls`). `world.step` plays one node in one round. `network` plays whole runs, `local` plays
+them in tests without an engine. `arrow` converts nodes and messages to Arrow columns and back.
 """

@@ -1,10 +1,7 @@
-"""Converts nodes, messages and the actions of nodes to Arrow columns, and back.
+"""Converts nodes, messages and application calls to Arrow columns and back.
 
-A node is one row: the state of the harness, and a list of structs for each declaration of its program. Its actions in a
-round are lists of that row, too, so an engine collects, sorts and explodes due rows only.
-
-Between blocks the state of a node is a JSON document per table, and so is the body of a message: a program has some
-hundred fields, and an engine would plan a column for each in every round.
+A node is one row. Between blocks of rounds, each of its tables is one JSON document, and so is the body of a message: a
+program has about a hundred fields, and an engine would plan a column for each of them.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -29,16 +26,16 @@ _LONG, _TEXT = pa.int64(), pa.string()
 
 
 def structs(**fields: pa.DataType) -> pa.DataType:
-    """Returns the type of a list of structs."""
+    """Returns the Arrow type of a list of structs with `fields`."""
     return pa.list_(pa.struct(list(fields.items())))
 
 
 INTERNAL: Mapping[str, pa.DataType] = {
     "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
-"""The columns of a node that is up; `Rows.volatile` names the tables."""
+"""The columns of a node that is up; `ProgramColumns.volatile` lists the tables."""
 KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
-"""The columns of durable state; `Rows.durable` names the tables."""
+"""The columns of durable state; `ProgramColumns.durable` lists the tables."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
@@ -49,57 +46,45 @@ RESERVED = frozenset({
     "run_id", "node_id", "round", "settings", "is_recovered", "calls", "sent", "nodes", "links", "handled",
     "in_flight", "events", "timer", "watch", "delivery", "statuses", "confirmed", *INTERNAL, *KEPT,
 })  # fmt: skip
-"""The names of the harness's own columns and tables, beside those of declarations."""
+"""The column and table names that a program may not declare."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
-"""The columns of a message: its call; the JSON of its body; the JSON of its hidden fields."""
+"""The content columns of a message: the call that it serves, the JSON of its body, the JSON of its hidden fields."""
 
 
 @record(key="name,key")
 class Timer:
-    """A timer that a node has set.
+    """A timer that a node has set."""
 
-    Attributes:
-        name: The purpose of the timer.
-        key: Distinguishes timers of one name.
-        round: The round in which it expires.
-    """
-
-    name: str
-    key: int
-    round: int
+    name: Annotated[str, "the purpose of the timer"]
+    key: Annotated[int, "distinguishes timers of one name"]
+    round: Annotated[int, "the round in which it expires"]
 
 
 @record(key="peer")
 class Watched:
-    """A node that another one watches for crashes.
+    """A node that another node watches for crashes."""
 
-    Attributes:
-        peer: The node that is watched.
-        latency_rounds: The latency of the connection to it.
-        round: The round since which it is watched.
-    """
-
-    peer: int
-    latency_rounds: int
-    round: int
+    peer: Annotated[int, "the watched node"]
+    latency_rounds: Annotated[int, "the latency of the connection to the watched node"]
+    round: Annotated[int, "the round in which the watch started"]
 
 
 @cache
 def struct_type(cls: type) -> pa.DataType:
-    """Returns the type of a record's rows at a node."""
+    """Returns the Arrow type of a node's list of records of class `cls`."""
     return structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
 
 
 TableRows = Sequence[Sequence[Any]]
-"""The rows of each of the tables of a node."""
+"""The rows of each table of one node."""
 
 
 class Tables(NamedTuple):
-    """The rows of nodes, those of each node apart.
+    """The rows of nodes, one `TableRows` for each node.
 
     Attributes:
-        volatile: The rows of each of the tables `Rows.volatile`.
-        durable: Those of each of the tables `Rows.durable`.
+        volatile: The rows of the tables `ProgramColumns.volatile`.
+        durable: The rows of the tables `ProgramColumns.durable`.
     """
 
     volatile: Sequence[TableRows]
@@ -107,13 +92,13 @@ class Tables(NamedTuple):
 
 
 class ProgramColumns:
-    """The nodes of a program as columns."""
+    """The mapping between the nodes of a program and Arrow columns."""
 
     def __init__(self, program: type[NodeProgram]) -> None:
-        """Reads the declarations.
+        """Reads the declarations of a program.
 
         Raises:
-            TypeError: One is called as a column or table of the harness is.
+            TypeError: A declaration has the name of a column or table of the runtime (`RESERVED`).
         """
         self.plan = Plan.of(program)
         for name in program.declared:
@@ -126,11 +111,11 @@ class ProgramColumns:
 
     @property
     def kept(self) -> Mapping[str, pa.DataType]:
-        """The columns of durable state, if the program has any."""
+        """The columns of durable state; empty if the program has none."""
         return KEPT if self.durable else {}
 
     def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
-        """Returns the nodes of rows with columns `INTERNAL` and `kept`; where one has been down, only `kept` is set."""
+        """Returns the nodes of rows with columns `INTERNAL` and `kept`; a node that was down has durable state only."""
         started = batch.column("started_round").to_pylist()
         volatile = batch.column("volatile_tables").to_pylist()
         durable = batch.column("durable_tables").to_pylist() if self.durable else [None] * len(started)
@@ -150,31 +135,24 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes of a node by name, without those that have their initial value."""
+        """Returns the attributes of a node that differ from their initial value, by name."""
         if texts is None:
             return {}
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
         return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
 
     def tables(self, nodes: Sequence[RunningNode]) -> Tables:
-        """Returns the rows of nodes."""
+        """Returns the table rows of `nodes`."""
         return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
 
     def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
-        """Returns nodes as columns `INTERNAL` and `kept`.
-
-        Args:
-            nodes: The nodes.
-            tables: Their rows.
-        """
+        """Returns `nodes` and their rows `tables` as columns `INTERNAL` and `kept`."""
         columns = {
             "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
             "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
             "volatile_tables": _texts(self.volatile, tables.volatile),
         }
-        if self.durable:
-            columns["durable_tables"] = _texts(self.durable, tables.durable)
-        return columns
+        return columns | ({"durable_tables": _texts(self.durable, tables.durable)} if self.durable else {})
 
     def _volatile_rows(self, node: RunningNode) -> TableRows:
         internal = node.internal
@@ -189,40 +167,38 @@ def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
 
 
 def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
-    """Returns the rows of tables as JSON, a list for each node."""
+    """Returns a list of JSON documents for each node, one document for each table."""
     records = [one.record for one in declared.values()]
-    return pa.array(
-        [
-            [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
-            for tables in of_nodes
-        ],
-        pa.list_(_TEXT),
-    )
+    documents = [
+        [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
+        for tables in of_nodes
+    ]
+    return pa.array(documents, pa.list_(_TEXT))
 
 
-_ROWS: dict[type[NodeProgram], ProgramColumns] = {}
+_COLUMNS: dict[type[NodeProgram], ProgramColumns] = {}
 
 
 def rows_of(program: type[NodeProgram]) -> ProgramColumns:
-    """Returns the columns of a program."""
-    if program not in _ROWS:
-        _ROWS[program] = ProgramColumns(program)
-    return _ROWS[program]
+    """Returns the cached `ProgramColumns` of a program."""
+    if program not in _COLUMNS:
+        _COLUMNS[program] = ProgramColumns(program)
+    return _COLUMNS[program]
 
 
 @lru_cache(maxsize=1024)
 def settings_of(text: str) -> Mapping[str, Any]:
-    """Returns the settings of a run from their JSON."""
+    """Parses the JSON of a run's settings."""
     found: Mapping[str, Any] = json.loads(text)
     return found
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
-    """Returns a call.
+    """Returns the call of a row.
 
     Args:
-        values: Its columns, in the order of `CALL`.
-        matches: The subscriptions that its publication satisfies.
+        values: The columns `CALL`.
+        matches: The subscriptions that the publication satisfies.
     """
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     match kind:
@@ -242,7 +218,7 @@ def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
 
 
 def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
-    """Returns the calls of each node in their order; rows are the node and columns `CALL`."""
+    """Returns the calls of each node in order of issue; `rows` have the columns node and `CALL`."""
     found: dict[int, list[Call]] = {}
     for node, *values in sorted(rows, key=lambda row: (row[0], row[2])):
         found.setdefault(node, []).append(as_call(values))
@@ -250,14 +226,14 @@ def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
 
 
 def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
-    """Returns the rows of a column of lists of structs as tuples; nothing where the list is null."""
+    """Returns each list of a list-of-structs column as tuples; a null list is empty."""
     values = column.flatten()
     rows = list(zip(*(values.field(place).to_pylist() for place in range(values.type.num_fields)), strict=True))
     return cut_lists(column, rows)
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Cuts rows into one list for each list of a column, with the same lengths."""
+    """Splits `rows` into one list for each list of `column`, with equal lengths."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -267,7 +243,7 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Returns rows, as tuples in the order of the type's fields, as a column of lists of structs."""
+    """Builds a column of lists of structs from lists of tuples in field order."""
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
     columns: Any = list(zip(*flat, strict=True)) or [()] * kind.value_type.num_fields
@@ -276,12 +252,15 @@ def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
 
 
 def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Array], kind: pa.DataType) -> pa.Array:
-    """Returns a column of lists of structs.
+    """Builds a column of lists of structs from flat columns.
 
     Args:
         lengths: The length of each list.
-        columns: For each field its values in all lists, one list after the other: Python values or an Arrow array.
-        kind: The type of the column.
+        columns: The values of each field, concatenated over all lists: Python values or an Arrow array.
+        kind: The Arrow type of the column.
+
+    Raises:
+        ProgramError: A value does not have the type of its field.
     """
     fields = list(kind.value_type)
     arrays = [_array(columns[field.name], field) for field in fields]
@@ -298,7 +277,7 @@ def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns the records of a declaration as columns."""
+    """Returns records of the declaration `one` as a list of values for each field."""
     return {
         name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
         for name, encode in encoders(one.record)
@@ -306,12 +285,11 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
 
 
 def table_schema(one: Declared) -> pa.Schema:
-    """Returns the columns of the table of a declaration."""
+    """Returns the Arrow schema of the table of a declaration."""
     own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
     return pa.schema([*own.items(), *struct_type(one.record).value_type])
 
 
-_BLOCK_BYTES = 1 << 20
 _Convert = Callable[[Any], Any] | None
 _Head = Callable[[Any], tuple[int | None, int | None]]
 _Text = Callable[[Any], str | None]
@@ -319,7 +297,11 @@ _of_text = json.JSONDecoder().decode
 
 
 def rows_text(record: type, rows: Iterable[Any]) -> str:
-    """Returns records as a JSON array of objects."""
+    """Returns records as a JSON array of objects.
+
+    Raises:
+        ProgramError: A value does not have the type of its field.
+    """
     try:
         return f"[{','.join(map(_text(record), rows))}]"
     except TypeError as error:
@@ -327,21 +309,21 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of tables from the JSON of `rows_text`; a None stays None.
+    """Returns the records of tables from the JSON documents that `rows_text` wrote; None stays None.
 
     Args:
-        records: The class of each table's records.
-        texts: The JSON document of each table, None without rows.
+        records: The record class of each table.
+        texts: The JSON document of each table; None: no rows.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 
 
 class Messages:
-    """The messages of a program: columns for the call of each, JSON for the body and for hidden fields."""
+    """Converts the messages of a program to columns `CARRIED` and back."""
 
     def __init__(self, plan: Plan) -> None:
-        """Reads the classes of messages."""
+        """Compiles a JSON writer and a reader for each message class."""
         self._head, self._body, self._hidden = dict[type, _Head](), dict[type, _Text](), dict[type, _Text]()
         for cls in plan.kinds.values():
             types, hidden = spec_of(cls).types, hidden_of(cls)
@@ -352,11 +334,14 @@ class Messages:
         self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
-        """Returns messages as columns ``source``, ``source_seq``, ``body`` and ``hidden``.
+        """Returns messages as columns `CARRIED`.
 
         Args:
             messages: The messages.
-            are_whole: Whether ``hidden`` has the hidden fields; otherwise it is null, as the history does not show it.
+            are_whole: Whether column ``hidden`` is filled. Messages in flight need it; the history does not show it.
+
+        Raises:
+            ProgramError: A value does not have the type of its field.
         """
         heads = [self._head[type(one)](one) for one in messages]
         source, source_seq = map(list, zip(*heads, strict=True)) if heads else ([], [])
@@ -370,7 +355,7 @@ class Messages:
     def message(
         self, kind: str, source: int | None, source_seq: int | None, body: str | None, hidden: str | None
     ) -> Any:  # noqa: ANN401 - any message class
-        """Returns the message of a kind that columns stand for."""
+        """Returns the message of `kind` from its columns `CARRIED`."""
         given = {} if body is None else _of_text(body)
         if hidden is not None:
             given |= _of_text(hidden)
@@ -379,24 +364,24 @@ class Messages:
 
 
 def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads the call that a message serves."""
+    """Returns a function that reads (source, source_seq) of a message, with None for a field that the class lacks."""
     if has_source and has_seq:
         return attrgetter(*HEAD)
     return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)
 
 
 def _nothing(_: object) -> None:
-    """Stands for the JSON document of a message that has no such fields."""
+    """Returns no document, for messages without body or hidden fields."""
 
 
 @cache
 def encoders(cls: type) -> list[tuple[str, _Convert]]:
-    """Returns the fields of a record or message, with the function that converts each for JSON and Arrow."""
+    """Returns (field, encode function) for each field of a record or message class."""
     return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
 
 
 def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
-    """Returns an error that names the field whose value is not as annotated."""
+    """Returns the error for a value of the wrong type; it names the field."""
     for row in rows:
         cls: Any = type(row)
         for name, kind in spec_of(cls).types.items():
@@ -408,14 +393,13 @@ def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
 
 
 @cache
-def _text(cls: type, *others: str) -> Callable[[Any], str]:
-    """Returns a function that writes a record or message as a JSON object, without some fields."""
-    return written({name: kind for name, kind in spec_of(cls).types.items() if name not in others})
+def _text(cls: type) -> Callable[[Any], str]:
+    return written(spec_of(cls).types)
 
 
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns a function that reads a record or message from a JSON object; missing fields are None."""
+    """Returns a function that builds a record or message from a JSON object; missing fields are None."""
     names = [shown_name(name) for name in spec_of(cls).types]
     decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 

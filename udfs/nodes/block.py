@@ -1,7 +1,8 @@
-"""The Arrow function of several rounds: whole runs in, their history rows out.
+"""The Arrow function that plays a block: consecutive rounds of whole runs.
 
-A run is one row: its input, its nodes and messages in flight after a round, and the calls up to the last round of the
-block. `network` plays the rounds in between in plain Python.
+An input row is one run before the block: its overlay and faults, its nodes and messages in flight, and the calls of the
+block. The result row holds its nodes and messages in flight after the block, and the history rows of the block.
+`network` plays the rounds in plain Python.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ FLIGHT: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """The columns of a message in flight."""
 COUNTED = pa.list_(_LONG)
-"""The type of the counters of a run's faults of one message, in the order of the faults."""
+"""The type of column ``counted``: the number of messages that each `NthFault` of the run has matched."""
 _AT = {"node_id": _LONG, "round": _LONG}
 _BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
@@ -60,9 +61,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "comparisons": COMPARISON,
     "replacements": LinkReplacement._fields,
 }
-"""The input of a run beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
+"""The list columns of a run's input and their struct fields; a list may be null. `link_faults` describes the faults."""
 OVERLAY = ("node_id", "name", "role")
-"""The columns of each node for the first block."""
+"""The struct fields of a node in the input of the first block."""
 _DUE = list(FLIGHT).index("due_round")
 
 
@@ -72,7 +73,7 @@ def node_type(rows: ProgramColumns) -> Mapping[str, pa.DataType]:
 
 
 def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
-    """Returns the columns of each list that a block returns."""
+    """Returns the struct fields of each list column of a result row."""
     return {
         "nodes": node_type(rows),
         "in_flight": FLIGHT,
@@ -85,14 +86,14 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the columns of the rows of a declaration: those of its table, but for the run."""
+    """Returns the columns of a declaration's table without ``run_id``."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
 def block_schema(rows: ProgramColumns) -> pa.Schema:
-    """Returns the columns of runs after a block.
+    """Returns the schema of result rows.
 
-    The last round in which anything happened, how many messages each fault of one message has counted, and lists.
+    ``last_played`` is the last round with an event. ``counted`` has type `COUNTED`. The other columns are lists.
     """
     lists = {name: structs(**types) for name, types in block_types(rows).items()}
     return pa.schema([("run_id", _LONG), ("last_played", _LONG), ("counted", COUNTED), *lists.items()])
@@ -102,39 +103,38 @@ class BlockRun(NamedTuple):
     """A run before a block.
 
     Attributes:
-        run: Its id.
-        network: Its nodes and messages in flight.
-        left: Buffered rows since the block before; the rows of this block are added.
+        run: The run id.
+        network: The nodes and messages in flight.
+        history: The history rows of the start of the run; playing the block adds its rows.
         last: The last round of the block.
-        faults: The faults of its links; None: it has none.
+        faults: The link faults; None: no link faults.
     """
 
     run: int
     network: Network
-    left: HistoryRows
+    history: HistoryRows
     last: int
     faults: RunLinkFaults | None
 
 
 def first_block_of(program: type[NodeProgram]) -> Play:
-    """Returns the function that starts runs, and plays the rounds of their first block.
+    """Returns the Arrow function that starts runs and plays their first block.
 
-    It takes one row per run: ``run_id, settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
-    lists `GIVEN`, ``calls`` (node_id, and `arrow.CALL`; those of the block), ``attributes`` (`matching.ATTRIBUTE`) of
-    their publications, and the fields of `world.World`: lists
-    ``overlay`` (node_id, name, role) and ``all_calls`` (as ``calls``), and ``has_crashes``; it returns one row per run,
-    columns of `block_schema`.
+    An input row is one run: ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
+    the lists `GIVEN`, ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` (`matching.ATTRIBUTE`) of
+    their publications. For the initial state it has the fields of `world.World`: ``overlay`` (`OVERLAY`), ``all_calls``
+    (as ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
     """
     return _play_of(program, _begun)
 
 
 def block_of(program: type[NodeProgram]) -> Play:
-    """Returns the function that plays the rounds of a later block.
+    """Returns the Arrow function that plays a later block.
 
-    It takes one row per run: ``run_id, settings, last, may_duplicate``, `GIVEN` and ``calls`` as `first_block_of`,
-    ``after`` (the last round that was played), ``nodes`` (`node_type`, including nodes that are down with durable
-    state), ``in_flight`` (`FLIGHT`; messages due up to ``after`` are ignored) and ``counted`` (as in `block_schema`).
-    It returns one row per run, with the columns of `block_schema`.
+    An input row is one run: ``run_id``, ``settings``, ``last``, ``may_duplicate``, `GIVEN`, ``calls`` and
+    ``attributes`` as in `first_block_of`; ``after``, the last round of the previous block; ``nodes`` (`node_type`),
+    also those that are down with durable state; ``in_flight`` (`FLIGHT`), of which messages due up to ``after`` are
+    ignored; and ``counted``. A result row has the columns of `block_schema`.
     """
     return _play_of(program, _resumed)
 
@@ -143,35 +143,35 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
-            given = runs(rows, batch)
-            while left := _played(rows, given):
-                yield left
+            upcoming = runs(rows, batch)
+            while (result := _next_batch(rows, upcoming)) is not None:
+                yield result
 
     return play
 
 
-def _played(rows: ProgramColumns, given: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays the next runs until they have many messages, and returns their rows; None: no run is next."""
-    with rare_collections():  # drops the played runs before the GC thresholds are lowered
-        return _played_rows(rows, given)
+def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
+    """Plays runs of `upcoming` up to `_BATCH_ROWS` messages and returns their result rows; None: no run remains."""
+    with rare_collections():  # `_play_runs` drops the played runs before the GC thresholds are lowered
+        return _play_runs(rows, upcoming)
 
 
-def _played_rows(rows: ProgramColumns, given: Iterator[BlockRun]) -> pa.RecordBatch | None:
+def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
     runs, n_rows = list[BlockRun](), 0
-    for one in given:
-        one.network.play(one.last, one.left)
+    for one in upcoming:
+        one.network.play(one.last, one.history)
         runs.append(one)
-        n_rows += len(one.left.handled)
+        n_rows += len(one.history.handled)
         if n_rows > _BATCH_ROWS:
             break
-    left = _left(rows, runs) if runs else None
+    result = _result_rows(rows, runs) if runs else None
     for one in runs:
         one.network.close()
-    return left
+    return result
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields runs before their first round."""
+    """Yields the runs of `first_block_of`, before their first round."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
     has_crashes = batch.column("has_crashes").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
@@ -182,7 +182,7 @@ def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields runs as they are after the round before the block."""
+    """Yields the runs of `block_of`, after the last round of the previous block."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
@@ -199,14 +199,13 @@ def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 
 def _lasts(batch: pa.RecordBatch) -> list[int]:
-    found: list[int] = batch.column("last").to_pylist()
-    return found
+    return list(batch.column("last").to_pylist())
 
 
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
-    """Yields the input of each run, and its faults of links."""
+    """Yields the input and the link faults of each run."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
@@ -230,7 +229,7 @@ def _given(
 def _by_round(
     called: Sequence[Sequence[Any]], attributes: Sequence[tuple[Any, ...]], comparisons: Sequence[tuple[Any, ...]]
 ) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
-    """Returns the calls of a block by round and node, publications with the subscriptions that they satisfy."""
+    """Returns the calls of a block by round and node; a publication carries the subscriptions that it satisfies."""
     matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
     for node, kind, seq, *others in called:
@@ -246,22 +245,12 @@ def _nodes(rows: ProgramColumns, column: pa.Array) -> list[list[tuple[int, Runni
     return cut_lists(column, pairs)
 
 
-def _flight(
-    rows: ProgramColumns,
-    number: int,
-    kind: str,
-    src: int,
-    dst: int,
-    sent: int,
-    due: int,
-    fate: str | None,
-    *carried: Any,  # noqa: ANN401
-) -> Flight:
-    return Flight(number, kind, src, dst, sent, due, fate, rows.messages.message(kind, *carried))
+def _flight(rows: ProgramColumns, *columns: Any) -> Flight:  # noqa: ANN401
+    head, carried = columns[: -len(CARRIED)], columns[-len(CARRIED) :]
+    return Flight._make((*head, rows.messages.message(columns[1], *carried)))
 
 
-def _left(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBatch:
-    """Returns the history rows of runs, one row a run."""
+def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBatch:
     types = block_types(rows)
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([one.run for one in runs], _LONG),
@@ -269,17 +258,17 @@ def _left(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBatch:
         "counted": pa.array([None if one.faults is None else one.faults.counted for one in runs], COUNTED),
         **_node_lists(rows, [one.network for one in runs]),
         "in_flight": _flight_lists(rows, [one.network.flights for one in runs], are_whole=True),
-        "handled": _flight_lists(rows, [one.left.handled for one in runs], are_whole=False),
+        "handled": _flight_lists(rows, [one.history.handled for one in runs], are_whole=False),
     }
     flat: dict[str, list[list[Any]]] = {
-        "delivery": [[(at, round_, *what) for at, round_, what in one.left.delivered] for one in runs],
-        "statuses": [one.left.statuses for one in runs],
-        "events": [one.left.calls for one in runs],
+        "delivery": [[(at, round_, *what) for at, round_, what in one.history.delivered] for one in runs],
+        "statuses": [one.history.statuses for one in runs],
+        "events": [one.history.calls for one in runs],
     }
     for name, of_runs in flat.items():
         columns[name] = as_lists(of_runs, structs(**types[name]))
     for name in rows.plan.appended:
-        columns[name] = _added_lists(rows, name, [one.left.appended.get(name, []) for one in runs])
+        columns[name] = _added_lists(rows, name, [one.history.appended.get(name, []) for one in runs])
     schema = block_schema(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -293,7 +282,7 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
 
 
 def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns the nodes of runs, and the rows of their declarations; for nodes that are down the durable ones."""
+    """Returns the list columns of nodes and of their tables; a node that is down has durable rows only."""
     found: list[list[tuple[int, RunningNode, bool]]] = []
     for network in networks:
         of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]
@@ -322,13 +311,13 @@ def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, 
 def _shown_lists(
     declared: Mapping[str, Declared], n_runs: int, owners: Sequence[tuple[int, int]], of_nodes: Sequence[TableRows]
 ) -> dict[str, pa.Array]:
-    """Returns the rows of declarations, a list for each run.
+    """Returns a list column for each declared table.
 
     Args:
-        declared: The declarations.
-        n_runs: How many runs there are.
-        owners: The place of its run, and its id, of each node of all runs.
-        of_nodes: The rows of each declaration at each of them; nothing where it is down.
+        declared: The declarations of the tables.
+        n_runs: The number of runs.
+        owners: The (run index, node id) of each node of all runs.
+        of_nodes: The `TableRows` of each node of `owners`; empty: the node is down.
     """
     found = {}
     for place, (name, one) in enumerate(declared.items()):

@@ -1,4 +1,4 @@
-"""The calls of an application at its node: a class for each kind."""
+"""Application calls: a class for each kind of call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ class Call:
     """An application call at a node.
 
     Attributes:
-        source_seq: Its number among the calls of its node, from 1.
-        round: The round in which it is due.
-        topic: The topic that it is about; of a subscription the one that it asks for, alone or with more; None: it is
-            about none.
+        source_seq: The number among the calls of the node, from 1.
+        round: The round in which the call is due.
+        topic: The topic of the call; of a subscription the topic that its predicate asks for. None: no topic.
     """
 
     kind: ClassVar[str]
@@ -26,11 +25,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCall(Call):
-    """A node joins.
-
-    Attributes:
-        join_point: The node to join at; None: the scenario names none.
-    """
+    """The node joins at the node `join_point`; None: the scenario names no join point."""
 
     kind = "join"
     join_point: int | None = None
@@ -38,11 +33,7 @@ class JoinCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class SubscribeCall(Call):
-    """A node subscribes.
-
-    Attributes:
-        subscription_id: The subscription.
-    """
+    """The node starts a subscription."""
 
     kind = "subscribe"
     subscription_id: int
@@ -50,11 +41,7 @@ class SubscribeCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsubscribeCall(Call):
-    """A node ends a subscription.
-
-    Attributes:
-        subscription_id: The subscription.
-    """
+    """The node ends a subscription."""
 
     kind = "unsubscribe"
     subscription_id: int
@@ -62,12 +49,12 @@ class UnsubscribeCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishCall(Call):
-    """A node publishes.
+    """The node publishes.
 
     Attributes:
         matches: The subscriptions whose predicate the publication satisfies, ascending.
-        guarantee: The order of delivery that is asked for; None: none.
-        keys: The key items that the order is about.
+        guarantee: The requested delivery order; None: no order.
+        keys: The key items that the delivery order refers to.
     """
 
     kind = "publish"
@@ -78,43 +65,35 @@ class PublishCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveCall(Call):
-    """A node leaves."""
+    """The node leaves."""
 
     kind = "leave"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerCall(Call):
-    """A call about another node.
-
-    Attributes:
-        peer: That node.
-    """
+    """A call about another node, `peer`."""
 
     peer: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveCall(PeerCall):
-    """A node takes a dead node for one that has left."""
+    """The node removes a dead peer, as if the peer had left."""
 
     kind = "remove"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerCall(PeerCall):
-    """A node turns to another server."""
+    """The node connects to another server."""
 
     kind = "steer"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterCall(PeerCall):
-    """The owner of a topic registers a node.
-
-    Attributes:
-        role: The registered role: publisher or subscriber.
-    """
+    """The owner of a topic registers a peer with a role, publisher or subscriber."""
 
     kind = "register"
     role: str
@@ -122,11 +101,7 @@ class RegisterCall(PeerCall):
 
 @dataclass(frozen=True, kw_only=True)
 class DeregisterCall(PeerCall):
-    """The owner of a topic withdraws a registration.
-
-    Attributes:
-        role: The withdrawn role.
-    """
+    """The owner of a topic withdraws the role of a peer."""
 
     kind = "deregister"
     role: str
@@ -139,4 +114,4 @@ CALLS: Mapping[str, type[Call]] = {
         DeregisterCall,
     )
 }  # fmt: skip
-"""The class of each kind of call."""
+"""The class of each call kind."""

@@ -1,4 +1,4 @@
-"""The actions of a node in a round: the only interface of handlers to the run."""
+"""The actions of a node in a round: handlers use a `Context` and nothing else of the run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ _TWO_53 = float(1 << 53)
 
 
 class SentMessage(NamedTuple):
-    """A message that a node sends.
-
-    Attributes:
-        dst: The receiver.
-        message: The message.
-        latency_rounds: Rounds until it is due; None: the link's.
-    """
+    """A message that a node sends to `dst`; a latency of None stands for the latency of the link."""
 
     dst: int
     message: Any
@@ -29,11 +23,11 @@ class SentMessage(NamedTuple):
 
 
 _tuple = tuple.__new__
-"""Constructs a named tuple from a tuple, in a third of the time of the named tuple's own constructor."""
+"""Constructs a named tuple from a tuple in a third of the time of the named tuple's own constructor."""
 
 
 class Delivery(NamedTuple):
-    """A delivery at a node."""
+    """A delivery of a publication to the application of a node."""
 
     source: int
     source_seq: int
@@ -42,12 +36,7 @@ class Delivery(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """How a node watches another one.
-
-    Attributes:
-        latency_rounds: The latency of the connection.
-        round: The round in which the watch started.
-    """
+    """A watch on another node: the latency of the connection, and the round in which the watch started."""
 
     latency_rounds: int
     round: int
@@ -55,12 +44,13 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """The harness's state of a node, beside the program's own state.
+    """The runtime's state of a node, separate from the program's state.
 
     Attributes:
-        started_round: The round in which this incarnation started; -1: before the first round.
-        timers: The round in which each timer expires, by name and key.
-        watched: The nodes that it watches.
+        started_round: The round in which the node started, or restarted after its last crash; -1: before the first
+            round.
+        timers: The round in which each timer expires, by (name, key).
+        watched: The watch on each watched node.
     """
 
     started_round: int = -1
@@ -69,20 +59,20 @@ class Internal:
 
     @property
     def wake_round(self) -> int | None:
-        """The round in which the next timer runs out."""
+        """The round in which the next timer expires; None: no timer is set."""
         return min(self.timers.values(), default=None)
 
 
 class Context:
-    """A node in a round, as its handlers see it.
+    """One node in one round: the interface of its handlers to the run.
 
     Attributes:
         node: The id of the node.
         round: The number of the round.
-        settings: The protocol's settings.
-        message_id: The message that the node is handling; None: no message.
-        sent_round: The round in which it was sent.
-        run: The run as a whole.
+        settings: The settings of the protocol.
+        message_id: The id of the message that the node is handling; None: the node handles no message.
+        sent_round: The round in which this message was sent; None: the node handles no message.
+        run: The links, crashes and subscribers of the run.
     """
 
     __slots__ = (
@@ -93,7 +83,7 @@ class Context:
     def __init__(
         self, node: int, round_: int, settings: Mapping[str, Any], internal: Internal, run: RunView | None = None
     ) -> None:
-        """Starts a round of a node with nothing done."""
+        """Starts a round of a node without actions."""
         self.node = node
         self.round = round_
         self.settings = settings
@@ -111,12 +101,7 @@ class Context:
         self.run = run or RunView()
 
     def begin(self, round_: int, run: RunView) -> None:
-        """Starts another round of the node with nothing done: a context serves its node while the node is up.
-
-        Args:
-            round_: The round.
-            run: The run as a whole.
-        """
+        """Starts the next round of the node; a context serves its node until the node crashes."""
         self.round, self.run = round_, run
         if self.sent:
             self.sent = []
@@ -134,12 +119,12 @@ class Context:
             self.issued = []
 
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
-        """Sends a message; a node's messages of a round leave in the order in which it sends them.
+        """Sends a message; messages of one round leave in the order of sending.
 
         Args:
-            dst: The receiver; no link to it is needed if ``after`` is given.
-            message: An instance of one of the program's message classes.
-            after: Rounds until it is due, at least 1; None: the latency of the link.
+            dst: The receiver; without ``after`` a link to it must exist.
+            message: An instance of a message class of the program.
+            after: Rounds until the message is due, at least 1; None: the latency of the link.
 
         Raises:
             ValueError: ``after`` is less than 1.
@@ -152,20 +137,20 @@ class Context:
         """Sends a message to all neighbours, in ascending order.
 
         Args:
-            message: As in `send`.
-            besides: A neighbour that does not get it, for example the one that the message came from; None: all do.
+            message: An instance of a message class of the program.
+            besides: A neighbour that gets no message, for example the sender of the handled message.
         """
         for neighbour in self.neighbours:
             if neighbour != besides:
                 self.send(neighbour, message)
 
     def set_timer(self, name: str, key: int = 0, rounds: int = 1) -> None:
-        """Sets a timer, or resets it; it ends when it expires, or when the node crashes.
+        """Sets or resets a timer. A timer lives until it expires, is cancelled, or its node crashes.
 
         Args:
             name: The purpose of the timer.
             key: Distinguishes timers of one name.
-            rounds: Rounds until it expires, at least 1.
+            rounds: Rounds until the timer expires, at least 1.
 
         Raises:
             ValueError: ``rounds`` is less than 1.
@@ -183,45 +168,45 @@ class Context:
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Watches a node: its crash is reported, at once if it is down already. A report ends the watch.
+        """Watches a node until its crash is reported. The crash of a node that is already down is reported, too.
 
         Args:
-            peer: The node.
-            latency_rounds: Latency of the connection to it, added to the detection delay.
+            peer: The watched node.
+            latency_rounds: The latency of the connection to `peer`, added to the detection delay.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)
 
     def unwatch(self, peer: int) -> None:
-        """Stops watching a node, if it is watched."""
+        """Ends the watch on a node, if one exists."""
         self._internal.watched.pop(peer, None)
 
     @property
     def watched(self) -> Mapping[int, Watch]:
-        """The nodes that this one watches."""
+        """The watch on each watched node."""
         return self._internal.watched
 
     def deliver(self, source: int, source_seq: int, issued_round: int, hops: int) -> None:
         """Delivers a publication to the application of this node.
 
         Args:
-            source: The node that published it.
-            source_seq: Its number among the calls there.
+            source: The publisher.
+            source_seq: The number of the publication among the calls of `source`.
             issued_round: The round in which it was issued.
-            hops: Links that it travelled over.
+            hops: The number of links that this copy has travelled.
         """
         self.deliveries.append(Delivery(source, source_seq, self.round - issued_round, hops))
 
     @property
     def neighbours(self) -> Mapping[int, int]:
-        """The latency of each overlay link that leaves the node, by its other end, in ascending order."""
+        """The latency of each overlay link that leaves the node, by neighbour, ascending."""
         return self.run.neighbours(self.node)
 
     def route_latency(self, path: Sequence[int]) -> int:
-        """Returns how long a message takes along a path of links.
+        """Returns the sum of the latencies of the links along `path`.
 
         Raises:
-            LookupError: A link of the path is not in the run.
+            LookupError: A link of the path does not exist.
         """
         try:
             return sum(self.run.links[link] for link in pairwise(path))
@@ -229,15 +214,15 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues a held or due call; only for programs that hold calls back (`NodeProgram.holds_calls`)."""
+        """Issues a held or due call, for programs with `NodeProgram.holds_calls`."""
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
-        """Confirms a call that the application of this node has made."""
+        """Confirms a call of the node's application."""
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:
-        """Records the status of the node from this round on, for table ``node_status``."""
+        """Records the status of the node from this round on, in table ``node_status``."""
         self.statuses.append(status)
 
     def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:
@@ -248,7 +233,7 @@ class Context:
             message_id: The message; None: the message that the node is handling.
 
         Raises:
-            ValueError: Neither ``message_id`` nor a message that the node is handling exists.
+            ValueError: The call has no ``message_id``, and the node handles no message.
         """
         number = self.message_id if message_id is None else message_id
         if number is None:
@@ -256,7 +241,7 @@ class Context:
         self.fates.append((number, fate))
 
     def draw(self, purpose: str, *keys: int) -> float:
-        """Returns a number in [0, 1) that depends on the run's seed, the node, the round, the purpose and the keys."""
+        """Returns a number in [0, 1): a hash of the run's seed, the node, the round, `purpose` and `keys`."""
         what = repr((self._seed, self.node, self.round, purpose, keys)).encode()
         bits = int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), "big")
         return (bits >> 11) / _TWO_53

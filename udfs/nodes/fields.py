@@ -1,4 +1,4 @@
-"""Types of fields: how a Python annotation is kept in a column, and in JSON.
+"""Storage types of fields: maps a Python annotation to an Arrow column and to JSON.
 
 =====================================  =====================================
 annotation                             column, and the value in JSON
@@ -8,11 +8,11 @@ annotation                             column, and the value in JSON
 ``list[X]``, ``tuple[X, ...]``         ARRAY of X
 ``set[X]``, ``frozenset[X]``           ARRAY of X, ascending
 ``dict[K, V]``                         ARRAY of STRUCT(key, value), ascending
-a dataclass, a NamedTuple              STRUCT of its fields; in JSON those that are not None
+a dataclass, a NamedTuple              STRUCT of its fields; JSON omits fields that are None
 =====================================  =====================================
 
-Writers of JSON are compiled for each class of records and messages, as ``dataclasses`` compiles ``__init__``: an
-encoder tests the type of each value, a compiled writer knows it by the annotation and takes a third of the time.
+JSON writers are compiled for each record and message class, as ``dataclasses`` compiles ``__init__``. An encoder tests
+the type of each value; a compiled writer takes the type from the annotation and needs a third of the time.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class FieldType:
     """The storage type of a field.
 
     Attributes:
-        arrow: The type of the column.
+        arrow: The Arrow type of the column.
         encode: Converts a value for JSON and Arrow; None: no conversion.
-        decode: Converts it back; None: no conversion.
-        writer: The expression that writes it as JSON.
-        is_hashable: Whether its values can be keys, and equal ones within a tuple have equal JSON: 1 and 1.0 have not.
+        decode: Converts a stored value to Python; None: no conversion.
+        writer: The expression that writes a value as JSON.
+        is_hashable: Whether values can be dict keys. A tuple of doubles cannot: 1 and 1.0 are equal, their JSON is not.
     """
 
     arrow: pa.DataType
@@ -55,7 +55,7 @@ class FieldType:
 
     @property
     def sql(self) -> str:
-        """The type in SQL."""
+        """The SQL name of the column type."""
         return sql_of(self.arrow)
 
 
@@ -69,14 +69,14 @@ def sql_of(kind: pa.DataType) -> str:
 
 
 def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - annotations are of any type
-    """Returns the storage type of a field with an annotation.
+    """Returns the storage type of a field.
 
     Args:
-        annotation: The annotation, resolved.
-        where: The field, for the error.
+        annotation: The resolved annotation.
+        where: The name of the field, for the error.
 
     Raises:
-        TypeError: The module does not support the annotation.
+        TypeError: The annotation is not supported.
     """
     if annotation in _PLAIN:
         return FieldType(_PLAIN[annotation], None, None, plain(annotation), is_hashable=True)
@@ -100,14 +100,14 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
 
 
 def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function that writes some fields of a dataclass or NamedTuple as a JSON object."""
+    """Returns a function that writes the fields `types` of a dataclass or NamedTuple as a JSON object."""
     return compiled({name: kind.writer for name, kind in types.items()})
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function as `written` does; it remembers JSON documents by their values, where these can be keys.
+    """Returns a function as `written` does, with a cache of JSON documents if all values are hashable.
 
-    Most messages of a run differ in few fields: to find a document takes a tenth of the time that writing it takes.
+    Most messages of a run differ in few fields; a cache hit takes a tenth of the time of writing.
     """
     if not types or not all(kind.is_hashable for kind in types.values()):
         return written(types)
@@ -117,10 +117,10 @@ def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
 
 
 def types_of(record: type) -> dict[str, FieldType]:
-    """Returns the type of each field of a dataclass or NamedTuple.
+    """Returns the storage type of each field of a dataclass or NamedTuple.
 
     Raises:
-        TypeError: A field has an annotation that cannot be kept.
+        TypeError: The annotation of a field is not supported.
     """
     hints = typing.get_type_hints(record)
     return {name: field_type(hints[name], f"{record.__name__}.{name}") for name in _names(record)}
@@ -139,7 +139,7 @@ def _unless_none(convert: Convert | None) -> Convert | None:
 
 
 def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any]] | None = None) -> FieldType:
-    """Returns how a collection is kept: its items as they come, or in an order."""
+    """Returns the storage type of a collection; `order` sorts its items before they are stored."""
 
     def encode(value: Any) -> list[Any]:  # noqa: ANN401
         items = value if order is None else order(value)
@@ -160,15 +160,13 @@ def _is_exact(kind: FieldType) -> bool:
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
-    as_key, as_value = key.encode or _same, value.encode or _same
-    of_key, of_value = key.decode or _same, value.decode or _same
+    as_key, as_value, of_key, of_value = (
+        convert or (lambda one: one) for convert in (key.encode, value.encode, key.decode, value.decode)
+    )
 
     def encode(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-        pairs = ((one, given[one]) for one in sorted(given))
-        return [
-            {"key": as_key(key)} if value is None else {"key": as_key(key), "value": as_value(value)}
-            for key, value in pairs
-        ]
+        pairs = ((as_key(one), given[one]) for one in sorted(given))
+        return [{"key": key} if value is None else {"key": key, "value": as_value(value)} for key, value in pairs]
 
     def decode(given: Any) -> dict[Any, Any]:  # noqa: ANN401
         return {of_key(one["key"]): of_value(one.get("value")) for one in given}
@@ -194,26 +192,22 @@ def _struct(record: type) -> FieldType:
     return FieldType(arrow, encode, decode, called(written(kinds)), is_hashable)
 
 
-def _same(value: Any) -> Any:  # noqa: ANN401
-    return value
-
-
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _number = count()
 _VALUE = "value_{}"
-"""A parameter of a writer that takes values."""
+"""The name pattern of the parameters of a writer that takes field values instead of an object."""
 _REMEMBERED = 4096
-"""JSON documents that are remembered of a class of messages."""
+"""The maximum number of cached JSON documents of a message class."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """The expression that writes values of a type as JSON.
+    """A Python expression that writes values of one type as JSON.
 
     Attributes:
-        source: A Python expression for the JSON of a value; ``{}`` stands for the value.
+        source: The expression; ``{}`` stands for the value.
         names: The functions that the expression calls, by name.
-        is_optional: Whether the value may be None; a None field is omitted.
+        is_optional: Whether the value may be None; the JSON object then omits the field.
     """
 
     source: str
@@ -221,7 +215,7 @@ class Writer:
     is_optional: bool = False
 
     def of(self, value: str) -> str:
-        """Returns the Python expression for the JSON of ``value``, which is a Python expression itself."""
+        """Returns the expression that writes the Python expression `value` as JSON."""
         return self.source.replace("{}", value)
 
     def or_null(self) -> Writer:
@@ -229,24 +223,24 @@ class Writer:
         return replace(self, source=f"('null' if {{}} is None else {self.source})", is_optional=True)
 
     def array(self, *, is_sorted: bool) -> Writer:
-        """Returns the writer of arrays of such values, in their order or ascending."""
+        """Returns the writer of arrays whose items this writer writes, in list order or ascending."""
         items = "sorted({})" if is_sorted else "{}"
         return Writer(f"'[' + ','.join([{self.of('one')} for one in {items}]) + ']'", self.names)
 
 
 def plain(kind: type) -> Writer:
-    """Returns the writer of numbers, strings or truth values."""
+    """Returns the writer of an int, float, string or truth value."""
     return _WRITERS.get(kind, called(to_text))
 
 
 def called(write: Callable[[Any], str]) -> Writer:
-    """Returns the writer that calls a function."""
+    """Returns a writer that calls the function `write`."""
     name = f"write_{next(_number)}"
     return Writer(f"{name}({{}})", {name: write})
 
 
 def pairs(key: Writer, value: Writer) -> Writer:
-    """Returns the writer of a dict: an array of objects ``key`` and ``value``, in the order of keys."""
+    """Returns the writer of a dict: a JSON array of objects with ``key`` and ``value``, ascending by key."""
     shown = (
         f"""'{{"key":' + {key.of("one[0]")} + ('' if one[1] is None else ',"value":' + {value.of("one[1]")}) + '}}'"""
     )
@@ -254,14 +248,14 @@ def pairs(key: Writer, value: Writer) -> Writer:
 
 
 def shown_name(name: str) -> str:
-    """Returns the name of a field in JSON: without the underscore that tells it apart from a word of Python."""
+    """Returns the JSON name of a field: a trailing underscore, as in ``from_``, is dropped."""
     return name.rstrip("_")
 
 
 def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..., str]:
-    """Returns a function that writes an object of some attributes; those that are None are omitted.
+    """Returns a function that writes attributes as a JSON object; attributes that are None are omitted.
 
-    It raises a TypeError where a value is not as annotated.
+    The function raises a TypeError if the type of a value differs from its annotation.
 
     Args:
         fields: The writer of each attribute.
@@ -278,14 +272,14 @@ def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..
         names |= writer.names
     parameters = "row" if given != _VALUE else ", ".join(map(_VALUE.format, fields))
     source = f"lambda {parameters}: '{{' + ({template!r} % ({', '.join(values)},))[1:] + '}}'"
-    found: Callable[..., str] = eval(source, names)  # noqa: S307 - made of the names of fields
+    found: Callable[..., str] = eval(source, names)  # noqa: S307 - built from field names only
     return found
 
 
 @lru_cache(4096, typed=True)
 def _text(value: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is no string")
     return to_text(value)
 
 

@@ -1,4 +1,4 @@
-"""Hash ``xxhash64`` of SQL in plain Python, so that link faults strike the same messages in both forms."""
+"""SQL's ``xxhash64`` in plain Python, so that programs and dataflow steps draw equal numbers."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _TWO_53 = float(1 << 53)
 
 
 def xxhash64(*values: int | str) -> int:
-    """Returns the hash of values, BIGINT or STRING, as SQL has it: a BIGINT."""
+    """Returns the BIGINT that ``xxhash64(values...)`` returns in SQL for BIGINT and STRING values."""
     found = SEED
     for value in values:
-        found = of_text(value, found) if isinstance(value, str) else of_long(value, found)
+        found = _of_bytes(value.encode(), found) if isinstance(value, str) else of_long(value, found)
     return signed(found)
 
 
 @lru_cache(maxsize=1 << 16)
 def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns the 64 bits (a BIGINT) that `contract.rows.drawn_bits` draws.
+    """Returns the same 64 bits (a BIGINT) as `contract.rows.drawn_bits`.
 
     Args:
         seed: The seed of the run.
-        purpose: The purpose of the draw; draws of different purposes are independent.
-        *keys: Identify the entity and the round.
+        purpose: The purpose of the draw; draws with different purposes are independent.
+        *keys: The ids of the entity and the round.
     """
     return xxhash64(seed, _salt(purpose), *keys)
 
 
 def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns the number in [0, 1) that `contract.rows.drawn_uniform` draws; arguments as in `drawn_bits`."""
+    """Returns the same number in [0, 1) as `contract.rows.drawn_uniform`; arguments as in `drawn_bits`."""
     return uniform(drawn_bits(seed, purpose, *keys))
 
 
@@ -45,28 +45,23 @@ def _salt(purpose: str) -> int:
 
 
 def signed(bits: int) -> int:
-    """Returns 64 bits as a BIGINT."""
+    """Returns 64 unsigned bits as a BIGINT."""
     return bits - (1 << 64) if bits >> 63 else bits
 
 
 def uniform(bits: int) -> float:
-    """Returns the number in [0, 1) that hashed bits (a BIGINT) stand for."""
+    """Maps 64 hash bits (a BIGINT) to a number in [0, 1)."""
     return ((bits & _ALL) >> 11) / _TWO_53
 
 
 def of_long(value: int, seed: int) -> int:
-    """Returns the hash of a BIGINT as bits; ``seed`` is that of the values before it."""
+    """Returns the unsigned hash of a BIGINT; `seed` is 42, or the unsigned hash of the values before it."""
     return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
 
 
 def of_int(value: int, seed: int) -> int:
-    """Returns the hash of an INT as bits."""
+    """Returns the unsigned hash of an INT; `seed` as in `of_long`."""
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
-
-
-def of_text(value: str, seed: int) -> int:
-    """Returns the hash of a STRING as bits."""
-    return _of_bytes(value.encode(), seed)
 
 
 def _rotated(value: int, by: int) -> int:
@@ -105,7 +100,6 @@ def _of_bytes(value: bytes, seed: int) -> int:
 
 
 def _of_stripes(value: bytes, seed: int) -> int:
-    """Returns the hash of whole stripes of 32 bytes."""
     lanes = [(seed + start) & _ALL for start in (_P1 + _P2, _P2, 0, -_P1)]
     for place in range(0, len(value), 8):
         lane = place // 8 % 4

@@ -1,9 +1,9 @@
-"""Applies faults of links to messages, with the draws of the dataflow engine.
+"""Link faults of node programs: duplicates, delays and loses messages by the same draws as the dataflow form.
 
-The faults in the round of sending apply to a message in this order: duplication, delay of its copies, loss. A draw is a
-hash of the fault's salt and of the message, so it does not depend on other events.
+A message meets the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is a hash
+of the salt of the fault and of the message, so it does not depend on other events.
 
-A fault may also apply to one message only: to the n-th message that matches its links, rounds and kinds (`NthFault`).
+An `NthFault` applies to one message only: the n-th message that matches its links, rounds and kinds.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29
-"""The offset of a copy's id from its message's id, if a fault duplicates that message alone."""
+"""The offset from a message id to the id of its copy, for a fault that duplicates one message only."""
 
 
 class Fault(NamedTuple):
-    """A fault that may strike messages.
+    """A link fault that applies to messages with a probability.
 
     Attributes:
         effect: ``lose``, ``reorder``, ``delay``, ``duplicate`` or ``copy``.
-        kinds: The kinds of messages; None: all.
-        rate: The probability.
-        salt: The salt of its draws.
-        low: The fewest rounds that it takes.
-        high: The most.
-        first_round: Delay: the first round of sending that it draws for.
-        last_round: Delay: the last one.
+        kinds: The message kinds that the fault applies to; None: all kinds.
+        rate: The probability, 0 to 1.
+        salt: The salt of the hashes that serve as draws.
+        low: The minimum delay in rounds.
+        high: The maximum delay in rounds.
+        first_round: For ``delay``: the first sending round with a draw.
+        last_round: For ``delay``: the last sending round with a draw.
     """
 
     effect: str
@@ -44,17 +44,17 @@ class Fault(NamedTuple):
     last_round: int
 
     def strikes(self, *keys: int) -> bool:
-        """Returns whether it strikes the message of the keys."""
+        """Returns whether the fault applies to the message that `keys` identify."""
         return self.rate >= 1.0 or uniform(xxhash64(self.salt, *keys)) < self.rate
 
     def rounds(self, *keys: int) -> int:
-        """Returns the rounds drawn for the message of the keys, if it strikes that; else 0."""
+        """Returns the drawn delay in rounds, 0 if the fault does not apply to the message that `keys` identify."""
         if not self.strikes(*keys):
             return 0
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns the rounds that a message is delayed, without overtaking earlier ones."""
+        """Returns the delay of a message in rounds; the message does not overtake earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -78,7 +78,7 @@ class NthFault(NamedTuple):
     high: int
 
     def counts(self, flight: Flight) -> bool:
-        """Returns whether a message matches the fault's rounds, link and kinds."""
+        """Returns whether a message matches the rounds, the link and the kinds of the fault."""
         return (
             self.round <= flight.sent_round < self.end_round
             and self.src in (None, flight.src)
@@ -88,7 +88,7 @@ class NthFault(NamedTuple):
 
     @property
     def fault(self) -> Fault:
-        """The effect on the message."""
+        """The effect on the n-th message, as a fault that always applies."""
         return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
 
 
@@ -101,24 +101,24 @@ class TimedValue(NamedTuple):
 
 
 class RunLinkFaults:
-    """The faults of the links of one run.
+    """The link faults of one run.
 
     Attributes:
-        counted: For each `NthFault` the number of messages that have matched it.
+        counted: The number of messages that have matched each `NthFault`.
     """
 
     def __init__(
         self, on_link: Iterable[Sequence[Any]], anywhere: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]],
         nth: Iterable[Sequence[Any]] = (), counted: Iterable[int] = (),
     ) -> None:  # fmt: skip
-        """Sorts them.
+        """Indexes the faults by link and by node.
 
         Args:
-            on_link: src, dst, round, end_round, and the faults of a link in that time.
-            anywhere: round, end_round, and the faults of all links in that time.
-            sides: node, round, end_round, and the side of partitions on which the node is.
-            nth: The faults of one message, fields of `NthFault`.
-            counted: How many messages each of them has counted before; empty: none.
+            on_link: Rows of src, dst, round, end_round, and the faults of this link in these rounds.
+            anywhere: Rows of round, end_round, and the faults of all links in these rounds.
+            sides: Rows of node, round, end_round, and the side of the partition that the node is on.
+            nth: Rows with the fields of `NthFault`.
+            counted: The number of messages that each of `nth` has matched in earlier blocks; empty: zeros.
         """
         self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
         self._sides: dict[int, list[TimedValue]] = defaultdict(list)
@@ -131,7 +131,7 @@ class RunLinkFaults:
             self._sides[node].append(TimedValue(begin, end, side))
 
     def strike(self, sent: list[Flight]) -> list[Flight]:
-        """Returns the messages of a round after its faults."""
+        """Returns the messages `sent` in a round, and their copies, with the due rounds and fates that faults cause."""
         counts: dict[Any, int] = defaultdict(int)
         found = []
         for flight in sent:
@@ -141,7 +141,7 @@ class RunLinkFaults:
             if flight.src == flight.dst:
                 found.append(flight)
                 continue
-            faults = [*self._met(flight), *self._counting(flight)]
+            faults = [*self._met(flight), *self._counted_faults(flight)]
             if faults:
                 found += self._struck(flight, faults, _draw(flight, source, seq, counts[alike]))
             else:
@@ -155,8 +155,7 @@ class RunLinkFaults:
             if fault.kinds is None or flight.kind in fault.kinds
         ]  # fmt: skip
 
-    def _counting(self, flight: Flight) -> list[Fault]:
-        """Counts a message; returns the effects of the faults that strike it."""
+    def _counted_faults(self, flight: Flight) -> list[Fault]:
         found = []
         for place, fault in enumerate(self._nth):
             if fault.counts(flight):
@@ -166,7 +165,6 @@ class RunLinkFaults:
         return found
 
     def _struck(self, flight: Flight, faults: Sequence[Fault], draw: int) -> list[Flight]:
-        """Returns a message and its copy, if it has one, each delayed and lost by itself."""
         copies = [(flight, draw)]
         twice = [fault for fault in faults if fault.effect in ("duplicate", "copy") and fault.strikes(draw)]
         if twice:
@@ -177,7 +175,6 @@ class RunLinkFaults:
         return [self._parted(_delayed(one, faults, drawn)) for one, drawn in copies]
 
     def _parted(self, flight: Flight) -> Flight:
-        """Returns a message, lost where a partition has its ends on different sides."""
         if not self._sides:
             return flight
         sides = [self._side(end, flight.sent_round) for end in (flight.src, flight.dst)]
@@ -185,12 +182,11 @@ class RunLinkFaults:
         return flight._replace(fate="lost_link") if is_cut else flight
 
     def _side(self, node: int, round_: int) -> int | None:
-        times = (time.value for time in self._sides.get(node, ()) if time.round <= round_ < time.end_round)
-        return next(times, None)
+        times = self._sides.get(node, ())
+        return next((time.value for time in times if time.round <= round_ < time.end_round), None)
 
 
 def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
-    """Returns a message that is due later, and lost, as faults have it."""
     later = 0
     for fault in faults:
         if fault.effect == "reorder":
@@ -202,14 +198,10 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 
 
 def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
-    """Returns the hash input of a message's draws; ``place`` is its index among equal messages."""
-    found = xxhash64(
-        flight.kind, flight.src, flight.dst, flight.sent_round, -1 if source is None else source,
-        -1 if seq is None else seq,
-    )  # fmt: skip
-    return signed(of_int(place, found & _ALL))
+    """Returns the hash of a message; `place` is its index among the messages with equal hash inputs."""
+    keys = (-1 if source is None else source, -1 if seq is None else seq)
+    return signed(of_int(place, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))
 
 
 def _faults(given: Iterable[Any]) -> list[Fault]:
-    names = Fault._fields
-    return [Fault(*(one[name] for name in names)) for one in given]
+    return [Fault(*(one[name] for name in Fault._fields)) for one in given]

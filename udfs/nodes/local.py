@@ -1,4 +1,4 @@
-"""A network of node programs without an engine: for tests, and for thousands of schedules."""
+"""A network of node programs without an engine, for tests and searches over thousands of fault schedules."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from udfs.nodes.world import Flight, NodeInfo, World
 class LocalNetwork:
     """One run of a program, played round by round.
 
-    Add events (`call`, `crash`, `pause`), then `play`, or read a node; after that the run has started, and accepts no
-    more events.
+    Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts when `play` or a property that reads
+    nodes is called; after that it accepts no events, and these methods raise a ValueError.
 
     Example:
         >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
@@ -35,11 +35,11 @@ class LocalNetwork:
         """Sets the input of the run.
 
         Args:
-            program: The class of the nodes.
-            nodes: The nodes; by default those that links name, with their ids as names, as brokers.
-            links: The latency of each link by its ends; both directions.
-            settings: The protocol's settings, and ``seed``.
-            strike: Applies faults of links to the messages that are put on links in a round.
+            program: The program class.
+            nodes: The nodes; by default the nodes that `links` names, as brokers whose names are their ids.
+            links: The latency of each link by its ends; the link has both directions.
+            settings: The settings of the protocol, and ``seed``.
+            strike: Applies link faults to the messages of a round.
         """
         both = {**{(b, a): latency for (a, b), latency in (links or {}).items()}, **(links or {})}
         known = nodes or [NodeInfo(one, str(one), "broker") for one in sorted({end for ends in both for end in ends})]
@@ -61,18 +61,15 @@ class LocalNetwork:
         self, node: int, kind: str, round_: int, *, predicate: str | None = None,
         **of_call: Any,  # noqa: ANN401 - fields of `Call`
     ) -> Call:  # fmt: skip
-        """Schedules a call of a node's application; returns the call with its number.
+        """Schedules an application call; returns the call with its number.
 
         Args:
-            node: The node.
+            node: The calling node.
             kind: The kind of the call.
-            round_: The round in which it is due.
-            predicate: Subscribe: the predicate; None: that the topic is the one of the call.
-            of_call: Fields of the class of the call (`udfs.nodes.calls`). By default a subscription has the next
-                number, and a publication matches the subscriptions to its topic.
-
-        Raises:
-            ValueError: The run is under way.
+            round_: The round in which the call is due.
+            predicate: The predicate of a subscription; None: an equality with the topic of the call.
+            of_call: Fields of the call's class (`udfs.nodes.calls`). By default a subscription has the next number, and
+                a publication matches the subscriptions to its topic.
         """
         self._check_is_ahead(f"call {kind}", node)
         if kind == "subscribe":
@@ -87,44 +84,22 @@ class LocalNetwork:
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
-        """Schedules a crash of a node.
-
-        Args:
-            node: The node.
-            round_: The round in which it crashes.
-            end_round: The round in which it recovers; None: never.
-
-        Raises:
-            ValueError: The run is under way.
-        """
+        """Schedules a crash of a node in `round_` and its recovery in `end_round`; None: the node never recovers."""
         self._check_is_ahead("a crash", node)
         self._down.append(NodeInterval(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
-        """Schedules a pause of a node, in which it handles nothing.
-
-        Args:
-            node: The node.
-            round_: The first round of the pause.
-            end_round: The first round after the pause.
-
-        Raises:
-            ValueError: The run is under way.
-        """
+        """Schedules a pause of a node from `round_` on, before `end_round`; a pausing node handles no messages."""
         self._check_is_ahead("a pause", node)
         self._paused.append(NodeInterval(node, round_, end_round))
 
     def replace(self, old: tuple[int, int], new: tuple[int, int], round_: int, latency_rounds: int = 1) -> None:
-        """Replaces a link by another one in a round, in both directions.
-
-        Raises:
-            ValueError: The run is under way.
-        """
+        """Schedules the replacement of link `old` by link `new` in a round, in both directions."""
         self._check_is_ahead("a replaced link", old[0])
         self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> HistoryRows:
-        """Plays up to and including a round, and returns the history rows of these rounds; `rows` has all."""
+        """Plays the rounds up to and including `last`; returns their history rows and adds them to `rows`."""
         with rare_collections():
             rows = HistoryRows()
             self._running().play(last, rows)
@@ -136,15 +111,11 @@ class LocalNetwork:
         return rows
 
     def node(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
-        """Returns the program of a node as it is now.
-
-        Raises:
-            KeyError: The node is down, or the run has not begun.
-        """
+        """Returns the current program of a node; raises a KeyError if the node is down."""
         return self._running().nodes[node].program
 
     def durable(self, node: int) -> Mapping[str, Any]:
-        """Returns the durable tables of a node by name, those of one that is down included."""
+        """Returns the durable tables of a node, up or down, by name."""
         running = self._running()
         if node in running.down:
             return running.down[node]
@@ -153,27 +124,27 @@ class LocalNetwork:
 
     @property
     def up(self) -> dict[int, Any]:
-        """The programs of all nodes that are up, as they are now."""
+        """The current program of each node that is up."""
         return {at: node.program for at, node in self._running().nodes.items()}
 
     @property
     def timers(self) -> dict[int, Mapping[tuple[str, int], int]]:
-        """The timers that are set, by node: the round in which each runs out, by name and key."""
+        """The timers of each node: the round in which each expires, by (name, key)."""
         return {at: node.internal.timers for at, node in self._running().nodes.items()}
 
     @property
     def round(self) -> int:
-        """The last round that was played."""
+        """The last played round."""
         return self._running().round
 
     @property
     def in_flight(self) -> list[Flight]:
-        """The messages in flight."""
+        """The messages in flight, ascending by id."""
         return self._running().flights
 
     @property
     def next_round(self) -> int | None:
-        """The next round in which anything happens; None: nothing happens any more."""
+        """The next round with an event; None: no event remains."""
         return self._running().next_round()
 
     def _check_is_ahead(self, what: str, node: int) -> None:
@@ -182,18 +153,14 @@ class LocalNetwork:
 
     def _running(self) -> Network:
         if self._network is None:
-            self._network, self.rows = self._begun()
+            self._network, self.rows = self._start()
         return self._network
 
-    def _match(self) -> None:
-        """Sets the subscriptions to its topic as those that a publication matches, where the caller named none."""
-        for node, number in self._by_topic:
+    def _start(self) -> tuple[Network, HistoryRows]:
+        for node, number in self._by_topic:  # publications without `matches` match the subscriptions to their topic
             call = self._calls[node][number - 1]
             wanted = (one for one, predicate in self._predicates.items() if predicate == f"topic = {call.topic}")
             self._calls[node][number - 1] = replace(call, matches=tuple(sorted(wanted)))  # type: ignore[call-arg]
-
-    def _begun(self) -> tuple[Network, HistoryRows]:
-        self._match()
         by_round: dict[int, dict[int, list[Call]]] = {}
         pauses = NodeIntervals(self._paused)
         for node, calls in self._calls.items():

@@ -1,4 +1,4 @@
-"""The subscriptions that a publication satisfies, as `pipelines.rounds.calls` has them as joins."""
+"""Matches publications with subscriptions in plain Python; `pipelines.rounds.calls` computes equal matches as joins."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple
 
 COMPARISON = ("subscription_id", "attribute", "op", "number", "whole", "text")
-"""The columns of a comparison of a predicate."""
+"""The columns of one comparison of a predicate."""
 ATTRIBUTE = ("source", "source_seq", "attribute", "number", "whole", "text")
-"""The columns of an attribute of a publication."""
+"""The columns of one attribute of a publication."""
 
 
 class Value(NamedTuple):
-    """A value of an attribute, or the one that it is compared with; exactly one of `number` and `text` is given.
+    """A value of an attribute or a comparison: a number or a string.
 
     Attributes:
-        number: A number.
-        whole: The same where it is a whole number of 64 bits: doubles are not exact beyond 2^53.
-        text: A string.
+        number: A numeric value.
+        whole: The value of `number` as an integer, if it is one of 64 bits: doubles are exact up to 2^53 only.
+        text: A string value.
     """
 
     number: float | None
@@ -39,7 +39,7 @@ _pattern = cache(re.compile)
 
 
 def holds(op: str, value: Value, given: Value) -> bool:
-    """Returns whether a comparison holds: ``value op given``; a string and a number are different, and not ordered."""
+    """Returns whether ``value op given`` is true; a string and a number are unequal and have no order."""
     is_alike = (value.number is None) == (given.number is None)
     if op == "!=":
         return not is_alike or _compared(ne, value, given)
@@ -67,16 +67,17 @@ def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> 
 
 
 class Matcher:
-    """The predicates of a run's subscriptions, by a comparison of each that a publication has to satisfy.
+    """The predicates of a run's subscriptions, with an index for the lookup by publication.
 
-    Predicates are conjunctions. One with an equality is looked up by its value, another one by an attribute.
+    A predicate is a conjunction of comparisons. The index key is the value of an equality, or an attribute if the
+    predicate has no equality.
     """
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
-        """Indexes predicates.
+        """Builds the index.
 
         Args:
-            comparisons: Columns `COMPARISON`; topic filters are regular expressions.
+            comparisons: Rows with the columns `COMPARISON`; topic filters are regular expressions.
         """
         self._predicates: dict[int, dict[str, list[_Comparison]]] = defaultdict(lambda: defaultdict(list))
         for subscription, attribute, op, *value in comparisons:
@@ -84,20 +85,14 @@ class Matcher:
         self._equal: dict[tuple[str, float | str | None], list[int]] = defaultdict(list)
         self._others: dict[str, list[int]] = defaultdict(list)
         for subscription, predicate in self._predicates.items():
-            equal = next(
-                ((attribute, one.value) for attribute, of in predicate.items() for one in of if one.op == "="), None
-            )
-            if equal is None:
+            equals = ((name, one.value) for name, of in predicate.items() for one in of if one.op == "=")
+            if (equal := next(equals, None)) is None:
                 self._others[next(iter(predicate))].append(subscription)
             else:
                 self._equal[equal[0], _key(equal[1])].append(subscription)
 
     def matches(self, values: Mapping[str, Value]) -> tuple[int, ...]:
-        """Returns the subscriptions that a publication satisfies, ascending.
-
-        Args:
-            values: The attributes of the publication.
-        """
+        """Returns the ids of the subscriptions that a publication with the attributes `values` satisfies, ascending."""
         candidates = [
             one for name, value in values.items()
             for one in (*self._equal.get((name, _key(value)), ()), *self._others.get(name, ()))
@@ -116,7 +111,7 @@ def _key(value: Value) -> float | str | None:
 
 
 def values_of(attributes: Iterable[tuple[Any, ...]]) -> dict[tuple[int, int], dict[str, Value]]:
-    """Returns the attributes of each publication, by source and number; rows have columns `ATTRIBUTE`."""
+    """Returns the attributes of each publication by (source, source_seq), from rows with the columns `ATTRIBUTE`."""
     found: dict[tuple[int, int], dict[str, Value]] = defaultdict(dict)
     for source, source_seq, attribute, *value in attributes:
         found[source, source_seq][attribute] = Value(*value)

@@ -1,10 +1,11 @@
-"""The rounds of one run in plain Python, with the rows of the dataflow engine.
+"""Plays the rounds of one run in plain Python, with the rows of the dataflow form.
 
-A round:
+A round has three steps:
 
-1. crashing nodes lose their volatile state, and nodes that watch them get a report; other nodes recover;
-2. every node with due events handles them (`step`), nodes in the order of their ids;
-3. their messages are numbered and put on links: latency, then faults of links, pauses and crashes, known in advance.
+1. Faults: crashing nodes lose their volatile state, nodes that watch them get a report, and other nodes recover.
+2. Nodes: each node with due events handles them (`step`), in ascending order of ids.
+3. Network: sent messages get ids and due rounds, by link latency, then by link faults, pauses and crashes. The
+   scenario fixes all faults in advance, so the fate of a message is known when it is sent.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, Ru
 from udfs.nodes.world import BEFORE, Flight, RunningNode, World, begin, step
 
 _GROUP = 1024
-"""Senders whose messages of a round are numbered together."""
+"""The number of consecutive node ids that share a counter of message ids."""
 _NODE = attrgetter("node")
 _flight = tuple.__new__
-"""Constructs a `Flight` of a tuple, in a third of the time that its own constructor takes."""
+"""Constructs a `Flight` from a tuple in a third of the time of its own constructor."""
 
 
 Strike = Callable[[list[Flight]], list[Flight]]
@@ -36,14 +37,14 @@ Strike = Callable[[list[Flight]], list[Flight]]
 
 @dataclass
 class HistoryRows:
-    """The history rows of some rounds.
+    """The history rows of consecutive rounds.
 
     Attributes:
         handled: The messages that were due, with their fate; None: delivered.
-        delivered: The deliveries: node, round, and the delivery.
-        statuses: Changes of nodes' states: node, round, status.
-        calls: Steps in the life of calls: node, number, round, ``held``, ``issued`` or ``confirmed``.
-        appended: Rows that nodes added, by declaration: node, and the row.
+        delivered: The deliveries as (node, round, delivery).
+        statuses: The status changes as (node, round, status).
+        calls: The events of calls as (node, number, round, event); the event is ``held``, ``issued`` or ``confirmed``.
+        appended: The rows that nodes appended, as (node, row) by declaration.
     """
 
     handled: list[Flight] = field(default_factory=list)
@@ -58,17 +59,17 @@ class RunInput:
     """The input of a run.
 
     Attributes:
-        run: Its id.
-        settings: The protocol's settings, and ``seed``.
+        run: The run id.
+        settings: The settings of the protocol, and ``seed``.
         links: The latency of each directed link before the first round.
         calls: The application calls by round and node.
-        crashes: The periods in which nodes are down.
-        pauses: The periods in which nodes pause.
-        strike: Applies faults of links to messages; None: no faults.
-        may_duplicate: Whether copies of messages need ids; every second id is reserved for them.
+        crashes: The crashes of nodes.
+        pauses: The pauses of nodes.
+        strike: Applies link faults to sent messages; None: no link faults.
+        may_duplicate: Whether a link fault copies messages; every second message id is then reserved for copies.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        replacements: The replacements of links, in their order.
+        replacements: The link replacements, in their order.
     """
 
     run: int
@@ -85,21 +86,21 @@ class RunInput:
 
 
 class Network:
-    """The nodes of one run, its messages in flight, and its last round."""
+    """The nodes of one run, its messages in flight, and its last played round."""
 
     def __init__(
         self, plan: Plan, given: RunInput, nodes: dict[int, RunningNode], flights: Iterable[Flight], round_: int,
         down: dict[int, dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
-        """Starts at the end of a round.
+        """Restores a run at the end of a round.
 
         Args:
             plan: The program.
             given: The input of the run.
             nodes: The nodes that are up.
-            flights: The messages that are in flight.
-            round_: The last round that was played.
-            down: The durable state of the nodes that are down, by declaration.
+            flights: The messages in flight.
+            round_: The last played round.
+            down: The durable state of each node that is down, by declaration.
         """
         self._plan = plan
         self._given = given
@@ -122,7 +123,7 @@ class Network:
 
     @classmethod
     def begun(cls, plan: Plan, given: RunInput, world: World) -> tuple[Network, HistoryRows]:
-        """Starts a run before its first round."""
+        """Returns a run before its first round, and its first history rows: initial statuses and appended rows."""
         begin(plan.program, world)
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered(world.contexts))
@@ -134,11 +135,11 @@ class Network:
 
     @property
     def flights(self) -> list[Flight]:
-        """The messages in flight, lost ones too, in the order of their ids."""
+        """The messages in flight, including lost messages, ascending by id."""
         return sorted([*self._lost, *(one for of_round in self._due.values() for one in of_round)], key=itemgetter(0))
 
     def next_round(self) -> int | None:
-        """Returns the next round in which anything happens; None: nothing happens any more."""
+        """Returns the next round with an event; None: no event remains."""
         place = bisect_right(self._call_rounds, self.round)
         while self._wakes and not self._is_awaited(*self._wakes[0]):
             heappop(self._wakes)
@@ -150,14 +151,10 @@ class Network:
         return min([round_ for round_ in found if round_ is not None], default=None)
 
     def play(self, last: int, rows: HistoryRows) -> None:
-        """Plays all rounds up to one, that included.
-
-        Args:
-            last: The round.
-            rows: Receives their history rows.
+        """Plays all rounds up to and including `last`, and adds their history rows to `rows`.
 
         Raises:
-            Interrupted: They are not wanted any more.
+            Interrupted: The rounds were interrupted, see `processes.until`.
         """
         while (upcoming := self.next_round()) is not None and upcoming <= last:
             check()
@@ -165,7 +162,7 @@ class Network:
         self.round = max(self.round, last)
 
     def play_round(self, round_: int, rows: HistoryRows) -> None:
-        """Plays one round, by the numbers of the module's summary."""
+        """Plays one round, in the three steps of the module docstring."""
         self.round = self.last_played = round_
         # 1. faults
         out, noticed = self._crash(round_, rows)
@@ -208,7 +205,6 @@ class Network:
         self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: HistoryRows,
         is_recovered: bool = False, crashed: Sequence[int] = (), links: LinkChange | None = None,
     ) -> Context:  # fmt: skip
-        """Plays a node in the current round; returns its context."""
         given, node, round_ = self._given, self.nodes[at], self.round
         ctx = self._contexts.get(at)
         if ctx is None:
@@ -223,14 +219,14 @@ class Network:
         return ctx
 
     def close(self) -> None:
-        """Drops the nodes; nothing is played after it."""
+        """Drops the nodes after the last round, and breaks their reference cycles."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Stores the state of acting nodes before the round, for reads by other nodes."""
+        """Records the state of acting nodes before the round: other nodes read it in this round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -240,11 +236,11 @@ class Network:
         return getattr(self.nodes[peer].program, name) if found is None else found[name]
 
     def _crash(self, round_: int, rows: HistoryRows) -> tuple[list[Context], dict[int, list[int]]]:
-        """Takes the nodes down that crash.
+        """Removes the nodes that crash in a round.
 
         Returns:
-            The reports of the others' failure detectors; where a program sets them itself, whose crash each node
-            notices.
+            The contexts that send failure detector reports, and, for programs with `on_round`, the crashed nodes that
+            each node is connected to.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():
@@ -258,7 +254,11 @@ class Network:
                 if (status := self._plan.program.down_status) is not None:
                     rows.statuses.append((at, round_, status))
         if self._plan.is_whole:
-            return [], self._noticed(crashed)
+            connected = {
+                at: [peer for peer in sorted(crashed) if node.program.is_connected(peer)]
+                for at, node in (self.nodes.items() if crashed else ())
+            }
+            return [], {at: peers for at, peers in connected.items() if peers}
         reports: list[Context] = []
         for at, node in sorted(self.nodes.items()) if crashed else ():
             seen = [peer for peer in crashed if peer in node.internal.watched]
@@ -269,14 +269,6 @@ class Network:
                 reports.append(ctx)
         return reports, {}
 
-    def _noticed(self, crashed: Sequence[int]) -> dict[int, list[int]]:
-        """Returns the crashed nodes that each node is connected to."""
-        found = {}
-        for at, node in self.nodes.items() if crashed else ():
-            if seen := [peer for peer in sorted(crashed) if node.program.is_connected(peer)]:
-                found[at] = seen
-        return found
-
     def _report(self, ctx: Context, peer: int) -> None:
         if not self._plan.is_watching:
             raise TypeError(f"{self._plan.program.__name__} watches nodes; give it a handler on_down")
@@ -284,7 +276,6 @@ class Network:
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
     def _recover(self, round_: int) -> set[int]:
-        """Restarts the nodes that recover in a round, and returns them."""
         recovered = {at for at in self._given.crashes.ending.get(round_, ()) if at in self.down}
         for at in recovered:
             program = self._plan.program()
@@ -294,7 +285,7 @@ class Network:
         return recovered
 
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
-        """Replaces the links of a round; returns the changes that nodes notice."""
+        """Replaces the links of a round; returns the changes by node, for programs that handle them."""
         changes = self._links.change(round_)
         if changes:
             self._view = replace(self._view, links=dict(self._links.now))
@@ -306,7 +297,7 @@ class Network:
         return {at: change for at, change in changes.items() if at in self.nodes}
 
     def _wake_round(self, at: int, node: RunningNode) -> int | None:
-        """Returns the round in which the node's next timer is handled: the end of its pause, if it pauses."""
+        """Returns the round in which the next timer is handled: its expiry, or the end of a pause that contains it."""
         wake = node.internal.wake_round
         pause = None if wake is None else self._given.pauses.at(at, wake)
         return wake if pause is None else pause.end_round
@@ -317,12 +308,12 @@ class Network:
             heappush(self._wakes, (wake, at))
 
     def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether a node still wakes in a round: it may be down, or have reset its timers."""
+        """Returns whether a node still has a timer for a round: it may have crashed or reset its timers."""
         node = self.nodes.get(at)
         return node is not None and self._wake_round(at, node) == round_
 
     def _awake(self, round_: int) -> set[int]:
-        """Returns the nodes that wake in a round."""
+        """Returns the nodes with an expired timer."""
         found = set()
         while self._wakes and self._wakes[0][0] <= round_:
             wake, at = heappop(self._wakes)
@@ -331,7 +322,7 @@ class Network:
         return found
 
     def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
-        """Takes the history rows of a node in a round, without its messages."""
+        """Adds the actions of a node in a round to the history rows, except for its messages."""
         at, round_ = ctx.node, ctx.round
         if ctx.deliveries:
             rows.delivered += [(at, round_, one) for one in ctx.deliveries]
@@ -351,14 +342,14 @@ class Network:
                 self._report(ctx, peer)
 
     def take_appended(self, at: int, node: RunningNode, rows: HistoryRows) -> None:
-        """Takes the rows that a node has added."""
+        """Moves the rows that a node has appended to the history rows."""
         for name in self._plan.appended:
             if added := getattr(node.program, name):
                 rows.appended[name] += [(at, row) for row in added]
                 setattr(node.program, name, [])
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
-        """Returns sent messages with ids, in the order of senders and of sending."""
+        """Returns the sent messages of `contexts` with ids, ascending by sender and order of sending."""
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)
         flights: list[Flight] = []
@@ -385,7 +376,7 @@ class Network:
             ) from None
 
     def put(self, flights: list[Flight]) -> None:
-        """Puts messages in flight, after faults."""
+        """Puts messages in flight, after link faults, pauses and crashes."""
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)

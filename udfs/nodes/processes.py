@@ -1,4 +1,4 @@
-"""Processes that play runs: their work, its Arrow streams, the end of rounds, and GC thresholds."""
+"""Worker processes that play runs: function transfer, Arrow streams, interruption and GC thresholds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from threading import Event, Lock, Thread
 import pyarrow as pa
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A function of batches of rows, each row independent of the others."""
+"""A function from Arrow batches to Arrow batches; a result row depends on one input row only."""
 _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Makes this process end soon after its parent, even if that is killed, and on the parent's word only.
+    """Makes this worker process ignore Ctrl-C, and exit within a second of its parent's end.
 
     Args:
-        parent: The process that has started this one; it also gets Ctrl-C, and ends its children.
+        parent: The id of the process that started this one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
@@ -40,7 +40,6 @@ def serve(parent: int) -> None:
 
 @lru_cache(maxsize=16)
 def _function(text: bytes) -> Play:
-    """Returns the unpickled function, one object per pickle, so that its caches stay."""
     make: Callable[[], Play] = pickle.loads(text)  # noqa: S301 - our own
     return make()
 
@@ -52,26 +51,26 @@ def prepare(text: bytes) -> None:
         text: The pickled factory of the function.
     """
     _function(text)
-    pa.array([0])  # looks for pandas, once
+    pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Returns the result of an Arrow function on some rows.
+    """Applies an Arrow function to the batches of an Arrow stream.
 
     Args:
         text: The pickled factory of the function.
-        stream: The rows, as an Arrow stream.
+        stream: The input rows.
     """
     return list(_function(text)(batches_of(stream)))
 
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
-"""The columns of packed batches: the index of the input batch, and a batch as an Arrow stream."""
+"""The columns of a packed batch: the index of its input batch, and the batch as an Arrow stream."""
 
 
 def packed(function: Play) -> Play:
-    """Returns an Arrow function that takes packed batches, and packs those that another one makes of each."""
+    """Returns a function on packed batches: it unpacks each one, applies `function`, and packs the results."""
 
     def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for given in batches:
@@ -82,19 +81,18 @@ def packed(function: Play) -> Play:
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Returns batches as a table of packed ones, which remember their order."""
+    """Packs batches into a table of one row per batch, with the index of the batch."""
     return pa.Table.from_batches([_packed(place, batch) for place, batch in enumerate(batches)], PACKED)
 
 
 def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Returns the packed batches in the order of their inputs, for any order of arrival."""
-    pairs = zip(rows.column("place").to_pylist(), rows.column("batch"), strict=True)
-    ordered = sorted(pairs, key=itemgetter(0))
-    return [batch for _, value in ordered for batch in batches_of(value.as_buffer())]
+    """Returns the batches of packed rows, ascending by index."""
+    pairs = sorted(zip(rows.column("place").to_pylist(), rows.column("batch"), strict=True), key=itemgetter(0))
+    return [batch for _, value in pairs for batch in batches_of(value.as_buffer())]
 
 
 def stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    """Returns a batch as an Arrow stream; of a slice it holds the rows of the slice only, where a pickle holds all."""
+    """Returns a batch as an Arrow stream. The stream of a slice holds the slice only, a pickle the whole batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -115,12 +113,12 @@ _ended: ContextVar[Event | None] = ContextVar("ended", default=None)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
-    """The rounds were interrupted."""
+    """Raised in a thread whose rounds were interrupted."""
 
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Stops the rounds that this thread plays inside the block once an event is set."""
+    """Inside the block, `check` raises `Interrupted` in this thread once the event `ended` is set."""
     token = _ended.set(ended)
     try:
         yield
@@ -129,11 +127,7 @@ def until(ended: Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Checks whether the rounds were interrupted.
-
-    Raises:
-        Interrupted: They were.
-    """
+    """Raises `Interrupted` if the event of the enclosing `until` block is set; called before each round."""
     ended = _ended.get()
     if ended is not None and ended.is_set():
         raise Interrupted
@@ -142,11 +136,11 @@ def check() -> None:
 _RARELY = (1_000_000, 20, 20)
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
-"""The thresholds to return to, once for each thread that plays nodes now."""
+"""One entry for each thread that plays nodes: the GC thresholds to restore."""
 
 
 def collect_rarely() -> None:
-    """Raises the GC thresholds of a process that only plays nodes."""
+    """Raises the GC thresholds of a process that does nothing but play runs."""
     gc.set_threshold(*_RARELY)
 
 
@@ -154,7 +148,7 @@ def collect_rarely() -> None:
 def rare_collections() -> Iterator[None]:
     """Raises the GC thresholds inside the block.
 
-    History rows stay alive: a collection every 700 objects finds no garbage in them.
+    History rows stay alive, so the default collection every 700 objects finds no garbage.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())

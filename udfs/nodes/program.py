@@ -1,24 +1,24 @@
-"""The base class of node programs: the state of a node, and a handler for each kind of event.
+"""The base class of node programs: the state of a node, and a handler for each type of event.
 
-A program is a class. Its attributes declare the state of a node (`keyed`, `ordered`, `one`, `appended`), each a table
-of the store. Handlers are methods:
+A program is a class. Its class attributes declare the state of a node (`keyed`, `ordered`, `one`, `appended`); each is
+a table of the store. Handlers are methods:
 
 =================================  ====================================================================
 ``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``Par-Top``: ``par_top``)
 ``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
 ``on_timer(self, name, key, ctx)`` a timer of `Context.set_timer` has expired
-``on_recover(self, ctx)``          the node is up again after a crash, with its durable state only
-``on_down(self, peer, ctx)``       the failure detector reports a node that this one watches
-``on_round_end(self, ctx)``        the node has handled something in this round
+``on_recover(self, ctx)``          the node restarts after a crash, with its durable state only
+``on_down(self, peer, ctx)``       the failure detector reports the crash of a watched node
+``on_round_end(self, ctx)``        the node has handled an event in this round
 =================================  ====================================================================
 
-A program whose algorithm handles all due events of a round at once has one handler instead,
-``on_round(self, due, ctx)``, which gets a `udfs.nodes.world.RoundDue`.
+A program that handles all due events of a round in one step has only the handler ``on_round(self, due, ctx)``, which
+gets a `udfs.nodes.world.RoundDue`.
 
-A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
-clock, and no draws but `Context.draw`. It iterates over a set, or over a dict in a record, in sorted order only: a
-stored node loses their insertion order.
+A handler acts through its `Context` and changes attributes of its own node only. It reads no other node and no clock,
+and draws with `Context.draw` only. It iterates over a set, or over a dict inside a record, in sorted order only: the
+store does not keep their insertion order.
 """
 
 from __future__ import annotations
@@ -27,33 +27,27 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from udfs.nodes.calls import CALLS, PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.records import Keyed, key_of, kind_of, message, record, spec_of
 
-if TYPE_CHECKING:
-    from udfs.nodes.context import Context
-
-
 R = TypeVar("R")
 TIMERS = "timers"
 ANY = "*"
-"""In `NodeProgram.order`: every kind of message that stands in no other phase."""
-
-
+"""In `NodeProgram.order`: the phase of all message kinds that no other phase names."""
 _EMPTY: Mapping[str, Callable[[], Any]] = {"keyed": Keyed, "ordered": list, "appended": list}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """An attribute of a program that nodes keep between rounds.
+    """A state attribute of a program.
 
     Attributes:
         form: ``keyed``, ``ordered``, ``one`` or ``appended``.
-        record: The class of its rows.
-        is_durable: Whether it survives a crash of its node.
+        record: The record class of its rows.
+        is_durable: Whether its rows survive a crash of the node.
     """
 
     form: str
@@ -62,18 +56,18 @@ class Declared:
 
     @property
     def empty(self) -> Callable[[], Any]:
-        """The factory of its initial value."""
+        """The factory of the initial value."""
         return _EMPTY.get(self.form, self.record)
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
-        """Returns a value as rows, in the order in which they are kept."""
+        """Returns the rows of the attribute `value`, in stored order."""
         if self.form == "keyed":
             rows: Sequence[Any] = value.values()
             return rows
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Returns the value that rows stand for, which are in the order in which `rows` returns them."""
+        """Returns the attribute value of `rows`; the inverse of the method `rows`."""
         if self.form == "keyed":
             key = key_of(self.record)
             return Keyed.in_order((key(row), row) for row in rows)
@@ -83,58 +77,54 @@ class Declared:
 
 
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
-    """Declares rows by their key: a dict from the key (a tuple, if it has several fields) to the record.
+    """Declares a dict from record keys to records, iterated in the order of keys.
 
-    It is gone through in the order of keys.
+    The key is the key field of the record, or a tuple if the record has several key fields.
     """
     return Declared("keyed", record, is_durable)  # type: ignore[return-value]
 
 
 def ordered(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares rows in an order: a list. The table has them with their ``position``, from 0."""
+    """Declares a list of records; column ``position`` of its table counts from 0."""
     return Declared("ordered", record, is_durable)  # type: ignore[return-value]
 
 
 def one(record: type[R], *, is_durable: bool = False) -> R:
-    """Declares one row a node; all fields of the record have defaults."""
+    """Declares one record for each node; all fields of the record need defaults."""
     return Declared("one", record, is_durable)  # type: ignore[return-value]
 
 
 def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares rows that a node only adds and never reads: a list that is empty again in the next round."""
+    """Declares a list to which a node adds records and which it never reads; each round starts with an empty list."""
     return Declared("appended", record, is_durable)  # type: ignore[return-value]
 
 
 @message("NODE_DOWN")
 class NodeDown:
-    """A report of a node's own failure detector.
+    """A report of a node's own failure detector."""
 
-    Attributes:
-        peer: The node that is down.
-    """
-
-    peer: int
+    peer: Annotated[int, "the node that is down"]
 
 
 class NodeProgram:
-    """A node of a protocol, in one incarnation.
+    """The state and the handlers of one node, from its start or restart to its next crash.
 
     Attributes:
-        name: The protocol, for errors; by default the name of the class in snake case.
+        name: The protocol name in errors; by default the class name in snake case.
         messages: The classes of all messages that nodes send.
-        order: The phases of a round: kinds of messages, kinds of calls, `TIMERS`, `ANY`. A node handles due
-            events in the order of phases, messages of a phase in the order of their ids, calls in the order of their
-            issue. Events without a phase come in the order: messages, timers, calls.
-        down_kind: The kind that reports of the failure detector have in the history.
-        detection: The setting with the rounds until a crash is reported, beside the latency of the connection,
-            for programs with a handler `on_down`.
-        down_status: The status of a crashed node, for table ``node_status``; None: no status.
-        holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due. Until
-            then the history has it as accepted in the round in which it is due.
-        notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
-            `on_round`: links that end or begin, and neighbours that recover; also while it pauses.
-        read_by_others: Durable declarations that other nodes may read (`RunView.stored`) once a node of the run has
-            crashed. Their values are replaced, never changed.
+        order: The phases of a round: message kinds, call kinds, `TIMERS` and `ANY`. A node handles due events in the
+            order of phases; within a phase messages by id and calls in order of issue. Events without a phase follow in
+            the order messages, timers, calls.
+        down_kind: The message kind of failure detector reports in the history.
+        detection: The name of the setting with the detection delay in rounds, for programs with a handler `on_down`.
+            The latency of the connection is added to the delay.
+        down_status: The status of a crashed node in table ``node_status``; None: no status.
+        holds_calls: Whether the program issues calls itself with `Context.issue`. Until then the history shows a due
+            call as held.
+        notices_links: Whether a node with a handler `on_round` handles `RoundDue.links`: links that end or begin, and
+            neighbours that recover. It does so during a pause, too.
+        read_by_others: The durable declarations that other nodes read with `RunView.stored` after the first crash of
+            the run. Handlers replace the values of these attributes instead of changing them.
     """
 
     name: ClassVar[str] = ""
@@ -150,7 +140,7 @@ class NodeProgram:
     _empty: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401
-        """Collects the declarations."""
+        """Collects the declarations of the class and of its base classes."""
         super().__init_subclass__(**kwargs)
         cls.name = vars(cls).get("name", snake(cls.__name__))
         own = {name: given for name, given in vars(cls).items() if isinstance(given, Declared)}
@@ -161,15 +151,15 @@ class NodeProgram:
             delattr(cls, name)
 
     def __init__(self) -> None:
-        """Starts with nothing."""
+        """Sets each declared attribute to its initial value."""
         self.set({name: empty() for name, empty in self._empty})
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Sets declared attributes to values as `Declared` makes them."""
+        """Sets declared attributes to values of `Declared.value`."""
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
-        """Sets an attribute; rows by key are iterated in the order of keys, for any input dict."""
+        """Sets an attribute; converts the dict of a `keyed` declaration to `Keyed`."""
         declared = self.declared.get(name)
         if declared is not None and declared.form == "keyed" and not isinstance(value, Keyed):
             value = Keyed(value)
@@ -177,45 +167,45 @@ class NodeProgram:
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one
-        """Sets the state of nodes before the first round; by default nothing.
+        """Sets the state of all nodes before the first round; does nothing by default.
 
         Args:
-            world: A `World`: the run's nodes, links and calls, and the program of each node.
+            world: A `World`: the nodes, links and calls of the run, and the program of each node.
         """
 
     def close(self) -> None:
         """Drops the state of the node at the end of its run.
 
-        Reference cycles would keep their objects until Python collects garbage; a program with reference cycles breaks
-        them here.
+        A program with reference cycles breaks them here; otherwise their objects live until the next garbage
+        collection.
         """
         vars(self).clear()
 
     def on_round(self, due: Any, ctx: Context) -> None:  # noqa: ANN401 - `RoundDue`; its module imports this one
-        """Handles all due events of a round; a program with this handler has no others."""
+        """Handles all due events of a round (`RoundDue`); replaces all other handlers."""
         raise NotImplementedError
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether the node notices the crash of another one, for programs with a handler `on_round`."""
+        """Returns whether the node notices a crash of `peer`, for programs with a handler `on_round`."""
         return False
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles a timer that has run out; a program that sets timers has this handler."""
+        """Handles an expired timer; required if the program sets timers."""
         raise NotImplementedError(f"{type(self).__name__} sets timer {name!r} and has no handler on_timer")
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Handles a report of the failure detector; a program that watches nodes has this handler."""
+        """Handles a failure detector report about `peer`; required if the program watches nodes."""
         raise NotImplementedError
 
     def on_recover(self, ctx: Context) -> None:
-        """Handles that the node is up again; by default it does nothing."""
+        """Handles the restart of the node after a crash; does nothing by default."""
 
     def on_round_end(self, ctx: Context) -> None:
-        """Ends a round in which the node has handled something; by default it does nothing."""
+        """Runs after the other handlers of a round in which the node has handled an event; does nothing by default."""
 
 
 def snake(kind: str) -> str:
-    """Returns a kind of message as it stands in the name of its handler."""
+    """Returns a message kind in snake case, as handler names contain it."""
     return "_".join(_snake(part) for part in kind.replace("*", "").split("-"))
 
 
@@ -227,16 +217,16 @@ def _snake(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a program is played.
+    """The validated declarations of a program.
 
     Attributes:
-        program: The class.
-        kinds: The class of each kind of message, that of the failure detector's reports among them.
-        handlers: The handler of each kind of message of the program's own, a function of the program.
-        phase: The place in a round of each kind of message and call, and of `TIMERS`.
-        volatile: The declarations whose rows go with their node.
-        durable: Those whose rows survive a crash and are read again.
-        appended: Those whose rows nodes only add.
+        program: The program class.
+        kinds: The class of each message kind, including failure detector reports.
+        handlers: The handler of each message kind; a function of the program. Empty for programs with `on_round`.
+        phase: The phase index of each message kind, each call kind, and `TIMERS`.
+        volatile: The declarations whose rows a crash deletes.
+        durable: The declarations whose rows survive a crash.
+        appended: The declarations whose rows nodes only add.
     """
 
     program: type[NodeProgram]
@@ -249,20 +239,20 @@ class Plan:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether it handles all that is due in a round at once."""
+        """Whether the program handles all due events of a round in one step (`on_round`)."""
         return self.program.on_round is not NodeProgram.on_round
 
     @cached_property
     def is_watching(self) -> bool:
-        """Whether its nodes handle reports of failure detectors."""
+        """Whether the program handles failure detector reports (`on_down`)."""
         return self.program.on_down is not NodeProgram.on_down
 
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
-        """Reads a program.
+        """Validates the declarations of a program.
 
         Raises:
-            TypeError: A kind of message has no handler or two classes, or stands in two phases.
+            TypeError: A message kind has no handler or two classes, or `order` names an unknown kind or one kind twice.
         """
         own = {kind_of(one): one for one in program.messages}
         if len(own) < len(program.messages):
@@ -282,7 +272,7 @@ class Plan:
 
     @cached_property
     def kind_by_class(self) -> Mapping[type, str]:
-        """The kind of each class of messages."""
+        """The message kind of each message class."""
         return {cls: kind for kind, cls in self.kinds.items()}
 
     def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
@@ -327,14 +317,14 @@ class LocalSubscription:
 
 @message()
 class RoutedCopy:
-    """A copy of a message of a node's application that travels over the overlay."""
+    """A copy of an application's message that nodes forward over the overlay."""
 
     source: Annotated[int, "the node whose application issued it"]
     source_seq: Annotated[int, "its number among the calls there"]
     hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
 
     def onward(self) -> Self:
-        """Returns the copy that the receiver of this one sends."""
+        """Returns the copy that the receiver forwards: one more hop."""
         return replace(self, hops=self.hops + 1)
 
 
@@ -347,13 +337,13 @@ class PublicationCopy(RoutedCopy):
 
     @classmethod
     def of(cls, call: PublishCall, node: int) -> Self:
-        """Returns the publication of a call at its publisher."""
+        """Returns the first copy of the publication `call`, at its publisher `node`."""
         return cls(node, call.source_seq, 0, call.round, call.matches)
 
 
 @record(key="source,source_seq")
 class SeenPublication:
-    """A publication that a node has had."""
+    """A publication that a node has received."""
 
     source: Annotated[int, "its publisher"]
     source_seq: Annotated[int, "its number among the calls there"]
@@ -361,24 +351,24 @@ class SeenPublication:
 
 
 class SubscribingNode(NodeProgram):
-    """A node that stores the subscriptions of its own application on disk, and delivers matching publications."""
+    """A node that stores the subscriptions of its application durably and delivers matching publications."""
 
     subscription = keyed(LocalSubscription, is_durable=True)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes; no other node is told."""
+        """Stores the subscription; sends no message."""
         number = call.subscription_id
         self.subscription[number] = LocalSubscription(number, call.topic, call.round)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Ends a subscription."""
+        """Deletes the subscription; sends no message."""
         self.subscription.pop(call.subscription_id, None)
 
     def is_subscribed(self, matches: Iterable[int]) -> bool:
-        """Returns whether one of the subscriptions ``matches`` is the node's own."""
+        """Returns whether the node has one of the subscriptions `matches`."""
         return any(one in self.subscription for one in matches)
 
     def deliver(self, m: PublicationCopy, ctx: Context) -> None:
-        """Delivers a publication if the node's application asks for it."""
+        """Delivers the publication `m` to the node's application, if one of its subscriptions matches."""
         if self.is_subscribed(m.matches):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)

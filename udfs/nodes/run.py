@@ -1,6 +1,6 @@
-"""A run as a whole: its links and their replacements, its subscribers, and the periods in which nodes are down.
+"""The view of a whole run: its links and their replacements, its subscribers, and the crashes and pauses of nodes.
 
-A node knows only the part of it that its neighbours, its failure detector and its store provide; `Context` reads it.
+A node reads only what its neighbours, its failure detector and its store provide, through its `Context`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A time in which a node is down or pauses: from ``round`` on, before ``end_round``; None: to the end."""
+    """A crash or pause of a node: from ``round`` on, before ``end_round``; None: to the end of the run."""
 
     node: int
     round: int
     end_round: int | None
 
     def covers(self, round_: int) -> bool:
-        """Returns whether a round lies in it."""
+        """Returns whether the interval contains a round."""
         return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
 
 
 class NodeIntervals:
-    """The times of one kind of all nodes, those of a node apart."""
+    """All crashes, or all pauses, of a run, with lookups by node and by round."""
 
     def __init__(self, spans: Iterable[NodeInterval]) -> None:
-        """Sorts them."""
+        """Indexes `spans` by node and by round."""
         self._of: dict[int, list[NodeInterval]] = defaultdict(list)
         self.starting: dict[int, list[int]] = defaultdict(list)
         self.ending: dict[int, list[int]] = defaultdict(list)
@@ -43,16 +43,16 @@ class NodeIntervals:
         self.first_round = min(self.starting, default=None)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which one starts or ends."""
+        """Returns the first round after `after` in which an interval starts or ends; None: no such round."""
         place = bisect_right(self._rounds, after)
         return self._rounds[place] if place < len(self._rounds) else None
 
     def nodes_at(self, round_: int) -> list[int]:
-        """Returns the nodes of which a time covers a round."""
+        """Returns the nodes with an interval that contains a round."""
         return [node for node in self._of if self.at(node, round_) is not None]
 
     def at(self, node: int, round_: int) -> NodeInterval | None:
-        """Returns the time of a node that covers a round."""
+        """Returns the interval of a node that contains a round; None: no such interval."""
         spans = self._of.get(node)
         if not spans:
             return None
@@ -60,16 +60,16 @@ class NodeIntervals:
         return spans[place] if place >= 0 and spans[place].covers(round_) else None
 
     def n_ended(self, node: int, round_: int) -> int:
-        """Returns the number of periods of a node that have ended in a round."""
+        """Returns the number of intervals of a node that have ended up to a round."""
         spans = self._of.get(node, ())
         return sum(one.end_round is not None and one.end_round <= round_ for one in spans)
 
 
 class Ended(NamedTuple):
-    """The newest ended incarnation of a node.
+    """The newest ended incarnation of a node; an incarnation lasts from a start or restart to the next crash.
 
     Attributes:
-        incarnation: Its number, from 0; -1: none has ended.
+        incarnation: Its number, from 0; -1: no incarnation has ended.
         is_down: Whether the node is down; otherwise its next incarnation is up.
     """
 
@@ -78,34 +78,30 @@ class Ended(NamedTuple):
 
 
 def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
-    """Returns the stored rows of a node where nodes are played apart from each other: none is known."""
+    """Raises a LookupError: a node that is played separately cannot read the stored rows of another node."""
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
 def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
-    """Returns the event pattern of each subscription: the lowest subscription with an equal predicate.
-
-    Args:
-        predicates: The predicate of each subscription.
-    """
+    """Returns the event pattern of each subscription: the lowest id of a subscription with an equal predicate."""
     first: dict[str, int] = {}
     return {one: first.setdefault(predicates[one], one) for one in sorted(predicates)}
 
 
 _UNKNOWN: Mapping[tuple[int, int], int] = {}
-"""Links of a run where a node is played apart from the others."""
+"""The links of a run whose nodes are played separately."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as a whole.
+    """The view of a whole run.
 
     Attributes:
         links: The latency of each directed link.
-        crashes: The times in which nodes are down.
+        crashes: The crashes of all nodes.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        stored: Returns the rows of a declaration that a node, up or down, had stored at the end of the last round.
+        stored: Returns the value of a declaration that a node, up or down, had stored at the end of the last round.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
@@ -115,10 +111,10 @@ class RunView:
     stored: Callable[[int, str], Any] = nothing_stored
 
     def neighbours(self, node: int) -> Mapping[int, int]:
-        """Returns the latency of each link that leaves a node, by its other end, in ascending order.
+        """Returns the latency of each link that leaves a node, by neighbour, ascending.
 
         Raises:
-            LookupError: The node is played apart from the others.
+            LookupError: The node is played separately.
         """
         if self.links is _UNKNOWN:
             raise LookupError(
@@ -140,27 +136,27 @@ class RunView:
         return patterns_of(self.predicates)
 
     def incarnation(self, node: int, round_: int) -> int:
-        """Returns how often a node has recovered by a round."""
+        """Returns the number of recoveries of a node up to a round."""
         return self.crashes.n_ended(node, round_)
 
     def ended(self, node: int, round_: int) -> Ended:
-        """Returns the newest incarnation of a node that has ended in a round."""
+        """Returns the newest incarnation of a node that has ended up to a round."""
         n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
         return Ended(n_ended if is_down else n_ended - 1, is_down)
 
     def is_gone(self, node: int, round_: int) -> bool:
-        """Returns whether a node is down for good."""
+        """Returns whether a node is down and never recovers."""
         span = self.crashes.at(node, round_)
         return span is not None and span.end_round is None
 
     def has_crashed(self, round_: int) -> bool:
-        """Returns whether a node has crashed up to a round; state for crashes is not needed before."""
+        """Returns whether any node has crashed up to a round; before the first crash no recovery state is needed."""
         first = self.crashes.first_round
         return first is not None and first <= round_
 
     @property
     def has_crashes(self) -> bool:
-        """Whether a node crashes at some time."""
+        """Whether the run schedules a crash."""
         return self.crashes.first_round is not None
 
 
@@ -168,16 +164,7 @@ Link = tuple[int, int]
 
 
 class LinkReplacement(NamedTuple):
-    """A link that is replaced in a round, in both directions.
-
-    Attributes:
-        round: The round.
-        old_a: One end of the link that ends.
-        old_b: Its other end.
-        a: One end of the link that begins.
-        b: Its other end.
-        latency_rounds: The latency of the link that begins.
-    """
+    """A link (old_a, old_b) that ends in a round, and the link (a, b) that begins in it; both directions."""
 
     round: int
     old_a: int
@@ -203,15 +190,15 @@ class LinkChange:
 
 
 UNCHANGED = LinkChange()
-"""No change."""
+"""The change of a node whose links stay."""
 
 
 class Links:
-    """The directed links of a run in the course of its rounds.
+    """The directed links of a run; the current links change from round to round.
 
     Attributes:
         now: The latency of each link of the current round.
-        ever: The latency of each link that exists in some round, as in table ``link``.
+        ever: The latency of each link of any round, as in table ``link``.
     """
 
     def __init__(self, links: Mapping[Link, int], replacements: Iterable[LinkReplacement], round_: int) -> None:
@@ -233,14 +220,14 @@ class Links:
             self.change(past)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after ``after`` that replaces a link."""
+        """Returns the first round after ``after`` that replaces a link; None: no such round."""
         index = bisect_right(self._rounds, after)
         return self._rounds[index] if index < len(self._rounds) else None
 
     def change(self, round_: int) -> dict[int, LinkChange]:
         """Replaces the links of a round; returns the changes by node.
 
-        A link may take the place of one with its ends: the neighbour is in ``gone`` and in ``come``.
+        If a link is replaced by a link with equal ends, the neighbour is in ``gone`` and in ``come``.
         """
         changes: dict[int, LinkChange] = defaultdict(LinkChange)
         for one in self._by_round.get(round_, ()):

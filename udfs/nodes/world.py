@@ -1,4 +1,4 @@
-"""The nodes of a run: their state before the first round, and one of them in a round."""
+"""The initial state of a run's nodes (`World`), and one node in one round (`step`)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,12 @@ from udfs.nodes.program import TIMERS, NodeProgram, Plan
 from udfs.nodes.run import UNCHANGED, LinkChange, RunView
 
 BEFORE = -1
-"""The round before the first one: in it nodes start, and messages that are on links at the start were sent."""
+"""The number of the round before the first one: nodes start in it, and may send messages in it."""
 
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """A node of the overlay.
-
-    Attributes:
-        node: Its id.
-        name: Its name in the scenario.
-        role: Its role.
-    """
+    """A node of the overlay: its id, its name in the scenario and its role."""
 
     node: int
     name: str
@@ -33,12 +27,7 @@ class NodeInfo:
 
 @dataclass
 class RunningNode:
-    """A node of a run that is up.
-
-    Attributes:
-        program: Its state.
-        internal: The harness's state of it.
-    """
+    """A node that is up: its program holds the protocol state, `internal` the timers and watches."""
 
     program: NodeProgram
     internal: Internal = field(default_factory=Internal)
@@ -46,16 +35,16 @@ class RunningNode:
 
 @dataclass
 class World:
-    """A run before its first round.
+    """The input of a run before its first round; `NodeProgram.start` sets the initial state of the nodes.
 
     Attributes:
         nodes: The nodes by id.
-        links: The latency of each directed link, by its ends.
-        calls: All application calls, by node.
-        settings: The protocol's settings, and ``seed``.
-        has_crashes: Whether a node crashes at some time; otherwise state for crashes is not needed.
+        links: The latency of each directed link in rounds, by (src, dst).
+        calls: All application calls by node.
+        settings: The settings of the protocol, and ``seed``.
+        has_crashes: Whether the scenario schedules a crash; without crashes no recovery state is needed.
         predicates: The predicate of each subscription.
-        at: The state of each node, to be set.
+        at: The running node of each id.
     """
 
     nodes: Mapping[int, NodeInfo]
@@ -67,22 +56,22 @@ class World:
     at: dict[int, RunningNode] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> dict[int, int]:
-        """Returns the latency of each link that leaves a node, by its other end."""
+        """Returns the latency of each link that leaves `node`, by the id of the neighbour."""
         return self._neighbours.get(node, {})
 
     def program(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
-        """Returns the program of a node."""
+        """Returns the program of `node`."""
         return self.at[node].program
 
     def context(self, node: int) -> Context:
-        """Returns a context of a node before the first round; its messages are in flight at the start."""
+        """Returns the context in which `node` acts before the first round."""
         if node not in self._contexts:
             run = RunView(self.links)
             self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, run)
         return self._contexts[node]
 
     def __post_init__(self) -> None:
-        """Starts without messages."""
+        """Indexes the links by their source."""
         self._contexts: dict[int, Context] = {}
         self._neighbours: dict[int, dict[int, int]] = {}
         for (src, dst), latency in sorted(self.links.items()):
@@ -90,31 +79,23 @@ class World:
 
     @property
     def contexts(self) -> list[Context]:
-        """The contexts that were used, by node."""
+        """The contexts that `context` has returned, ascending by node."""
         return [self._contexts[node] for node in sorted(self._contexts)]
 
 
 def begin(program: type[NodeProgram], world: World) -> World:
-    """Makes the state of all nodes of a run before its first round."""
+    """Creates the program of each node of `world`, lets the protocol set the initial state, and returns `world`."""
     world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
     program.start(world)
     return world
 
 
 class ProgramError(Exception):
-    """A handler of a node program has failed."""
+    """A handler of a node program raised an exception."""
 
     @classmethod
     def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
-        """Returns an error that names the place.
-
-        Args:
-            plan: The program.
-            run: The run.
-            ctx: The node and the round.
-            what: The handled event.
-            error: The exception of its handler.
-        """
+        """Returns the error of a handler that raised `error`; its message names protocol, run, node, round, `what`."""
         return cls(
             f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
             f" {what}: {type(error).__name__}: {error}"
@@ -122,18 +103,7 @@ class ProgramError(Exception):
 
 
 class Flight(NamedTuple):
-    """A message on a link, and at its receiver; columns as in table ``message``.
-
-    Attributes:
-        message_id: Its id.
-        kind: Its kind.
-        src: Its sender.
-        dst: Its receiver.
-        sent_round: The round in which it was sent.
-        due_round: The round in which it is due.
-        fate: Its fate; None: it is delivered.
-        message: Its content.
-    """
+    """A message in flight; columns as in table ``message``. A `fate` of None: the message will be delivered."""
 
     message_id: int
     kind: str
@@ -150,16 +120,16 @@ Due = Flight | Call | Timer
 
 
 class RoundDue(NamedTuple):
-    """All that is due at a node in a round.
+    """The due events of one node in one round, for programs with a handler `on_round`.
 
     Attributes:
-        received: The messages, in the order of their ids.
-        calls: The calls, in the order in which they are issued.
-        timers: The timers that have run out, by name and key.
-        crashed: The nodes that crash in the round and that this one is connected to.
-        is_recovered: Whether the node is up again in this round.
-        is_paused: Whether the node pauses: it handles faults only.
-        links: The changes of its links, for programs that notice them (`NodeProgram.notices_links`).
+        received: The due messages in the order of their ids.
+        calls: The due calls in the order of their issue.
+        timers: The expired timers as (name, key), ascending.
+        crashed: The nodes that crash in this round and that this node is connected to.
+        is_recovered: Whether the node restarts in this round.
+        is_paused: Whether the node pauses; it then handles faults only.
+        links: The changes of the node's links, for programs with `NodeProgram.notices_links`.
     """
 
     received: Sequence[Flight]
@@ -179,29 +149,29 @@ def step(
     plan: Plan, run: int, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
     is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False, links: LinkChange | None = None,
 ) -> None:  # fmt: skip
-    """Runs the handlers of a node for its due events.
+    """Runs the handlers of a node for the events of one round.
 
     Args:
         plan: The program.
-        run: The run, for errors.
+        run: The run id, for errors.
         node: The node; its state changes.
-        ctx: Collects its actions.
+        ctx: Collects the actions of the node.
         received: The due messages, in any order.
         calls: The due calls, in any order.
-        is_recovered: Whether the node is up again in this round.
-        crashed: The nodes that crash in the round, for programs with `on_round`.
+        is_recovered: Whether the node restarts in this round.
+        crashed: The crashed nodes that this node notices, for programs with `on_round`.
         is_paused: Whether the node pauses, for programs with `on_round`.
-        links: The changes of its links, for programs with `on_round`; None: no change.
+        links: The changes of the node's links, for programs with `on_round`; None: no change.
 
     Raises:
-        ProgramError: A handler has failed.
+        ProgramError: A handler raised an exception.
     """
     program: NodeProgram = node.program
     what: Due | str = "recovery"
     try:
         if plan.is_whole:
             what = "round"
-            timers = _ended_timers(node, ctx) if node.internal.timers else ()
+            timers = _expire_timers(node, ctx) if node.internal.timers else ()
             by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else received
             in_turn = sorted(calls, key=_SEQ) if len(calls) > 1 else calls
             due = (by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
@@ -222,26 +192,24 @@ def step(
         raise ProgramError.of(plan, run, ctx, _described(what), error) from error
 
 
-def _ended_timers(node: RunningNode, ctx: Context) -> list[Timer]:
-    """Removes the timers that have run out, and returns them in order."""
+def _expire_timers(node: RunningNode, ctx: Context) -> list[Timer]:
     timers = node.internal.timers
-    over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
-    for timer in over:
+    expired = sorted(timer for timer, at in timers.items() if at <= ctx.round)
+    for timer in expired:
         del timers[timer]
-    return over
+    return expired
 
 
 def _agenda(
     plan: Plan, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
 ) -> list[tuple[int, Any, Due]]:
-    """Returns the due events in order: phase, order within the phase, event."""
+    """Returns the due events as (phase, order within the phase, event), sorted."""
     phase, timers = plan.phase, node.internal.timers
     due: list[tuple[int, Any, Due]] = [(phase[one.kind], one.message_id, one) for one in received]
     if calls:
         due += [(phase[call.kind], call.source_seq, call) for call in calls]
     if timers:
-        over = [(phase[TIMERS], (at, *timer), timer) for timer, at in timers.items() if at <= ctx.round]
-        due += over
+        due += [(phase[TIMERS], (at, *timer), timer) for timer, at in timers.items() if at <= ctx.round]
     if len(due) > 1:
         due.sort(key=itemgetter(0, 1))
     return due
@@ -257,7 +225,7 @@ def _receive(plan: Plan, node: RunningNode, ctx: Context, one: Flight) -> None:
 
 
 def _report(node: RunningNode, ctx: Context, one: Flight) -> None:
-    """Reports a crash, unless the node has crashed itself since, or the connection is another one by now."""
+    """Calls `on_down`, unless the watch began, or the node restarted, after the report was sent."""
     peer = one.message.peer
     watch = node.internal.watched.get(peer)
     if watch is None or one.sent_round < max(watch.round, node.internal.started_round):

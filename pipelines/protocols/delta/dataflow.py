@@ -1,15 +1,15 @@
-"""Protocol ``delta``: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
+"""Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round at every node, in this order (with the result of handling messages one by one):
+A round runs five phases over all nodes. Its result equals that of nodes that handle their messages one by one:
 
 1. faults: nodes recover, failure detectors report, connections open, routing information is transferred;
-2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
+2. confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (Alg. 1, 19 to 31);
 3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
-4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
-5. finish: routing information changes (line 26), CONF to the senders (27 to 29);
-6. a PUB is routed by the entries that exist at its turn.
+4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, received or issued; Γ and Out (Alg. 1, 1 to 18). A PUB is
+   routed by the entries that exist at its turn;
+5. finish: routing information changes (line 26), CONF to the senders (27 to 29).
 
-The plan omits steps whose kinds of messages are absent, and phase 1 before the first crash.
+The plan omits the steps of absent message kinds, and phase 1 before the first crash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipelines.protocols.delta.work import Work
 
 
 class DeltaProtocol(DataflowForm):
-    """The protocol as the engine sees it."""
+    """The dataflow form of the protocol."""
 
     kinds = KINDS
     payload = PAYLOAD
@@ -35,11 +35,11 @@ class DeltaProtocol(DataflowForm):
     states = STATES
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns routing information as it is when the overlay stands, and the nodes that are still to join."""
+        """Returns full views at the nodes of the overlay, and DETACHED at the nodes that will join."""
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
-        """Makes one round: the phases of the module's summary."""
+        """Runs the phases of the module docstring that have work."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
         for phase in PHASES:
             if phase.when(work):
@@ -48,12 +48,12 @@ class DeltaProtocol(DataflowForm):
 
 
 def _radius(settings: Sequence[DeltaSettings]) -> int:
-    """Returns how far the views of all runs reach: δ+1 with the largest δ."""
+    """Returns the largest δ+1 of all runs."""
     return 1 + max(setting.delta for setting in settings)
 
 
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
-    """Returns the relations before round 0: full views and no subscriptions at joined nodes, nothing at the others."""
+    """Returns the relations before round 0; `radius` is the largest δ+1 of the runs."""
     call = start.calls
     joins = call.where("kind = 'join'").selectExpr(
         "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
@@ -79,5 +79,5 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
 
 
 PHASES = (faults.PHASE, forward.CONFIRM, joins.PHASE, forward.FORWARD, forward.FINISH)
-"""A round, in this order."""
+"""The phases of a round, in their order."""
 STEPS = DeltaProtocol()

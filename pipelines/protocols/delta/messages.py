@@ -1,4 +1,4 @@
-"""The messages of protocol ``delta``: their kinds, what they carry, and what a row of the outbox says of them."""
+"""The messages of protocol ``delta``: kinds, payload, body, and the columns of outbox rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ KINDS = (
     "JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF", "REJOIN",
     "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS",
 )  # fmt: skip
-"""Named as in the report; DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB with a number of a
-call (``source_seq``) answer a JOIN_REQUEST, without one a SYN_REQUEST."""
+"""The message kinds, named as in the report. DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB
+answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
+"""
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
 _LINKS = T.ArrayType(
@@ -27,7 +28,7 @@ _ENTRIES = T.ArrayType(
 
 _GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
 GUIDE = _GUIDE.simpleString()
-"""SQL type of g.to: paths from the receiver to recipients, and whether those have confirmed already."""
+"""The SQL type of g.to: paths from the receiver to recipients, and whether the recipients have confirmed already."""
 
 PAYLOAD = T.StructType(
     [
@@ -49,8 +50,12 @@ PAYLOAD = T.StructType(
         T.StructField("visited", VISITED),
     ]
 )
-"""Beside what the body shows: ``for_incarnation`` is the receiver's incarnation as the sender knows it (null: any, or
-the first); ``guide`` is g.to of a Guided message, null for a plain one; ``origin_path`` its P(R, m.from)."""
+"""Fields that the body does not show:
+
+- ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any, or the first;
+- ``guide``: g.to of a Guided message, null for a plain one;
+- ``origin_path``: P(R, m.from) of a Guided message.
+"""
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""
 BODY = """case kind
@@ -70,10 +75,10 @@ BODY = """case kind
 end"""
 
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
-"""All columns that a row of the outbox may have, with their SQL types."""
+"""The columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 """The messages and calls that make a node send a SUB or UNSUB."""
 FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
-"""SQL for the trigger of reports, requests and STATUS: before all other messages of the round."""
+"""SQL for the trigger of reports, requests and STATUS: sorts before all other messages of the round."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
-"""SQL for ``links`` of a request or PAR_TOP, from rows of relation ``topology``."""
+"""SQL for ``links`` of a request or PAR_TOP, aggregated from rows of relation ``topology``."""

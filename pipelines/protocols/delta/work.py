@@ -1,4 +1,4 @@
-"""What a round of protocol ``delta`` has made so far, and what it may still have to do."""
+"""The intermediate results of a round of protocol ``delta`` (`Work`), and the parts of a round (`Phase`)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.messages import SENT, SENT_AS
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
-"""Relations with many rows at every node."""
+"""The relations with many rows at every node."""
 
 
 def union(*frames: DataFrame) -> DataFrame:
-    """Puts frames together; columns that one lacks are null."""
+    """Unions frames by column names; columns that a frame lacks are null."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A part of the outbox: its rows, and what these say beside `contract.round.OUTBOX`."""
+    """A part of the outbox: its rows, and their columns beside `contract.round.OUTBOX`."""
 
     row: DataFrame
     fields: frozenset[str]
 
     def with_columns(self, names: Iterable[str]) -> DataFrame:
-        """Returns the rows with these columns; those that they lack are null."""
+        """Returns the rows with columns `names`; columns that the rows lack are null."""
         given = {*OUTBOX, *self.fields}
         return self.row.selectExpr(
             *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
@@ -37,7 +37,7 @@ class Sent:
 
 
 def names(*texts: str) -> frozenset[str]:
-    """Returns the words of all arguments, split at white space."""
+    """Splits all arguments at white space; returns the words."""
     return frozenset(word for text in texts for word in text.split())
 
 
@@ -47,12 +47,12 @@ ROUTING = "path routing_entry topology"
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a round; a test holds it to what it declares.
+    """A part of a round; a test compares its accesses with `reads` and `writes`.
 
     Attributes:
-        name: What it is called.
-        when: Whether it has anything to do; otherwise it is left out of the plan.
-        run: Does it.
+        name: The name.
+        when: Whether the phase has work; otherwise the plan omits it.
+        run: Runs the phase.
         reads: The relations that it reads.
         writes: The relations that it changes.
     """
@@ -66,29 +66,29 @@ class Phase:
 
 @dataclass
 class Work:
-    """The intermediate results of a round.
+    """The intermediate results of a round, which the phases share.
 
     Attributes:
         round: The input of the round.
-        inbox: The due messages, without those for an earlier incarnation of their receiver.
+        inbox: The due messages, except messages for an earlier incarnation of their receiver.
         radius: The largest δ+1 of the runs.
         result: The result of the round.
-        outbox: Messages to send.
-        finished: Messages whose processing ends (see `steps.confirmations`).
-        added: Entries that come with PAR_SUB, with their ``trigger``.
-        broken: Connections whose other end is gone (see `connections.broken_connections`).
-        resent: Rows of ProcessingList to send again, with ``now_round`` (see `copies.resent_copies`).
-        asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
-        copies: Copies to forward (see `steps.copies`).
-        again: Messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
-        accepted: Join requests that join points have taken, see `steps.join`.
-        alone: Nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
+        outbox: The messages to send.
+        finished: The messages whose processing ends (see `steps.confirmations`).
+        added: The entries of PAR_SUB at joining nodes, with their ``trigger``.
+        broken: The connections to crashed peers (see `connections.broken_connections`).
+        resent: The rows of ProcessingList to send again, with ``now_round`` (see `copies.resent_copies`).
+        asked: The receivers of SYN_REQUEST in this round: ``run_id, node_id, peer``.
+        copies: The copies to forward (see `steps.copies`).
+        again: The messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
+        accepted: The join requests that join points accept in this round (see `steps.join`).
+        alone: The nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
-        nodes: The nodes that the current steps are restricted to: ``run_id, node_id``; None for all (see `narrow`).
-        parts: The current version of each relation, see `now`.
-        changed: The names of parts that differ from the relations at the begin of the round.
+        nodes: The nodes that the current steps are restricted to: ``run_id, node_id``; None: all (see `narrow`).
+        parts: The current rows of each relation at `nodes`.
+        changed: The relations whose parts differ from the relations.
     """
 
     round: Round
@@ -113,7 +113,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the newest form of a relation; between `narrow` and `widen` that of the nodes in question."""
+        """Returns the current rows of a relation; between `narrow` and `widen` those of the selected nodes."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:
@@ -122,7 +122,7 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes a relation that later steps of the round read; returns it."""
+        """Changes a relation that later steps of the round read; returns its kept frame."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
@@ -136,15 +136,11 @@ class Work:
             self.changed.add(name)
 
     def narrow(self, nodes: DataFrame) -> None:
-        """Confines the large relations to the rows of some nodes, until `widen`: steps read and write these alone.
-
-        Args:
-            nodes: ``run_id, node_id``, kept.
-        """
+        """Restricts the large relations to the rows of `nodes` (``run_id, node_id``, a kept frame) until `widen`."""
         self.nodes = nodes
 
     def widen(self) -> None:
-        """Ends what `narrow` began: puts what the steps wrote back between the rows of the other nodes."""
+        """Ends the restriction of `narrow`: merges the changed rows with the rows of all other nodes."""
         whole = {name: self.whole(name) for name in sorted(self.changed)}
         self.nodes = None
         self.parts.clear()
@@ -153,22 +149,22 @@ class Work:
             self.put(name, frame)
 
     def whole(self, name: str) -> DataFrame:
-        """Returns the newest form of a relation with the rows of all nodes."""
+        """Returns the current rows of a relation at all nodes."""
         before = self.result.state.get(name, self.round.state[name])
         if self.nodes is None or name not in self.changed:
             return before
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
+        """Returns the rows of runs with a scheduled crash: only these runs store state for crashes."""
         return self.round.faults.in_crashing_runs(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of runs in which a node has crashed by now."""
+        """Returns the rows of runs in which a node has crashed up to this round."""
         return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises what several steps read; a name always stands for the same columns."""
+        """Materialises a frame that several steps read; frames with one name have equal columns."""
         return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:
@@ -176,22 +172,22 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Ends the processing of messages; returns them as they are kept."""
+        """Adds messages to `finished`; returns their kept frame."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)
         return finished
 
     def send(self, row: DataFrame, *fields: str) -> None:
-        """Puts messages into the outbox.
+        """Adds messages to the outbox.
 
         Args:
-            row: Columns of `contract.round.OUTBOX` and the given ones.
-            fields: What else the rows say: fields of the payload, ``latency_rounds``, ``delay_rounds``.
+            row: Columns of `contract.round.OUTBOX`, and `fields`.
+            fields: The payload fields of the rows, ``latency_rounds``, ``delay_rounds``.
         """
         sent = Sent(row, frozenset(fields))
         if self.is_disturbed:
-            # Planning a union takes much longer than planning its parts one by one.
+            # Planning a union takes much longer than planning its parts one after the other.
             sent = Sent(self.keep("sent", sent.with_columns(SENT_AS)), frozenset(SENT_AS))
         self.outbox.append(sent)
 
@@ -206,22 +202,22 @@ class Work:
 
     @property
     def detectors(self) -> set[str]:
-        """The duplicate detectors that runs use."""
+        """The duplicate detectors that the runs use."""
         return {setting.detector for setting in self.round.settings}
 
     @property
     def present(self) -> str:
-        """SQL for a column ``round`` with the present one, where no message tells it."""
+        """SQL for a column ``round`` with the number of this round."""
         return f"cast({self.round.number} as bigint) as round"
 
     @property
     def sends_origins(self) -> bool:
-        """Whether a SUB or UNSUB may leave a node."""
+        """Whether a SUB or UNSUB may leave a node in this round."""
         return self.has(*SENT, "JOIN_REQUEST") or self.may_release_calls or self.is_disturbed
 
     @property
     def is_recovering(self) -> bool:
-        """Whether a node of any run may be RECOVERING, or on its way to OPERATIONAL."""
+        """Whether a node of any run may be RECOVERING or REJOINING."""
         facts = self.round.facts
         counts = facts["status"]["recovering"], facts["synch"]["synchs"], facts["syn_request"]["syn_requests"]
         waiting = any(count > 0 for count in counts)
@@ -229,29 +225,29 @@ class Work:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether any node of any run is down, or was and left traces."""
+        """Whether a node of any run is down, or rows of an earlier failure exist."""
         crashes = self.round.faults
         happening = crashes.down is not None or crashes.recovered is not None or self.has("DETECT")
         return happening or self.round.facts["peer"]["peers"] > 0 or self.round.facts["status"]["returned"] > 0
 
     @property
     def may_fail(self) -> bool:
-        """Whether any node may suspect another one from now on, so that it waits for it no more."""
+        """Whether a node may start to suspect another node in this round."""
         told = self.has("DETECT") or (self.round.facts["join"]["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
         return told and self.is_disturbed
 
     @property
     def may_change_entries(self) -> bool:
-        """Whether SUBS_SET of any node may change."""
+        """Whether the SUBS_SET of any node may change in this round."""
         finishing = self.has("CONF") and self.round.facts["processing"]["routing"] > 0
         return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
 
     @property
     def may_finish_joins(self) -> bool:
-        """Whether the J of any node may be finished."""
+        """Whether the J of any node may be finished in this round."""
         return self.has("J") or ((self.has("CONF") or self.may_fail) and self.round.facts["processing"]["joining"] > 0)
 
     @property
     def may_release_calls(self) -> bool:
-        """Whether calls that waited may be issued."""
+        """Whether waiting calls may be issued in this round."""
         return self.round.facts["call"]["calls"] > 0 and (self.may_finish_joins or self.is_disturbed)

@@ -1,6 +1,6 @@
-"""The guarantees of protocol ``delta`` beside the general ones, and its bound: one SQL file each.
+"""The guarantees of protocol ``delta`` beside the general ones, and its bound; each is a SQL file.
 
-`tree_paths` is Python: how many hops it follows depends on δ, and not every engine has recursive SQL.
+`tree_paths` is Python: its number of hops depends on δ, and not every engine has recursive SQL.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SQL = sql_files("pipelines.protocols.delta.audits")
 BOUND = f"{_SQL['bound']}\nunion all\n{SLOW_CRASHING_RUN}"
-"""The runs in which more than δ nodes were not OPERATIONAL at once, or nodes crashed and messages were slow.
+"""The runs in which more than δ nodes are down or recovering at once, or nodes crash and messages are slow.
 
-Only runs with crashes depend on latencies: a failure detector reports a crash after a fixed time, and the last
+Only runs with crashes depend on latencies: a failure detector reports a crash after a fixed delay, and the last
 messages of the node must arrive before the report (rule R21).
 """
 

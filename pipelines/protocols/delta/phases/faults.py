@@ -1,10 +1,10 @@
-"""Phase 1 of a round: crashes, recoveries, detections, connections and synchronisation, in this order.
+"""Phase 1 of a round: crashes, recoveries, failure reports, connections and synchronisation, in this order.
 
-1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`steps.recovery`);
-2. DETECT: bypass (`steps.connections`, Algorithm 3); orphaned recipients go to the closest live node;
-3. CON_REQUEST, SYN_REQUEST, STATUS: connections; messages that waited for an answer are sent (Algorithms 4, 6, 7);
-4. PAR_TOP, PAR_SUB: routing information arrives; pending requests are answered;
-5. nodes that no longer wait become OPERATIONAL* (Algorithm 5, lines 11 to 19).
+1. Crashes set the failure detectors of the peers; recovering nodes read TOP_R and ask Synch_R (`steps.recovery`).
+2. DETECT: nodes bypass failed peers (`steps.connections`, Algorithm 3) and resend messages to the closest live node.
+3. CON_REQUEST, SYN_REQUEST, STATUS: connections open, and messages that waited leave (Algorithms 4, 6, 7).
+4. PAR_TOP, PAR_SUB: routing information arrives; pending requests are answered.
+5. Nodes whose synchronisation points have answered become OPERATIONAL* (Algorithm 5, lines 11 to 19).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
-    """Runs phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
+    """Runs phase 1: reads crashes, inbox and all relations; writes all relations except detector and delivered."""
     if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
@@ -51,7 +51,7 @@ def _concerned(work: Work) -> DataFrame:
 def _mend(work: Work) -> None:
     before = work.now("peer")
     if (recovered := work.round.faults.recovered) is not None:
-        _come_back(work, recovered)
+        _restart(work, recovered)
     if work.may_fail:
         _bypass(work)
     if work.has(*_CONNECTING):
@@ -74,8 +74,8 @@ def _drop_old(work: Work) -> None:
     work.inbox = kept
 
 
-def _come_back(work: Work, recovered: DataFrame) -> None:
-    """Algorithm 5, lines 1 to 7: starts the recovery of nodes; restarts an unfinished join."""
+def _restart(work: Work, recovered: DataFrame) -> None:
+    """Starts the recovery of nodes (Algorithm 5, lines 1 to 7), or restarts an unfinished join."""
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     if work.round.facts["join"]["detached"]:
         recovered = work.keep("returned", _join_again(work, recovered))
@@ -136,7 +136,7 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
 
 
 def _failures(work: Work) -> DataFrame:
-    """Returns the new suspicions: peers that a detector reports, that join again, or whose STATUS is DETACHED."""
+    """Returns the new failures: peers that a detector reports, that join again, or whose STATUS is DETACHED."""
     reported = connections.failures(work.inbox, updates.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
@@ -147,9 +147,10 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """A DETACHED node asks its join point again when that fails; returns the failures that others detected.
+    """Sends JOIN_REQUEST again from DETACHED nodes whose join point fails, unless it never recovers (rule R24).
 
-    One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
+    Returns:
+        The failures that other nodes detected.
     """
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")
@@ -201,10 +202,10 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Sends each peer that answers the messages that waited for it; writes processing.
+    """Resends the messages that waited for a peer that answers; writes processing.
 
-    A peer that asks for a connection also gets the messages for which it is responsible from now on (PrevOut, rule
-    R26). Recipients that came into view are added first, so that messages leave in the order of ProcessingList.
+    A peer that asks for a connection also gets the messages that it becomes responsible for (PrevOut, rule R26). New
+    recipients are added first, so that messages leave in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
         work.resent.append(copies.held_back(work.now("processing"), answer))

@@ -1,6 +1,6 @@
 """Phases 2, 4 and 5 of a round: the multicast messages (Algorithm 1).
 
-- confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (lines 19 to 31);
+- confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (lines 19 to 31);
 - forward: first copies, their recipients Γ and Out, deliveries (lines 1 to 18);
 - finish: CONF, confirmed calls, marks, and the outbox (lines 27 to 31).
 """
@@ -61,10 +61,10 @@ def _forward(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Finds the recipients of first copies and sends them on; writes routing, processing, detector.
+    """Computes the recipients of first copies and forwards them; writes routing, processing, detector.
 
     Returns:
-        Deliveries.
+        The deliveries.
     """
     if work.is_empty(first):
         updates.change_entries(work)
@@ -94,7 +94,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
-    """Returns the copies of the runs that use each duplicate detector."""
+    """Returns the name of each detector in use, and the copies of the runs that use it."""
     if len(work.detectors) == 1:
         return [(name, copy) for name in work.detectors]
     parts = []
@@ -105,7 +105,7 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 
 
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
-    """Lines 1 to 12, with MsgId_N where the visited lists need it."""
+    """Returns the first copies with ``msg_id`` (lines 1 to 12); the detector ``identifier`` leaves it null."""
     if work.round.faults.may_duplicate:
         detector = work.now("detector")
         judge = {
@@ -122,7 +122,7 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
-    """A RECOVERING node takes Guided messages only (6.1)."""
+    """Returns the copies that nodes accept: a RECOVERING node drops copies that are not Guided (6.1)."""
     recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     marked = copy.join(recovering.hint("shuffle_hash"), NODE, "left")
     marked = work.keep("copy", marked.selectExpr(*copies.COPY, "is_recovering and guide is null as is_discarded"))
@@ -132,7 +132,7 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
-    """Parts first copies at RECOVERING nodes from the others; handles the former, and returns their recipients."""
+    """Computes the recipients of first copies at RECOVERING nodes; returns the other first copies and recipients."""
     if not work.is_recovering:
         return first, []
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
@@ -163,7 +163,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _drop_duplicates(work: Work, late: DataFrame) -> None:
-    """Algorithm 1, lines 1 to 9: confirms duplicates, at once or with the first copy; writes waiting."""
+    """Algorithm 1, lines 1 to 9: sends CONF for duplicates of finished messages; writes waiting for the others."""
     processing = work.now("processing")
     work.send(confirmations.send_confirmations(confirmations.answered_at_once(late, processing)))
     work.change("waiting", work.now("waiting").unionByName(confirmations.waiting_senders(late, processing)).distinct())
@@ -179,7 +179,7 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
     """Recomputes the recipients of publications that were accepted as Guided, from SUBS_SET; writes processing.
 
     Returns:
-        Deliveries of these publications at the nodes that recompute.
+        Their deliveries at the recomputing nodes.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))
@@ -203,7 +203,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
-    """Sets the deliveries of the round, without repeated ones; reads and writes delivered if nodes may crash."""
+    """Sets the deliveries of the round, each once; reads and writes delivered in runs with a scheduled crash."""
     if work.round.faults.may_crash:
         before = work.now("delivered").withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
@@ -229,34 +229,29 @@ FORWARD = Phase(
 
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
-    """Lines 27 to 30: CONF to every sender of a finished message."""
+    """Lines 27 to 30: sends CONF to every sender of a finished message; writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
     if work.round.faults.may_duplicate:
         waiting = work.now("waiting")
-        # The sender of the first copy waits, too, where it sent a second one.
+        # The sender of the first copy has a row in waiting, too, if it sent a second copy.
         sender = sender.unionByName(confirmations.answered_waiting(finished, waiting)).distinct()
     work.send(confirmations.send_confirmations(sender))
     if work.round.faults.may_duplicate:
         work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
 
 
-def _finish(work: Work, finished: DataFrame) -> None:
-    """CONF to the senders, confirmed calls, links without marks: writes topology, waiting."""
-    _answer_senders(work, finished)
-    work.events.append(confirmations.confirmed_calls(finished))
-    if work.may_finish_joins:
-        unmarked = routing.unmarked_links(finished)
-        work.change("topology", routing.merge_links(work.now("topology"), unmarked))
-
-
 def close(work: Work) -> None:
-    """Phase 5: CONF, confirmed calls, marks; puts the outbox together."""
+    """Phase 5: sends CONF, confirms calls, unmarks links, and sets the outbox of the round."""
     if work.finished:
         if not work.copies and work.may_change_entries:
             updates.change_entries(work)
         finished = work.keep("finished", union(*work.finished))
         if not work.is_empty(finished):
-            _finish(work, finished)
+            _answer_senders(work, finished)
+            work.events.append(confirmations.confirmed_calls(finished))
+            if work.may_finish_joins:
+                topology = routing.merge_links(work.now("topology"), routing.unmarked_links(finished))
+                work.change("topology", topology)
     if work.broken:
         reports = connections.crash_reports(union(*work.broken), work.now("status"), work.setting)
         work.send(reports, *connections.REPORT)
@@ -271,7 +266,7 @@ def close(work: Work) -> None:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Returns the outbox with the columns that sending needs (see `steps.copies`)."""
+    """Returns the outbox with the columns that sending adds (see `steps.copies`)."""
     columns = list(SENT_AS)
     if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))

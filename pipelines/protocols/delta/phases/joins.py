@@ -1,4 +1,4 @@
-"""Phase 3 of a round: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
+"""Phase 3 of a round: joins, and the calls of nodes that are VALID_JOINED and OPERATIONAL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; returns ready calls."""
+    """Runs phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; returns ready calls."""
     round_ = work.round
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return round_.due.calls
@@ -42,19 +42,19 @@ def handle_joins(work: Work) -> DataFrame | None:
         peer = work.now("peer") if work.is_disturbed else None
         path = work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
         if work.is_disturbed:
-            # What came with PAR_SUB may name nodes that only this link brings into view.
+            # Entries of PAR_SUB may name nodes that only the new links bring into view.
             work.put("routing_entry", routing.rerouted_entries(work.now("routing_entry"), path, links))
     return calls
 
 
 def _nobody(work: Work) -> DataFrame:
     columns = ("run_id", "node_id", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
-    # A filter that is not known to be false keeps the placement of the rows, of which there are none.
+    # This filter keeps the partitioning of the rows; a filter that is known to be false does not.
     return work.now("join").where("node_id < 0").selectExpr(*columns)
 
 
 def _ask(work: Work, calls: DataFrame) -> None:
-    """Algorithm 2, N: reads join calls; writes join where nodes may crash."""
+    """Algorithm 2 at N: sends JOIN_REQUEST for join calls; writes join in runs with a scheduled crash."""
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
@@ -65,7 +65,7 @@ def _ask(work: Work, calls: DataFrame) -> None:
 
 
 def _entered(work: Work) -> DataFrame:
-    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
+    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of the event; writes join, status."""
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
     if work.round.facts["join"]["detached"] and (
@@ -88,7 +88,7 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Handles JOIN_REQUEST at the join points; returns the links that are new."""
+    """Handles JOIN_REQUEST at the join points; returns the new links."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
@@ -109,14 +109,14 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
-    """Returns SUBS_SET after the round's confirmations: what PAR_SUB copies."""
+    """Returns SUBS_SET after the confirmations of the round, for PAR_SUB."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
     return updates.entries_after(work, union(*work.finished), path)
 
 
 def _ready_calls(work: Work) -> DataFrame | None:
-    """Holds back the calls of blocked nodes, and lets go those of nodes that are not blocked any more."""
+    """Stores the calls of blocked nodes, and returns the calls of all other nodes; writes call."""
     due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
@@ -129,7 +129,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
 
 
 def _join(work: Work) -> None:
-    """Phase 3: the copies to forward are those that come, and the calls that may be issued."""
+    """Phase 3: collects the copies to forward from received messages and ready calls."""
     calls = handle_joins(work)
     if calls is not None:
         work.copies.append(copies.issued_copies(calls))

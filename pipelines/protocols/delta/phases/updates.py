@@ -1,7 +1,7 @@
-"""Actions that several phases of a round share.
+"""Functions that several phases of a round share.
 
-Nodes that join or synchronise, changes of routing information (Algorithm 1, lines 25 and 26), and connections with
-their failure detectors (section 4.3; rules R19 to R21).
+They select joining and synchronising nodes, change routing information (Algorithm 1, lines 25 and 26), and open
+connections with failure detectors (section 4.3; rules R19 to R21).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pipelines.protocols.delta.work import Work, union
 
 
 def joining_nodes(work: Work) -> DataFrame:
-    """Returns the nodes whose join is under way: their join points have answered."""
+    """Returns the nodes with an unfinished join whose join points have answered."""
     return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
 
 
 def synchronising(work: Work) -> DataFrame:
-    """Returns the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
+    """Returns the nodes that receive routing information: RECOVERING nodes and `joining_nodes`."""
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
     if not work.round.facts["join"]["detached"]:
         return recovering
@@ -39,16 +39,16 @@ def blocked_nodes(work: Work) -> DataFrame:
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
-    """SUBS_SET_N: writes routing_entry, tombstone.
+    """Applies the finished messages to SUBS_SET; writes routing_entry, tombstone.
 
     Returns:
-        The entries before, and how they change, if they do.
+        The entries before the round, and their changes; None: no change.
     """
     entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
         return entries, None
     if work.is_disturbed:
-        # Publications end in most rounds, and change no entries.
+        # In most rounds only publications end, and they change no entries.
         finished = work.keep("ending", union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished)))
         if work.is_empty(finished) and not work.added:
             return entries, None
@@ -58,7 +58,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     if work.is_disturbed:
         tombstone = _bury(work, finished)
         for told in work.added:
-            # A joining node gets the SUB as well where its join point recovers.
+            # If the join point recovers, a joining node gets a SUB twice: in PAR_SUB and as a message.
             added = routing.unknown_entries(added, told, tombstone)
         added = routing.unknown_entries(union(added, *work.added), entries, tombstone)
     else:
@@ -76,13 +76,13 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 
 def _bury(work: Work, finished: DataFrame) -> DataFrame:
-    """Notes the subscriptions that end, where PAR_SUB may still bring them: writes tombstone, and returns it."""
+    """Stores a tombstone for each finished UNSUB, as a late PAR_SUB may hold the entry; returns relation tombstone."""
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns SUBS_SET_N as it is when these messages are finished."""
+    """Returns SUBS_SET after the changes by the finished messages."""
     entries, added = work.now("routing_entry"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
@@ -90,11 +90,10 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 
 
 def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
-    """Line 26 for messages that end with a failure: nodes that synchronise in this round get the changed entries.
+    """Applies line 26 to messages that end with a failure, before routing information is sent in this round.
 
-    These messages are not sent again to a recovering node, which was the last to confirm them. Transferred entries are
-    computed before the other changes of routing information at the end of the round (`change_entries`,
-    `forward.close`).
+    These messages are not resent to a node that synchronises in this round, so the entries that it gets must contain
+    their effect. All other changes follow at the end of the round (`change_entries`, `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
@@ -103,7 +102,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:
-    """Own subscriptions are durable from their confirmation on (rule R31): writes own_subscription."""
+    """Stores own subscriptions durably once they are confirmed (rule R31); writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
@@ -112,9 +111,9 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 
 
 def look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Recomputes the ways of nodes whose links or failed peers changed: writes path, routing_entry.
+    """Updates the paths of nodes whose links or failed peers changed; writes path, routing_entry.
 
-    The paths are those of TOP_N, so they change only with TOP_N.
+    A change of peers changes the responsible nodes only; a change of TOP changes the paths.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -129,9 +128,9 @@ def look_again(work: Work, changed: DataFrame) -> DataFrame:
 
 
 def learn_links(work: Work, links: DataFrame) -> None:
-    """Adds links to TOP, as far as they are within reach; writes topology.
+    """Adds received links within reach to TOP; writes topology.
 
-    Without joins every node has all its links from the start.
+    Without joins every node knows all its links from the start.
     """
     if not work.round.facts["join"]["joiners"]:
         return
@@ -152,13 +151,13 @@ def connections_of(work: Work) -> DataFrame:
     if not work.round.facts["join"]["detached"]:
         return connected
     waiting = join.waiting_connections(work.now("join"), link)
-    if (down := work.round.faults.down) is not None:  # Relation join is durable: it has rows of nodes that are down.
+    if (down := work.round.faults.down) is not None:  # relation join is durable, so nodes that are down have rows
         waiting = waiting.join(down.select(NODE), NODE, "left_anti")
     return connected.unionByName(waiting)
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:
-    """Sets the detectors of the peers of nodes that crash now; writes their status.
+    """Sets the failure detectors of the peers of crashing nodes; records the status FAILED.
 
     Args:
         work: The round.
@@ -170,7 +169,7 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Sets the detectors of connections to nodes that are down, or to earlier incarnations.
+    """Sets the failure detectors of connections to nodes that are down, or to their earlier incarnations.
 
     A request may arrive after its incarnation has ended and the node has recovered.
 
@@ -191,7 +190,7 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
-    """Sets the detectors of nodes whose join points are down by now."""
+    """Sets the failure detectors of the asking nodes whose join points are down."""
 
     def waiting() -> DataFrame:
         connected = join.waiting_connections(work.now("join"), work.round.run.link)
@@ -201,7 +200,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
-    """A join point is connected to whom it answers: writes peer.
+    """Opens the connections of join points to the joining nodes that they answer; writes peer.
 
     Args:
         work: The round.
@@ -217,7 +216,7 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
 
 
 def tell_peers(work: Work, node: DataFrame) -> None:
-    """Sends STATUS to all peers of nodes that are up for good.
+    """Sends the STATUS of nodes to all their peers.
 
     Args:
         work: The round.
@@ -229,7 +228,7 @@ def tell_peers(work: Work, node: DataFrame) -> None:
 
 
 def ask_again(work: Work, asked: DataFrame) -> None:
-    """Rule R24: JOIN_REQUEST once more.
+    """Sends JOIN_REQUEST again (rule R24).
 
     Args:
         work: The round.
@@ -241,7 +240,7 @@ def ask_again(work: Work, asked: DataFrame) -> None:
 
 
 def synchronise(work: Work, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST, once a round to the same node: reads topology, path; writes synch, peer."""
+    """Sends SYN_REQUEST, at most once a round to each node; reads topology, path; writes synch, peer."""
     for before in work.asked:
         asked = asked.join(before, [*NODE, "peer"], "left_anti")
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
@@ -256,7 +255,7 @@ def request(work: Work, kind: str, asked: DataFrame) -> None:
     """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
     latency = work.keep("asked_latency", connections.path_latencies(asked, work.round.run.link))
     peer = work.now("peer")
-    work.put("peer", peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency)))
-    work.send(
-        connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *connections.REQUEST
-    )
+    known = peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency))
+    work.put("peer", known)
+    row = connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status"))
+    work.send(row, *connections.REQUEST)

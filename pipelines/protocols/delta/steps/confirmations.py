@@ -1,8 +1,8 @@
-"""Confirmations (Algorithm 1, lines 19 to 31): Out shrinks, and what is confirmed by all is finished.
+"""Confirmations (Algorithm 1, lines 19 to 31): CONF shrinks Out, and messages that all recipients confirm are finished.
 
 A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
-sender, subscription_id, origin, join_point, origin_distance, origin_hop``; ``trigger`` is the message that ended it.
-The last two are of P(N, m.from) where m was accepted as Guided.
+sender, subscription_id, origin, join_point, origin_distance, origin_hop``. Column ``trigger`` is the message that ended
+it. The last two columns are those of P(N, m.from) if m was accepted as Guided, else null.
 """
 
 from __future__ import annotations
@@ -22,25 +22,20 @@ FINISHED = [
 
 
 def received_confirmations(inbox: DataFrame) -> DataFrame:
-    """Returns the CONF messages of an inbox: KEY, ``responsible`` (who confirms), ``trigger, round``."""
+    """Returns the CONF messages of an inbox: KEY, ``responsible`` (the sender), ``trigger, round``."""
     return inbox.where("kind = 'CONF'").selectExpr(
-        "run_id",
-        "dst as node_id",
-        "source",
-        "source_seq",
-        "src as responsible",
-        "message_id as trigger",
+        "run_id", "dst as node_id", "source", "source_seq", "src as responsible", "message_id as trigger",
         "due_round as round",
-    )
+    )  # fmt: skip
 
 
 def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Returns the messages of ProcessingList that members of Out confirm now.
+    """Returns the messages of ProcessingList that members of Out confirm in this round.
 
-    A CONF from outside Out or for an unknown message does nothing.
+    A CONF from a node outside Out, or for an unknown message, has no effect.
 
     Returns:
-        `FINISHED` columns, ``is_finished``: no recipient is left unconfirmed, and ``confirmed_by``: these members.
+        `FINISHED` columns, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by``: the confirming members.
     """
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
@@ -53,10 +48,10 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList with what is confirmed now, without the messages that are finished (line 30).
+    """Returns ProcessingList with the confirmations of the round, without finished messages (line 30).
 
     Args:
-        processing: The relation before.
+        processing: Relation ``processing``.
         moved: Rows of `progress`.
     """
     now = moved.select(*KEY, "is_finished", "confirmed_by")
@@ -70,10 +65,11 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
 
 
 def finished_messages(row: DataFrame) -> DataFrame:
-    """Returns the messages of processing rows of which every member of Out has confirmed.
+    """Returns the messages of processing rows whose members of Out have all confirmed.
 
     Args:
-        row: All rows of some messages, with ``conf_trigger, conf_round`` of what changed them in this round.
+        row: All rows of some messages, with ``conf_trigger, conf_round`` of the message that changed them in this
+            round.
     """
     return _by_message(row).where("is_finished").select(FINISHED)
 
@@ -91,12 +87,12 @@ def _by_message(row: DataFrame, *more: str) -> DataFrame:
 
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
-    """Returns ProcessingList without the messages that are finished (line 30)."""
+    """Returns ProcessingList without the finished messages (line 30)."""
     return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Returns the first copies with an empty Out: their processing ends where it begins.
+    """Returns the first copies with an empty Out: their processing ends in the round of its start (rule R13).
 
     Args:
         first: First copies.
@@ -108,32 +104,32 @@ def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
 
 
 def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
-    """A duplicate of a message in ProcessingList: its sender waits too (line 3). Rows of relation ``waiting``."""
+    """Returns the senders of duplicates of messages in ProcessingList (line 3), as rows of relation ``waiting``."""
     message = processing.select(KEY).distinct()
     return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
 
 def under_way(row: DataFrame) -> DataFrame:
-    """Returns the processing rows of messages that somebody still has to confirm."""
+    """Returns the processing rows of messages with an unconfirmed recipient."""
     busy = row.where("responsible is not null and not is_confirmed").select(KEY).distinct()
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
 def taken_anyway(duplicate: DataFrame) -> DataFrame:
-    """Returns duplicates as finished messages whose senders are answered already (see `recovery.refused`)."""
+    """Returns refused duplicates as finished messages without a sender (see `recovery.refused`)."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
-    """A duplicate of a message that is finished: its sender gets CONF at once (line 5)."""
+    """Returns the senders of duplicates of finished messages, which get CONF in this round (line 5)."""
     return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(
         *KEY, "trigger", "round", "sender"
     )
 
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
-    """The senders of duplicates of a message that is finished now (lines 27 to 29)."""
+    """Returns the waiting senders of messages that are finished in this round (lines 27 to 29)."""
     return finished.select(*KEY, "trigger", "round").join(waiting, KEY).select(*KEY, "trigger", "round", "sender")
 
 
@@ -141,7 +137,7 @@ def send_confirmations(to: DataFrame) -> DataFrame:
     """Returns CONF messages to senders.
 
     Args:
-        to: KEY, ``trigger, round, sender``; rows without a sender are the source's own and send nothing.
+        to: KEY, ``trigger, round, sender``; rows without a sender are dropped.
     """
     return to.where("sender is not null").selectExpr(
         "run_id", "trigger", "cast(3 as bigint) as rank", "'CONF' as kind", "node_id as src", "sender as dst",
@@ -150,7 +146,7 @@ def send_confirmations(to: DataFrame) -> DataFrame:
 
 
 def confirmed_calls(finished: DataFrame) -> DataFrame:
-    """A source that finishes its own message has its call confirmed."""
+    """Returns ``call_event`` rows of finished messages at their source: their calls are confirmed."""
     return finished.where("source = node_id").selectExpr(
         "run_id", "source", "source_seq", "round", "'confirmed' as event"
     )

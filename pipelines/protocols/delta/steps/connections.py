@@ -1,22 +1,22 @@
-"""Connections, failure detectors on them, and bypasses (sections 4.3, 5 and 6; Algorithms 3, 4 and 6).
+"""Connections, failure detectors, and bypasses (sections 4.3, 5 and 6; Algorithms 3, 4 and 6).
 
-A node without a row in ``peer`` is connected to its neighbours, to their first incarnation. When the other end of a
+A node without rows in relation ``peer`` has connections to the first incarnation of its neighbours. When the peer of a
 connection is gone, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
 
-Bypass (rules R19, R21 and R24), for a node N and its peer M:
+The bypass of a failed peer M at a node N (rules R19, R21 and R24):
 
-1. DETECT at N: N suspects M (``peer``), so the paths through M have another responsible node (``path.responsible``,
-   ``routing_entry.responsible``). The *frontier* are the first nodes on paths through failed ones that N does not
-   suspect; N asks those that it is not connected to.
-2. Recipients that M was responsible for go to the closest node that is left (``processing.responsible``).
+1. DETECT at N: N marks M as FAILED (``peer``), so paths through M get another responsible node (``path.responsible``,
+   ``routing_entry.responsible``). The *frontier* is the set of the first live nodes on paths through failed nodes. N
+   sends CON_REQUEST to those that it has no connection to.
+2. The next live node on the path becomes responsible for the recipients behind M (``processing.responsible``).
 
-Handshake (rules R20, R22 and R25), for a node N and another one X:
+The handshake of a node N with a node X (rules R20, R22 and R25):
 
-1. CON_REQUEST, or SYN_REQUEST while N recovers, from N to X: ``peer`` has X, WAITING.
-2. The request at X: X is connected to N (``peer``) and answers STATUS.
-3. STATUS at N: N sends what waited for X, in ProcessingList order (`copies.held_back`).
+1. N sends CON_REQUEST, or SYN_REQUEST while N recovers; ``peer`` holds X as WAITING.
+2. The request at X: X adds N to ``peer`` and answers STATUS.
+3. STATUS at N: N resends the messages that waited for X, in ProcessingList order (`copies.held_back`).
 
-What was meant for an earlier incarnation of its receiver is dropped.
+A message for an earlier incarnation of its receiver is dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LEFT, peer_
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
-"""Columns of failure reports in the outbox, beside their heads."""
+"""The columns of failure reports in the outbox, beside their heads."""
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -46,12 +46,12 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
-    """Returns the connections whose other end has crashed: ``run_id, node_id, peer, ended, latency_rounds, round``.
+    """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
     Args:
         connection: Rows of `connected`.
-        crashed: Ended incarnations: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``: it is the
-            newest. An unanswered connection, without an incarnation, leads to the newest.
+        crashed: Ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``: whether it
+            is the newest one. A connection without an incarnation leads to the newest one.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -62,14 +62,14 @@ def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
 
 
 def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
-    """Sets the failure detectors of nodes whose peers are gone (rule R21), once a round for each peer.
+    """Returns DETECT messages of nodes to themselves, one per broken connection and round (rule R21).
 
-    A report comes after the detection delay, and never before the last words of the node that crashed.
+    A report comes after the detection delay, and not before the last messages of the crashed peer.
 
     Args:
         broken: Rows of `broken_connections`.
         status: Relation ``status``.
-        setting: One row a run with ``detection_rounds``.
+        setting: One row per run with ``detection_rounds``.
     """
     newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
@@ -88,7 +88,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
 
 
 def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the connections of relation ``peer`` that an earlier version of it lacks."""
+    """Returns the connections in `after` that `before` lacks, two versions of relation ``peer``."""
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
@@ -96,7 +96,7 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Returns the reports of failures, without those of incarnations older than N's connection.
+    """Returns the failures that DETECT reports, except for incarnations older than N's connection.
 
     Returns:
         ``run_id, node_id, peer, round, incarnation``.
@@ -114,17 +114,17 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns peers whose STATUS is DETACHED: N reaches no node through them. Columns as in `failures`."""
+    """Returns the peers whose STATUS is DETACHED, as failures: N reaches no node through them."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns ``peer`` with the failed peers M as FAILED (Algorithm 3, lines 2 to 4).
+    """Returns relation ``peer`` with failed peers M as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a node on the path from N to M is up, the connection to M is deleted instead: that node learns of M's recovery, N
-    does not. A suspicion would remain, and N would bypass M when that node fails.
+    If a live node lies on the path from N to M, N deletes its connection to M instead. That node learns of M's
+    recovery, but N does not, and N would bypass M at the next failure of that node.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -142,7 +142,7 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
 
 
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
-    """Algorithm 3, line 5: the closest live nodes beyond the nodes that failed in this round.
+    """Returns the closest live nodes beyond the nodes that fail in this round (Algorithm 3, line 5).
 
     Args:
         path: Relation ``path``.
@@ -166,9 +166,9 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the nodes to ask in place of failed synchronisation points: the closest live nodes on the ways to them.
+    """Returns the closest live nodes on the paths through failed synchronisation points.
 
-    This node may be nearer than the failed one: it was down when N asked past it, and has recovered.
+    They may be nearer than the failed node: a nearer node was down when N asked past it, and has recovered.
 
     Args:
         path: Relation ``path``.
@@ -176,7 +176,7 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
         peer: Relation ``peer`` with these failures.
 
     Returns:
-        As `frontier`.
+        Columns of `frontier`.
     """
     behind = lost.selectExpr(*NODE, "peer as behind", "round")
     nearest = (
@@ -197,7 +197,7 @@ def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
 
 
 def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 20 to 22: the closest live node takes over; null: all nodes on the way are down."""
+    """Sets the responsible node of orphans to the next live node on the path, or null (Algorithm 3, lines 20 to 22)."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"responsible", "path"}]
     return (
@@ -220,14 +220,14 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 REQUEST = ("incarnation", "links", "latency_rounds")
-"""Columns of requests in the outbox, beside their heads."""
+"""The columns of requests in the outbox, beside their heads."""
 STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
-"""Columns of STATUS in the outbox, beside its head."""
+"""The columns of STATUS in the outbox, beside its head."""
 _LINK = ["run_id", "src", "dst"]
 
 
 def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
-    """Drops what was meant for an earlier incarnation of its receiver (rule R25)."""
+    """Drops messages for an earlier incarnation of their receiver (rule R25)."""
     now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
     return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
@@ -236,14 +236,14 @@ def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
-    """Returns the rest of an inbox as rows of ``fate``: queues die with their connection."""
+    """Returns the messages of an inbox that are not in `kept`, as rows of ``fate``."""
     return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
         "run_id", "message_id", "'lost_crash' as fate"
     )
 
 
 def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
+    """Returns the latencies of bypassed paths: ``run_id, node_id, peer, latency_rounds``.
 
     Args:
         row: ``run_id, node_id, peer, path``.
@@ -261,7 +261,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
-    """Returns the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
+    """Returns WAITING rows of relation ``peer`` for nodes that N asks and has no connection to."""
     return (
         asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
@@ -272,11 +272,11 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
+    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8) with TOP of the sender.
 
     Args:
         asked: ``run_id, node_id, peer, round``.
-        kind: The kind.
+        kind: The message kind.
         latency: ``run_id, node_id, peer, latency_rounds``.
         topology: Relation ``topology``.
         status: Relation ``status``.
@@ -294,14 +294,15 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 
 
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the status of the senders of messages about connections.
+    """Returns the newest status of each peer that sent a message about a connection.
 
-    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING. A STATUS counts if
-    N has a connection, unless N suspects a former incarnation of the sender: messages through that incarnation are on
-    another way, and new messages would overtake them. In that case N waits for the SYN_REQUEST.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if N
+    suspects the sender: messages through the sender's former incarnation are on another path, and new messages would
+    overtake them. N then waits for SYN_REQUEST.
 
     Returns:
-        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row per peer.
+        The columns of `PEER`, ``kind, trigger, round``, and ``is_new``: N has sent no multicast message to this
+            incarnation.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
@@ -327,9 +328,9 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns relation ``peer`` with the answers of the round; nodes behind a recovered node count as up again.
+    """Returns relation ``peer`` with the answers of the round, without FAILED rows of nodes behind recovered nodes.
 
-    A suspected node behind it that has recovered has told the nodes in between, not N.
+    A node behind a recovered node may have recovered, too: it reports to the nodes in between, not to N.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -350,9 +351,9 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 
 
 def asking_peers(inbox: DataFrame) -> DataFrame:
-    """Returns the recipients of STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+    """Returns the receivers of STATUS answers: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    A peer gets one answer a round. The answer is for the incarnation that asked, with the latency of the question.
+    A peer gets one answer per round, for the incarnation that asked, with the latency of the request.
     """
     asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
@@ -363,13 +364,13 @@ def asking_peers(inbox: DataFrame) -> DataFrame:
 
 
 def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
-    """Returns STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
+    """Returns STATUS messages with the status and the incarnation of the sender.
 
     Args:
         to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
         status: Relation ``status``.
         join: Relation ``join``.
-        is_answer: Whether they answer requests. What a node tells by itself comes behind them: it has risen.
+        is_answer: Whether they answer requests. Other STATUS messages announce a change, and are ranked behind answers.
     """
     rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")

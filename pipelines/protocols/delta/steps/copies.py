@@ -1,20 +1,19 @@
 """Copies of multicast messages: received, forwarded and resent ones (Algorithm 1; rules R12, R20, R22).
 
-A *copy* is a row for a multicast message (J, SUB, UNSUB, PUB, REJOIN) that reaches a node, or is issued there:
-``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
-join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. Copies that are routed by their
-sender also have ``sender_hop``, the neighbour of N towards the sender.
+A *copy* is a row for a multicast message (J, SUB, UNSUB, PUB, REJOIN) that a node receives or issues: ``run_id,
+node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin, join_point,
+matches, guide, origin_path, visited``. Column ``sender`` is null at the source. Column ``sender_hop``, if present, is
+the neighbour of N on the path to the sender.
 
-Duplicates (section 5) are detected by identifiers of the source or by visited lists. With identifiers a node keeps the
-most recent number of every source. REJOIN numbers are the incarnations of their source, so they are a row of their own:
-source ``-1 - R``. With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message
-that passed there. A copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (rule R3).
-Nodes take the copies of a round one by one, and only accepted ones count, so an Arrow function decides the copies of
-each node in their order (`udfs.delta.detectors`).
+Two detectors recognise duplicates (section 5). The detector ``identifier`` stores the highest number of each source.
+REJOIN numbers are incarnations of their source R, so they have a separate row with source ``-1 - R``. The detector
+``visited`` stores the highest MsgId of each node that a message has visited. A copy is a duplicate if one of its pairs
+has a MsgId that is not higher than the stored one (rule R3). Nodes judge the copies of a round one by one, and only
+accepted copies count, so an Arrow function judges the copies of each node in their order (`udfs.delta.detectors`).
 
-A message that leaves a node gets m.from for its receiver, a visited list, and its connection (4.7, 5). A message to a
-RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast messages to a node
-that has not answered yet wait in ProcessingList.
+A message gets m.from for its receiver, a visited list and the incarnation of its connection when it leaves (4.7, 5). A
+message to a RECOVERING node is Guided: it carries the paths from the receiver to the recipients (section 6). A
+multicast message to a node that has not answered a request stays in ProcessingList.
 """
 
 from __future__ import annotations
@@ -34,39 +33,39 @@ from udfs.delta.detectors import ACCEPTED, accepted_copies
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
-"""Columns of a copy in the outbox, beside its head."""
+"""The columns of a copy in the outbox beside its head."""
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
-"""SQL for m.visited with N's own pair; `copies.visited_lists` cuts it."""
+"""SQL for m.visited with N's own pair; `visited_lists` cuts it."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
-"""Columns of a message in ProcessingList, beside its KEY."""
+"""The columns of a message in ProcessingList beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
 NOT_GUIDED = [
     "cast(null as array<bigint>) as origin_path",
     "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
-"""SQL for what a copy lacks that no other node sent."""
+"""SQL for the columns that a copy without a sender lacks."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40} as trigger"
-"""SQL for the trigger of what is sent again: behind STATUS, before PAR_TOP, and in the order of MsgId_N."""
+"""SQL for the trigger of resent messages, ordered by MsgId_N: sorts behind STATUS and before PAR_TOP."""
 
 
 def received_copies(inbox: DataFrame) -> DataFrame:
-    """Returns the multicast messages among an inbox as copies."""
+    """Returns the multicast messages of an inbox as copies."""
     return received(inbox.where(f"kind in {MULTICAST}"), *_FIELDS)
 
 
 def issued_copies(call: DataFrame) -> DataFrame:
-    """Returns publish, subscribe and unsubscribe calls as the copies that their nodes handle first."""
+    """Returns publish, subscribe and unsubscribe calls as copies at their nodes."""
     own = {"hops": "0", "issued_round": "round", "subscription_id": "subscription_id", "matches": "matches"}
     origin = "case when kind <> 'publish' then node_id end"
     return called(call, _CALLS, PAYLOAD, **{**dict.fromkeys(_FIELDS, "null"), **own, "origin": origin})
 
 
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
-    """Adds ``sender_hop``: the sender itself where it is a neighbour, as everywhere without bypasses (path None)."""
+    """Adds ``sender_hop``. Without `path`, in runs without bypasses, the sender is a neighbour and its own hop."""
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
     hop = path.selectExpr(*NODE, "target as sender", "get(path, 1) as known_hop")
@@ -75,16 +74,16 @@ def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
 
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
-    """Returns the duplicates: the copies that are not first ones."""
+    """Returns the duplicates: copies that are not in `first`."""
     return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15).
+    """Returns the new rows of ProcessingList_N: one for each recipient other than N (lines 13 to 15).
 
     Args:
-        first: First copies; without ``matches`` where no publication may have to be sent again.
-        recipient: Their recipient rows, with ``is_confirmed``: true for those that have nothing to do.
+        first: First copies; ``matches`` is null where a publication is never resent.
+        recipient: Their recipient rows with ``is_confirmed``, true for recipients that need no message.
     """
     body = first.select(*KEY, *BODY)
     return (
@@ -106,12 +105,12 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def matched_deliveries(matched: DataFrame) -> DataFrame:
-    """A PUB whose first copy reaches a matching subscriber is delivered at once (line 26; rule R12)."""
+    """Returns deliveries of the publications whose first copy reaches a matching subscriber (line 26; rule R12)."""
     return deliveries(matched.where("recipient = node_id"))
 
 
 def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns the deliveries of publications that RECOVERING subscribers accepted as Guided.
+    """Returns the deliveries of publications that RECOVERING subscribers accept as Guided.
 
     Args:
         first: First copies.
@@ -122,16 +121,16 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns ProcessingList with these rows instead of those that it has for their recipients."""
+    """Returns ProcessingList; `row` replaces the rows with equal keys."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns the messages that waited for the answer of a peer (rule R20): rows of `resent_copies`.
+    """Returns the messages that waited for the answer of a peer (rule R20), as rows of `resent_copies`.
 
-    The answer to a SYN_REQUEST has further messages (`recovery.earlier_messages`).
+    An answer to SYN_REQUEST has further messages (`recovery.earlier_messages`).
     """
     fresh = answer.where("is_new and kind <> 'SYN_REQUEST'")
     ready = fresh.selectExpr(*NODE, "peer as responsible", "round as now_round")
@@ -139,10 +138,11 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def resent_copies(*row: DataFrame) -> DataFrame:
-    """Returns messages of ProcessingList as rows of the outbox, in their order (rule R22), once per receiver.
+    """Returns messages of ProcessingList as rows of the outbox, in their order and once per receiver (rule R22).
 
     Args:
-        row: Processing rows with ``now_round``: when they are sent; a frame a step, as several may send some.
+        row: Processing rows with ``now_round``, the sending round. Several steps may resend one message: one frame per
+            step.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
@@ -161,10 +161,10 @@ _COPY_RANK = row_number("copies of a message", "run_id, node_id, source, source_
 
 
 def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
-    """Drops what the node has handled before and, of several copies in a round, all but the first (lines 1 to 12).
+    """Returns the first copies in runs with detector ``identifier`` (lines 1 to 12).
 
     Args:
-        copy: The round's copies, of runs with identifiers.
+        copy: The copies of the round.
         detector: Relation ``detector``, or increments of it.
     """
     asked = copy.selectExpr(*KEY, f"{_IDENTITY} as asked_source").distinct()
@@ -179,12 +179,12 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
 
 
 def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
-    """Drops the same by the lists of visited nodes; a node's own messages are first ones.
+    """Returns the first copies in runs with detector ``visited``; copies that their node issued are first copies.
 
     Args:
-        copy: The round's copies, of runs with visited lists.
-        detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` a MsgId that passed.
-        keep: Materialises what several steps read.
+        copy: The copies of the round.
+        detector: Relation ``detector``: ``source`` is a visited node, ``last_seq`` its highest MsgId.
+        keep: Materialises frames that several steps read.
     """
     pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
     passed = detector.withColumnRenamed("source", "node")
@@ -197,19 +197,19 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
 
 
 def numbered(first: DataFrame) -> DataFrame:
-    """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (rule R4)."""
+    """Adds MsgId_N to first copies (line 10); it ascends with the round and the order in it (rule R4)."""
     return first.selectExpr("*", _MSG_ID)
 
 
 def detector_rows(first: DataFrame) -> DataFrame:
-    """Returns the detector entries of first copies: an increment of relation ``detector`` (line 11)."""
+    """Returns the identifiers of first copies as an increment of relation ``detector`` (line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Returns the same of visited lists; a source keeps its own MsgId (rule R18)."""
+    """Returns the MsgIds of first copies as an increment of relation ``detector``, and N's own MsgIds (R18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
@@ -221,16 +221,16 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 
 
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
-    """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (rule R1).
+    """make_copy_send^SUB: replaces an origin beyond δ+1 hops of the receiver by the node δ+1 hops away (rule R1).
 
     Args:
-        outbox: The outbox; those without an origin stay as they are.
+        outbox: The outbox; rows without an origin stay unchanged.
         path: Relation ``path``.
-        setting: One row a run with ``delta``.
-        is_disturbed: Whether a receiver may be farther than a neighbour, or a message Guided.
+        setting: One row per run with ``delta``.
+        is_disturbed: Whether a receiver may be no neighbour, or a message Guided.
 
     Returns:
-        The outbox; ``origin_path`` becomes P(receiver, origin) where it has been disturbed.
+        The outbox; if `is_disturbed`, ``origin_path`` is P(receiver, origin), else null.
     """
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
     kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
@@ -252,12 +252,12 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
 
 
 def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Inserts bypassed nodes into m.visited, as pairs without MsgId, and cuts it to the last δ+1 (section 5).
+    """Adds a pair without MsgId to m.visited for each bypassed node, and cuts it to the last δ+1 pairs (section 5).
 
     Args:
-        outbox: All messages; those without a list stay as they are.
+        outbox: The outbox; rows without a list stay unchanged.
         path: Relation ``path``.
-        setting: One row a run with ``delta``.
+        setting: One row per run with ``delta``.
     """
     hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
     kept = [name for name in SENT_AS if name != "visited"]
@@ -275,18 +275,19 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
 
 
 def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the outbox with what the sender knows of its peers, without what has to wait for their answer.
+    """Adds the incarnation and latency of connections to the outbox.
 
-    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
+    It drops multicast messages to peers that have not answered or have failed, and a CONF without a connection (rule
+    R15).
 
     Args:
-        outbox: All messages; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
-            for messages that take longer than their connection does.
+        outbox: The outbox. ``latency_rounds`` and ``for_incarnation`` take precedence over relation ``peer``;
+            ``delay_rounds`` is added to the latency.
         peer: Relation ``peer``.
         link: Table ``link``.
 
     Returns:
-        The outbox, its ``latency_rounds`` null where the link's is meant, and ``peer_status``.
+        The outbox with ``peer_status``; a null ``latency_rounds`` stands for the latency of the link.
     """
     known = peer.selectExpr(
         "run_id", "node_id as src", "peer as dst", "status as peer_status", "incarnation as known",
@@ -307,7 +308,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def plain(columns: Sequence[str]) -> list[str]:
-    """Returns SQL for the outbox where no message is Guided: P(receiver, m.from) is a Guided message's alone.
+    """Returns SQL for the columns of the outbox if no message is Guided; only Guided messages have ``origin_path``.
 
     Args:
         columns: The columns of `addressed`.
@@ -317,9 +318,9 @@ def plain(columns: Sequence[str]) -> list[str]:
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the outbox with Guided messages for RECOVERING receivers: g.to from the current ProcessingList.
+    """Adds g.to, from the current ProcessingList, to messages for RECOVERING receivers.
 
-    A message that is no longer in ProcessingList was confirmed by all its recipients in this round, so it is not sent.
+    It drops a message that is no longer in ProcessingList: all its recipients have confirmed in this round.
 
     Args:
         outbox: Rows of `addressed`.

@@ -1,15 +1,15 @@
 """The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17).
 
-Rows that the steps read and write, for a joining node N and its join point M:
+The steps for a joining node N and its join point M:
 
-1. join call at N: JOIN_REQUEST to M; N stays DETACHED.
-2. JOIN_REQUEST at M, once M is VALID_JOINED: marked link N-M into TOP_M; PAR_TOP and PAR_SUB back; N becomes a
-   recipient of every J, SUB and UNSUB in M's ProcessingList whose scope holds it.
-3. PAR_TOP at N: TOP_N, own link marked; N is ATTACHED and issues J. PAR_SUB at N: SUBS_SET_N.
-4. J's own confirmation at N: N is VALID_JOINED; calls that waited are issued.
+1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
+2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
+   becomes a recipient of every SUB and UNSUB in M's ProcessingList, and of every J whose scope contains N.
+3. PAR_TOP at N: N stores TOP_N, marks its own link, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
+4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
 
-An *accepted* row is a JOIN_REQUEST that M takes: ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger,
-round``. A request that M cannot take yet waits there, and until then nothing else goes to N, which is DETACHED.
+An *accepted* row is a JOIN_REQUEST that M answers: ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger,
+round``. A request that M cannot answer yet waits in relation ``join_request``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
-"""Columns of the copies for a joiner in the outbox, beside their heads."""
+"""The columns of copies for a joining node in the outbox, beside their heads."""
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
-    """Algorithm 2, N: the request goes to the join point.
+    """Returns JOIN_REQUEST messages to join points (Algorithm 2).
 
     Args:
         asked: ``run_id, node_id, join_point, source_seq, trigger, round``.
@@ -48,7 +48,7 @@ def asked_now(call: DataFrame) -> DataFrame:
 
 
 def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the nodes that have sent their request."""
+    """Returns relation ``join`` with the nodes of `asked` marked as having sent their request."""
     now = asked.selectExpr(*NODE, "true as now_asked")
     return join.join(now, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
@@ -56,7 +56,7 @@ def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
-    """A node that waits for its join point watches it: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns the connections to asked join points: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
     waits = join.where("status = 'DETACHED' and is_asked").selectExpr(*NODE, "join_point as peer")
     return waits.join(latency, [*NODE, "peer"]).selectExpr(
@@ -75,8 +75,8 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
     Args:
         join: Relation ``join``.
         inbox: The due messages.
-        confirmed: Nodes whose J is confirmed now.
-        waits: ``run_id, node_id`` of nodes whose synchronisation points have not all answered.
+        confirmed: The nodes whose J is confirmed in this round.
+        waits: ``run_id, node_id`` of nodes with a synchronisation point that has not answered.
     """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "true as is_attached"
@@ -95,20 +95,20 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
 
 
 def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the nodes that became VALID_JOINED between two forms of relation ``join``: ``run_id, node_id``."""
+    """Returns the nodes that are VALID_JOINED in `after` and not in `before`, two versions of relation ``join``."""
     was = before.where("status <> 'VALID_JOINED'").select(NODE)
     return after.where("status = 'VALID_JOINED'").select(NODE).join(was, NODE, "left_semi")
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Returns the nodes that recover before their join ended: their rows of relation ``join``, and ``round``."""
+    """Returns the rows of relation ``join`` of nodes that recover before their join has ended, with ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
 
 
 def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with these nodes DETACHED."""
+    """Returns relation ``join`` with the given nodes DETACHED."""
     again = node.select(NODE).selectExpr(*NODE, "true as is_again")
     return join.join(again, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
@@ -116,9 +116,9 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the failures that JOIN_REQUESTs show: a request from a connected node ends its earlier incarnation.
+    """Returns the failures that JOIN_REQUESTs imply: the earlier incarnation of a neighbour that asks has ended.
 
-    A node that asks a join point that cannot answer yet is suspected, too, until the join point can.
+    A join point that cannot answer yet suspects every joining node until it answers.
 
     Args:
         inbox: The due messages.
@@ -126,7 +126,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
         blocked: The nodes that accept no requests.
 
     Returns:
-        As `connections.failures`.
+        Columns of `connections.failures`.
     """
     asked = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation"
@@ -137,11 +137,11 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns the changes between two forms of relation ``join`` as rows of ``node_status``.
+    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``.
 
     Args:
-        before: Relation ``join`` before.
-        after: And after.
+        before: Relation ``join`` before the change.
+        after: Relation ``join`` after the change.
         present: SQL for column ``round``.
     """
     was = before.selectExpr(*NODE, "status as was")
@@ -150,13 +150,13 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 
 
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
-    """Returns the open join requests: requests that arrive in this round, and requests that wait at a join point.
+    """Returns the join requests that arrive in this round or wait at their join point.
 
     A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
 
     Returns:
-        ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger, round``; the last two are null for a
-        request that still waits: nothing in this round concerns it.
+        ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger, round``. The last two are null for a
+            request that continues to wait.
     """
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
@@ -178,7 +178,7 @@ def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
-    """Algorithm 2, M: the link N-M, marked."""
+    """Returns the marked links N-M of accepted requests (Algorithm 2)."""
     return accepted.selectExpr(
         *NODE, "least(node_id, joiner) as a", "greatest(node_id, joiner) as b", "true as is_marked"
     )
@@ -187,7 +187,7 @@ def requested_links(accepted: DataFrame) -> DataFrame:
 def send_topology(
     accepted: DataFrame, topology: DataFrame, path: DataFrame, status: DataFrame, setting: DataFrame
 ) -> DataFrame:
-    """Algorithm 2, M: PAR_TOP with the links of TOP_M whose ends are within δ of M."""
+    """Returns PAR_TOP messages with the links of TOP_M whose ends are within δ hops of M (Algorithm 2)."""
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta").select(*NODE, "target")
     link = (
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
@@ -203,7 +203,7 @@ def send_topology(
 
 
 def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """PAR_SUB: the entries of SUBS_SET_M, rewritten for N as a SUB would be (rule R16)."""
+    """Returns PAR_SUB messages with the entries of SUBS_SET_M, rewritten for N as a SUB would be (rule R16)."""
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
@@ -221,9 +221,9 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 
 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """N becomes a recipient of messages that M still processes and N must know: SUB, UNSUB, and J with N in its scope.
+    """Makes N a recipient of the entries of ProcessingList_M that N must know: SUB, UNSUB, and J with N in its scope.
 
-    N's own J is excluded. M still processes it if N crashed after sending it and asks again; M and N would wait for
+    N's own J is excluded. M may still process it if N crashed after sending it and asks again. M and N would wait for
     each other.
 
     Returns:
@@ -231,34 +231,23 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     """
     joiner = accepted.selectExpr(*NODE, "joiner", "trigger as new_trigger", "round as new_round")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
-    kept = [
-        name
-        for name in PROCESSING.columns
-        if name not in {"recipient", "path", "responsible", "is_confirmed", "is_reopened"}
-    ]
+    row = {"recipient", "path", "responsible", "is_confirmed", "is_reopened"}
+    kept = [name for name in PROCESSING.columns if name not in row]
     return (
-        processing.where("kind <> 'PUB'")
-        .select(kept)
-        .distinct()
+        processing.where("kind <> 'PUB'").select(kept).distinct()
         .join(joiner, NODE)
         .join(to_join_point, [*NODE, "join_point"], "left")
         .join(setting.select("run_id", "delta"), "run_id")
         .where("kind <> 'J' or (to_join_point < delta and source <> joiner)")
         .selectExpr(
-            *kept,
-            "joiner as recipient",
-            "cast(null as array<bigint>) as path",
-            "joiner as responsible",
-            "false as is_confirmed",
-            "false as is_reopened",
-            "new_trigger",
-            "new_round",
+            *kept, "joiner as recipient", "cast(null as array<bigint>) as path", "joiner as responsible",
+            "false as is_confirmed", "false as is_reopened", "new_trigger", "new_round",
         )
-    )
+    )  # fmt: skip
 
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
-    """Returns the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
+    """Returns the copies of `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
@@ -268,10 +257,10 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 
 
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Returns copies to send, those for a joining node behind the answer of its join point (rule R16).
+    """Moves copies for a joining node behind the answer of its join point (rule R16).
 
-    The join point adds the link before it forwards anything of the round. Messages that it handles before the request
-    are sent as if N had become a recipient at the request: behind older messages, in ProcessingList order.
+    The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
+    are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
 
     Args:
         sent: Rows of `copies.copies_to_send`.
@@ -287,7 +276,7 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
-    """PAR_TOP at N: TOP_N, without marks, and N's own link, marked."""
+    """Returns the links of PAR_TOP at N without marks, and N's own link, marked."""
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
     given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(
@@ -297,14 +286,14 @@ def received_links(inbox: DataFrame) -> DataFrame:
 
 
 def received_entries(inbox: DataFrame) -> DataFrame:
-    """PAR_SUB at N: entries of SUBS_SET_N; all lie behind M."""
+    """Returns the entries of PAR_SUB at N; all of them lie behind M."""
     return inbox.where("kind = 'PAR_SUB' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "src as first_hop", "src as responsible", "message_id as trigger", "inline(entries)"
     )
 
 
 def issued_joins(inbox: DataFrame) -> DataFrame:
-    """PAR_TOP at N: N is ATTACHED and issues J."""
+    """Returns J as copies at nodes that receive PAR_TOP."""
     return inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "'J' as kind", "message_id as trigger",
         "cast(null as bigint) as sender", "due_round as round", "0 as hops", "due_round as issued_round",
@@ -314,7 +303,7 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Returns the open calls: due calls except joins, and waiting calls.
+    """Returns the waiting calls, and the due calls except joins.
 
     Args:
         call: The due calls.
@@ -328,7 +317,7 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
 
 
 def held_calls(call: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the due calls, without joins, that their nodes hold back (rule R33)."""
+    """Returns the due calls, except joins, of blocked nodes (rule R33)."""
     return call.where("kind <> 'join'").join(blocked, NODE, "left_semi")
 
 

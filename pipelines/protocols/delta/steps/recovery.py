@@ -1,16 +1,16 @@
 """Recovery (section 6, Algorithms 5 to 7; rules R25 to R33).
 
-Rows that the steps read and write, for a recovering node R and a synchronisation point S:
+The steps for a recovering node R and a synchronisation point S:
 
-1. R recovers: TOP_R and its own subscriptions are read from disk; ``status`` RECOVERING; ``synch`` and ``peer`` hold
-   its neighbours; SYN_REQUEST to each, with TOP_R.
-2. SYN_REQUEST at S: the links of TOP_R join TOP_S; STATUS back; every message in ProcessingList_S with R on a way to
-   one of its recipients goes to R (again); ``syn_request`` holds R until S has what R needs.
-3. S answers ``syn_request`` (Algorithm 7, lines 13 to 20; rule R30): PAR_TOP and PAR_SUB at low priority. An S that
-   recovers itself waits until its own synchronisation points on the other sides have answered.
-4. PAR_TOP, PAR_SUB at R: TOP_R and SUBS_SET_R grow; with PAR_SUB the synchronisation point has answered.
-5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of accepted Guided messages
-   is computed again, REJOIN is issued. With REJOIN's confirmation R is OPERATIONAL.
+1. R recovers: it reads TOP_R and its own subscriptions from the store and gets ``status`` RECOVERING. Relations
+   ``synch`` and ``peer`` hold its neighbours; each gets SYN_REQUEST with TOP_R.
+2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers STATUS, and resends the messages of ProcessingList_S
+   with R on the path to a recipient. Relation ``syn_request`` holds R until S can answer it.
+3. S answers (Algorithm 7, lines 13 to 20; rule R30) with PAR_TOP and PAR_SUB at low priority. An S that recovers itself
+   waits until its own synchronisation points on the other sides have answered.
+4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.
+5. After all answers R is OPERATIONAL* (``status`` REJOINING): it sends STATUS to all its peers, computes Γ of accepted
+   Guided messages again, and issues REJOIN. When REJOIN is confirmed, R is OPERATIONAL.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ def returned_status(recovered: DataFrame) -> DataFrame:
 
 
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the entries of SUBS_SET_R that R itself stored."""
+    """Returns entries of SUBS_SET_R for the stored subscriptions of R itself."""
     return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
         *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as responsible"
     ).select(ROUTING_ENTRY.columns)  # fmt: skip
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
-    """Algorithm 5, line 2: the synchronisation points: ``run_id, node_id, peer, path, round``."""
+    """Returns Synch_R, the neighbours (Algorithm 5, line 2): ``run_id, node_id, peer, path, round``."""
     return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
         *NODE, "target as peer", "path", "round"
     )  # fmt: skip
 
 
 def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns Synch_R with the nodes that R asks now."""
+    """Returns Synch_R with the nodes that R asks in this round."""
     fresh = asked.select(_PAIR).join(synch.select(_PAIR), _PAIR, "left_anti")
     return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links that SYN_REQUEST, CON_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
+    """Returns the links of received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of relation ``topology``."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the stored links of nodes that failed in this round, for the synchronising nodes that wait for them.
+    """Returns the stored links of nodes that fail in this round, for synchronising nodes that suspect them.
 
-    On M's side, only M knows the nodes that joined at M while R was down.
+    A node that joined at M while R was down may be known to M only.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -70,12 +70,12 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 
 
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the told links with both ends within δ+1 hops of who is told (Eq. 1).
+    """Returns the received links with both ends within δ+1 hops of the receiver (Eq. 1).
 
     Args:
         told: Rows of relation ``topology``.
-        path: The paths of these nodes over old and told links.
-        setting: One row a run with ``delta``.
+        path: The paths of the receivers over old and received links.
+        setting: One row per run with ``delta``.
     """
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
@@ -97,11 +97,11 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """PrevOut_S^R: the recipients that R is responsible for from now on (rule R26).
+    """Returns PrevOut_S^R: the recipients that R becomes responsible for (rule R26).
 
-    They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
-    its scope, even if it had confirmed (``is_reopened``): it has lost that, and the snapshot that S sends has it only
-    once the message is finished at S. What lies behind R is not asked for again then.
+    They are unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its scope, even
+    if R had confirmed (``is_reopened``): R has lost their effect, and PAR_SUB contains it only after they are finished
+    at S. The nodes behind R then need not confirm again.
 
     Args:
         processing: Relation ``processing``, with new members.
@@ -110,8 +110,8 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         path: Relation ``path``.
 
     Returns:
-        Processing rows with ``now_round`` and ``asked``, the trigger of the request. Two nodes of one path that ask in
-        one round both get the message: a recipient has a row for each of them (see `asked_last`).
+        Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
+            one round, a recipient has a row for each of them (see `asked_last`).
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round", "trigger as asked")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
@@ -138,25 +138,25 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns rows of `earlier_messages`, one a recipient: of several nodes that ask the last one is responsible."""
+    """Returns one row of `earlier_messages` per recipient: that of the last request."""
     last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
     return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns relation ``syn_request`` with the ones that come now."""
+    """Returns relation ``syn_request`` with the requests of this round."""
     asked = answer.where("kind = 'SYN_REQUEST'").select(_PAIR)
     return request.unionByName(asked).distinct()
 
 
 def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """Returns the synchronisation points that R asks again: they have recovered without R's SYN_REQUEST (rule R28)."""
+    """Returns the synchronisation points that R asks again: they have recovered and lost R's SYN_REQUEST (rule R28)."""
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
 
 
 def told_entries(inbox: DataFrame) -> DataFrame:
-    """Returns the entries that PAR_SUB brings: ``run_id, node_id, subscription_id, origin, distance``."""
+    """Returns the entries of received PAR_SUB messages: ``run_id, node_id, subscription_id, origin, distance``."""
     told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
     return told.selectExpr("run_id", "dst as node_id", "inline(entries)").select(
         *NODE, "subscription_id", "origin", "distance"
@@ -164,13 +164,13 @@ def told_entries(inbox: DataFrame) -> DataFrame:
 
 
 def told_tombstones(inbox: DataFrame) -> DataFrame:
-    """Returns the tombstones that PAR_SUB brings: rows of relation ``tombstone``."""
+    """Returns the tombstones of received PAR_SUB messages, as rows of relation ``tombstone``."""
     told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
     return told.selectExpr("run_id", "dst as node_id", "explode(tombstones) as subscription_id")
 
 
 def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns SUBS_SET_R with what came: per subscription the from that is farthest from R (rule R30)."""
+    """Returns SUBS_SET_R with the received entries: of two entries the one with the farther from stays (rule R30)."""
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as responsible"]
     both = routing_entry.unionByName(told.selectExpr(*key, "origin", "distance", *way))
@@ -180,7 +180,7 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Returns Synch_R with the synchronisation points whose PAR_SUB came (Algorithm 6, line 15)."""
+    """Marks the synchronisation points whose PAR_SUB has arrived (Algorithm 6, line 15)."""
     came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
         "run_id", "dst as node_id", "src as peer", "true as came"
     )
@@ -190,13 +190,13 @@ def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
 
 
 def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
-    """Algorithm 5, line 8: the RECOVERING nodes that wait for nobody any more: ``run_id, node_id, incarnation``."""
+    """Returns ``run_id, node_id, incarnation`` of nodes that wait for no synchronisation point (Alg. 5, line 8)."""
     waits = synch.where("not is_answered").select(NODE).distinct()
     return status.where("status = 'RECOVERING'").join(waits, NODE, "left_anti").select(*NODE, "incarnation")
 
 
 def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
-    """Returns relation ``status`` with the given nodes in another state."""
+    """Returns relation ``status`` with the status `to` for the given nodes."""
     now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
     return status.join(now, NODE, "left").selectExpr(
         *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"
@@ -204,7 +204,7 @@ def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
 
 
 def rejoined_now(finished: DataFrame) -> DataFrame:
-    """Algorithm 5, line 23: the nodes whose REJOIN is confirmed: ``run_id, node_id, trigger, round``."""
+    """Returns the nodes whose REJOIN is confirmed (Algorithm 5, line 23): ``run_id, node_id, trigger, round``."""
     return finished.where("kind = 'REJOIN' and source = node_id").select(*NODE, "trigger", "round")
 
 
@@ -214,13 +214,12 @@ def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
-    """Algorithm 5, line 19: REJOIN at nodes that are OPERATIONAL*.
+    """Returns REJOIN at OPERATIONAL* nodes as copies (Algorithm 5, line 19).
+
+    The number of a REJOIN is the negated incarnation, which differs from all numbers of calls.
 
     Args:
         ready: ``run_id, node_id, incarnation, round``.
-
-    Returns:
-        Copies (see `copies`); the number of a REJOIN is minus the incarnation, apart from those of calls.
     """
     return ready.selectExpr(
         *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
@@ -231,17 +230,17 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Returns the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
+    """Returns the publications that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns Guided duplicates of what a RECOVERING node still processes: g.to may name more recipients than before.
+    """Returns Guided duplicates of messages that a RECOVERING node processes: their g.to may have more recipients.
 
     Returns:
-        Copies as ProcessingList has them, with the ``guide`` of the duplicate and ``now_round``.
+        Copies from ProcessingList, with the ``guide`` of the duplicate and ``now_round``.
     """
     recovering = status.where("status = 'RECOVERING'").select(NODE)
     guide = (
@@ -253,14 +252,10 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 
 
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns duplicates of routing information at nodes that synchronise and do not process them: it is taken anyway.
+    """Returns duplicates of J, SUB and UNSUB at synchronising nodes that do not process them; their effect is applied.
 
-    PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what
-    only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
-    known.
-
-    Returns:
-        Rows of the duplicates.
+    Newer messages may overtake PAR_SUB and raise the detector. If the sender of PAR_SUB fails, its content arrives from
+    the next synchronisation point as older messages. Applying known routing information again changes nothing.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
@@ -268,11 +263,15 @@ def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) ->
 
 _SHARED = "size(array_intersect(to_peer, path))"
 _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
-"""SQL for P(R, X) of ``to_peer`` = P(S, R) and ``path`` = P(S, X) in a tree: back to where they part, and on."""
+"""SQL for P(R, X) from ``to_peer`` = P(S, R) and ``path`` = P(S, X) in a tree: back to their fork, then on to X."""
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
+    """Returns the requests that S can answer.
+
+    A recovering S answers those from the only side whose synchronisation points have not answered it; another S answers
+    all.
+    """
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
@@ -281,7 +280,10 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 
 
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns P(R, X) of all X that S sees: S is ``node_id``, R ``peer``, X ``target``; ``route, is_behind, delta``."""
+    """Returns P(R, X) of each X in the view of S.
+
+    Columns: ``node_id`` (S), ``peer`` (R), ``target`` (X), ``route, is_behind, delta``.
+    """
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
         path.select(*NODE, "target", "path")
@@ -296,16 +298,13 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns requests with what R gets of TOP_S: the links with both ends within δ+1 of R.
+    """Adds ``links`` to requests: the links of TOP_S with both ends within δ+1 hops of R.
 
     Args:
         ready: Requests: ``run_id, node_id`` (S), ``peer`` (R), ``round``.
         topology: Relation ``topology``.
         path: Relation ``path``.
-        setting: One row a run with ``delta``.
-
-    Returns:
-        The same rows with ``links``.
+        setting: One row per run with ``delta``.
     """
     near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
     link = (
@@ -318,11 +317,11 @@ def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: 
 
 
 def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
-    """PAR_TOP_S^R (Algorithm 7, line 13).
+    """Returns PAR_TOP_S^R messages (Algorithm 7, line 13).
 
     Args:
         ready: Rows of `with_links`.
-        setting: One row a run with ``par_rows``.
+        setting: One row per run with ``par_rows``.
     """
     return _low_priority(ready, "PAR_TOP", ["links"], setting)
 
@@ -331,9 +330,10 @@ def send_entries(
     ready: DataFrame, routing_entry: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """PAR_SUB_S^R (rule R30), and the tombstones of S; it never comes before its PAR_TOP.
+    """Returns PAR_SUB_S^R messages (rule R30) with the tombstones of S; they never precede their PAR_TOP.
 
-    Every entry with its from not behind R, rewritten for R; behind R those that name the subscriber itself.
+    They hold the entries whose from is not behind R, rewritten for R, and entries behind R whose from is the
+    subscriber.
 
     Args:
         ready: Rows of `with_links`.
@@ -341,7 +341,7 @@ def send_entries(
         path: Relation ``path``.
         tombstone: Relation ``tombstone``.
         subscriber: ``run_id, subscription_id, subscriber``.
-        setting: One row a run with ``delta, par_rows``.
+        setting: One row per run with ``delta, par_rows``.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (
@@ -364,9 +364,9 @@ def send_entries(
 
 
 def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Returns outbox rows that come behind the normal messages, after a delay by their size (rule R10).
+    """Returns outbox rows that sort behind normal messages, with a delay by their size (rule R10).
 
-    Links keep their order: what is sent behind the links of `with_links` waits at least as long as they do.
+    PAR_SUB waits at least as long as its PAR_TOP, so that the link keeps their order.
     """
     rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
     delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"

@@ -1,8 +1,8 @@
 """Routing information and recipient sets: SUBS_SET_N, TOP_N, Γ_N^m (4.3, 4.6 to 4.8, 6.1; Algorithm 1, lines 12 to 15).
 
-A *recipient* row is a member of Γ_N^m with the member of Out_N^m that is responsible for it: KEY, ``recipient,
-responsible, path``; ``responsible`` is null where N suspects every node on the way, ``path`` is null where N's own
-view has it.
+A *recipient* row is a member of Γ_N^m with its responsible node, a member of Out_N^m: KEY, ``recipient, responsible,
+path``. Column ``responsible`` is null if N suspects every node on the path. Column ``path`` is null if relation
+``path`` has the path.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
-    """update_routing_information^SUB: entry ⟨id, from⟩ with P(N, from), and its ``trigger``.
+    """update_routing_information^SUB: returns entries ⟨id, from⟩ of finished SUBs with P(N, from) and ``trigger``.
 
-    What was accepted as Guided says itself how far ``from`` is; N may not see it yet (``responsible`` is null then).
+    A message accepted as Guided carries the distance of ``from``, which may be outside of N's view; ``responsible`` is
+    null then.
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
@@ -40,7 +41,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns new entries without those that the node has, or knows to have ended: PAR_SUB may precede the SUB.
+    """Returns the new entries that the node neither has nor knows as ended: PAR_SUB may precede the SUB.
 
     Args:
         added: Rows of `added_entries`.
@@ -52,19 +53,19 @@ def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataF
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: entries that go: ``run_id, node_id, subscription_id, removed_trigger``."""
+    """update_routing_information^UNSUB: returns ``run_id, node_id, subscription_id, removed_trigger``."""
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 
 def marked_links(first: DataFrame) -> DataFrame:
-    """RCPT^J: a node that gets J adds its link, marked."""
+    """RCPT^J: returns the marked link of each received J."""
     return first.where("kind = 'J'").selectExpr(
         *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "true as is_marked"
     )
 
 
 def unmarked_links(finished: DataFrame) -> DataFrame:
-    """update_routing_information^J: the mark of the link goes."""
+    """update_routing_information^J: returns the link of each finished J without its mark."""
     return finished.where("kind = 'J'").selectExpr(
         *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "false as is_marked"
     )
@@ -78,7 +79,7 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Returns the told links that `merge_links` would change TOP_N by.
+    """Returns the received links that `merge_links` would change TOP_N by.
 
     Args:
         told: Rows of relation ``topology``.
@@ -93,16 +94,16 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Returns P(N, X) for every node X of the views that is given: marked links count (rules R7 and R17).
+    """Returns P(N, X) of each node X in the views; marked links count (rules R7 and R17).
 
     Args:
-        topology: Relation ``topology``, of the nodes whose paths are wanted.
-        radius: The largest δ+1 of the runs; no view reaches farther.
-        peer: Relation ``peer``; None where no node is suspected.
-        keep: Materialises the paths of one length, from which the longer ones come.
+        topology: Relation ``topology`` of the nodes N.
+        radius: The largest δ+1 of the runs.
+        peer: Relation ``peer``; None: no node is suspected.
+        keep: Materialises the paths of one length, from which the longer ones are derived.
 
     Returns:
-        Rows of relation ``path``, the node itself included.
+        Rows of relation ``path``, including the path of length 0.
     """
     ends = topology.selectExpr(*NODE, "a as here", "b as there").unionByName(
         topology.selectExpr(*NODE, "b as here", "a as there")
@@ -112,47 +113,36 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
     )  # fmt: skip
     paths = reached
     for hop in range(1, radius + 1):
+        responsible = "there as responsible" if hop == 1 else "responsible"
         reached = (
             reached.join(ends.withColumnRenamed("here", "target"), [*NODE, "target"])
             .where("not array_contains(path, there)")
             .selectExpr(
-                *NODE,
-                "there as target",
-                f"{hop} as distance",
-                "concat(path, array(there)) as path",
-                "there as responsible" if hop == 1 else "responsible",
+                *NODE, "there as target", f"{hop} as distance", "concat(path, array(there)) as path", responsible
             )
-        )
+        )  # fmt: skip
         reached = keep("reached", reached)
         paths = paths.unionByName(reached)
     return paths if peer is None else responsible_peers(paths, peer)
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of paths: the closest node on the way that N is connected to (line 15)."""
-    return (
-        path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
-        .selectExpr(
-            *NODE,
-            "target",
-            "distance",
-            "path",
-            f"case when distance = 0 then node_id else {CLOSEST} end as responsible",
-        )
-        .select(PATH.columns)
-    )
+    """Recomputes column ``responsible`` of paths: the first node on the path that N has a connection to (line 15)."""
+    responsible = f"case when distance = 0 then node_id else {CLOSEST} end as responsible"
+    of_peer = path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
+    return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).select(PATH.columns)
 
 
 _BEHIND = "slice(path, 2, 100)"
 CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1)) then get(path, 1)
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
-"""SQL for the closest node of a path that N is connected to, null for none; neighbours are, unless they failed."""
+"""SQL for the first node on a path that N has a connection to: neighbours that have not failed, and open peers."""
 NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the closest node of a path that N does not suspect, whether it is connected to it or not."""
+"""SQL for the first node on a path that N does not suspect, connected or not."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
-    """Returns the nodes that N suspects, and those it is connected to: ``run_id, node_id, failed, opened``."""
+    """Returns the suspected and the connected nodes of N as arrays: ``run_id, node_id, failed, opened``."""
     failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
     opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
     return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))
@@ -161,12 +151,12 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Recomputes the views of changed nodes in relation ``path``.
+    """Recomputes relation ``path`` at changed nodes.
 
     Args:
         path: Relation ``path`` before the change.
         topology: TOP_N after the change.
-        changed: ``run_id, node_id`` of the nodes whose links or failed peers changed, with repetition.
+        changed: ``run_id, node_id`` of the nodes whose links or failed peers changed; may repeat.
         radius: The largest δ+1 of the runs.
         peer: As in `view_paths`.
         keep: As in `view_paths`.
@@ -177,11 +167,11 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of relation ``path`` at changed nodes with unchanged links.
+    """Recomputes column ``responsible`` of relation ``path`` at changed nodes whose links stay.
 
     Args:
         path: Relation ``path`` before the change.
-        changed: ``run_id, node_id``, once each.
+        changed: Distinct ``run_id, node_id``.
         peer: Relation ``peer``.
     """
     node = changed.hint("shuffle_hash")
@@ -190,7 +180,7 @@ def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFram
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Returns SUBS_SET_N with the ways to ``from`` as the changed nodes' paths are now."""
+    """Recomputes distance, first hop and responsible node of the entries of changed nodes from their paths."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
@@ -207,23 +197,23 @@ def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFra
 
 
 SEEN = "cast(null as array<bigint>) as path"
-"""SQL for ``path`` of a recipient row where N's own view has it."""
+"""SQL for ``path`` of a recipient row if relation ``path`` has the path."""
 UNCONFIRMED = "false as is_confirmed"
-"""SQL for ``is_confirmed`` of a recipient row of which nothing is done yet."""
+"""SQL for ``is_confirmed`` of a new recipient row."""
 
 
 def publication_recipients(
     first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
-    """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
+    """Returns Γ of publications: the origins of matching entries of SUBS_SET_N that are not behind the sender (4.8).
 
     Args:
         first: First copies.
         routing_entry: Relation ``routing_entry`` before the round.
-        changes: Which entries come and go in the round; None for none.
+        changes: The changes of entries in the round; None: no change.
 
     Returns:
-        Recipient rows, N itself among them, with ``round, hops, issued_round`` of the copy.
+        Recipient rows, N possibly among them, with ``round, hops, issued_round`` of the copy.
     """
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
@@ -237,7 +227,7 @@ def publication_recipients(
 
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
-    """Γ of SUB and UNSUB: every other node of the view that is not behind the sender (4.7)."""
+    """Returns Γ of SUB and UNSUB: all nodes of the view that are not behind the sender (4.7)."""
     message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
@@ -248,9 +238,9 @@ def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Γ of J: the nodes X of the view with d(X, M) ≤ δ and N on P(X, M); from the joining node all go by M (4.6).
+    """Returns Γ of J: the nodes X with d(X, M) ≤ δ and N on P(X, M); at the joining node all nodes of the view (4.6).
 
-    Γ of REJOIN is the same with the recovered node R for M and δ+1 for δ (Alg. 5, line 19).
+    Γ of REJOIN is analogous, with the recovered node R for M and δ+1 for δ (Alg. 5, line 19).
     """
     message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
@@ -267,12 +257,12 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
 
 
 def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns Γ of J, REJOIN, SUB and UNSUB by the node's own view: recipient rows with ``way``: P(N, recipient).
+    """Returns Γ of J, REJOIN, SUB and UNSUB as recipient rows with ``way``: P(N, recipient).
 
     Args:
         message: Copies with ``sender_hop``.
         path: Relation ``path``.
-        setting: One row a run with ``delta``.
+        setting: One row per run with ``delta``.
     """
     reach = subscription_recipients(message, path).unionByName(join_recipients(message, path, setting))
     way = path.selectExpr(*NODE, "target as recipient", "path as way")
@@ -280,7 +270,7 @@ def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFram
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed.
+    """Returns the recipients that are neither in Γ nor behind a confirmed recipient.
 
     Args:
         reach: Recipient rows of messages in ProcessingList, with ``way``: P(N, recipient).
@@ -296,7 +286,7 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
+    """Returns Γ of Guided messages at RECOVERING nodes: the ends of the paths in g.to (6.1, rule R32).
 
     Args:
         first: First copies at RECOVERING nodes.
@@ -304,8 +294,9 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
         peer: Relation ``peer``.
 
     Returns:
-        Recipient rows with ``is_confirmed``: what is done behind the node counts as confirmed. The node itself is among
-        them where its one-node path is in g.to, for a publication only if a subscription of its own matches.
+        Recipient rows with ``is_confirmed``: recipients whose path is marked as done count as confirmed. The node
+            itself is a recipient if its one-node path is in g.to; for a publication one of its own subscriptions must
+            match, too.
     """
     way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
         *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
