@@ -97,11 +97,10 @@ def run_prepared(
     rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Runs a scenario without an audit; the parameters mean the same as in `run`, except for ``prepared`` and ``say``.
+    """Runs a scenario without an audit.
 
-    Args:
-        prepared: The scenario, already read and expanded.
-        say: Called with progress messages before the first round.
+    ``prepared`` is the scenario, read and expanded. ``say`` is called with progress messages before the first round.
+    The other parameters mean the same as in `run`.
     """
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
@@ -201,8 +200,7 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns a context manager of the progress callback: ``observe``, else a notebook's progress bar, else the logger.
-    """
+    """Returns a context manager of the progress callback: ``observe``, a notebook's progress bar, or the logger."""
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
     return reporter(ProgressForm.NOTEBOOK, horizon)

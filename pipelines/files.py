@@ -14,8 +14,7 @@ _FOUND: ContextVar[dict[str, Path] | None] = ContextVar("found", default=None)
 
 
 def installed_data() -> Path:
-    """Returns the folder of ``conf`` and ``datasets``: the wheel's data folder, or the checkout of an editable install.
-    """
+    """Returns the folder of ``conf`` and ``datasets``: a wheel's data folder, or an editable install's checkout."""
     packed = _PACKAGE / "_data"
     return packed if packed.is_dir() else _PACKAGE.parent
 

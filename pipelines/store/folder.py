@@ -2,7 +2,7 @@
 
 An operating-system lock ends with its process; file servers offer no such lock. On a server the writer holds a lease
 instead: a lock file that names the writer. A writer creates the lock file only if it does not exist, and renews it only
-if it is unchanged. So two programs never hold the lease at once, whatever their clocks show. Another program watches
+if it is unchanged. So two programs never hold the lease at once, even if their clocks differ. Another program watches
 the lock file: if it changes, the writer is alive; if it stays unchanged for `LEASE_SECONDS`, the writer has ended. A
 writer that was suspended for longer detects the lost lease before it writes to the ledger, see `Lease.renew`.
 """

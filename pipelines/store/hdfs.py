@@ -3,9 +3,9 @@
 The address names the NameNode, ``hdfs://host:port/folder``, or a name service of the ``hdfs-site.xml`` in
 HADOOP_CONF_DIR. The user comes from the environment: HADOOP_USER_NAME or a Kerberos ticket.
 
-HDFS has no conditional write, but renames atomically. An atomic write therefore creates a temporary file and renames
-it. A lock file is a folder that contains one empty file; the name of that file is the lock's content. An update renames
-the empty file. No name is used twice, so only one of several concurrent updates succeeds.
+HDFS does not support conditional writes, but it renames atomically. An atomic write therefore creates a temporary file
+and renames it. A lock file is a folder that contains one empty file; the name of that file is the lock's content. An
+update renames the empty file. No name is used twice, so only one of several concurrent updates succeeds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Hdfs(RemotePath):
             return None
 
     def _below(self, *, is_deep: bool) -> Iterator[tuple[str, int | None]]:
-        """Yields the path of each entry in this folder, with its size in bytes; the size of a folder is None."""
+        """Yields the path and the size in bytes of each entry in this folder; folders have no size."""
         try:
             with _told(self._address):
                 found = [*self._client.list_status(self._path, recursive=is_deep)]

@@ -169,8 +169,8 @@ def is_writable(root: Root) -> bool:
 def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:
     """Returns all rows of a small Delta table with the given columns, read by Delta's own reader.
 
-    Arrow's reader threads call into Python through Delta's file system. If such a thread is active at exit, the process
-    ends with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader has no such threads.
+    Arrow's reader threads call into Python through Delta's file system. If a thread is active at exit, the process ends
+    with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader does not call into Python.
 
     Returns:
         The table's rows with ``columns`` in the given order; strings have Arrow's view type.

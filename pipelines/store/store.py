@@ -238,8 +238,7 @@ class Store:
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
 
     def _check_files(self, name: str, version: int, newest: int) -> None:
-        """Raises `VacuumedError` if files of an old version are missing; engines detect that only when they read rows.
-        """
+        """Raises `VacuumedError` if a file of an old version is missing; engines detect that only when they read."""
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             files = pa.table(table.get_add_actions())["path"].to_pylist()
