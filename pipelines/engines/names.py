@@ -85,8 +85,7 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
 
 
 def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
-    """Returns the engine that runs a scenario without a caller's session; see `asked_engine` for arguments and errors.
-    """
+    """Returns the engine that runs a scenario without a caller's session; arguments and errors as in `asked_engine`."""
     return chosen_engine(asked_engine(given, otherwise))[0]
 
 
