@@ -50,20 +50,18 @@ def run(
         scenario: A scenario file, the name of an installed scenario, a YAML string, or a dict of the scenario's keys.
         spark: An existing session; None starts the engine.
         store: Location of the store: a new or empty folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS
-        (``hdfs://host:port/folder``), or ``catalog.schema``; None for ``runs/<scenario>/<UTC time>``.
+            (``hdfs://host:port/folder``), or ``catalog.schema``; None for ``runs/<scenario>/<UTC time>``.
         engine: ``auto``, ``spark``, ``connect`` or ``local``; None for ROUNDTABLE_ENGINE, else the scenario's engine.
-        ``auto`` selects the active session of this program, else ``spark`` if Java is found, else ``local``.
+            ``auto`` selects the active session of this program, else ``spark`` if Java is found, else ``local``.
         overrides: One or several strings ``path=value`` that replace values of the scenario.
         commit_every: Rounds between commits; None for 20, or for 200 if a job plays several rounds.
         batch_runs: Number of runs that one job plays concurrently; the batches follow each other. None for the number
-        that fits into memory.
+            that fits into memory.
         rounds_per_job: Rounds that one job plays, at least 1; None for the rounds up to the next commit if the protocol
-            is
-        a node program and one core can play a whole run. The rows do not depend on this number.
+            is a node program and one core can play a whole run. The rows do not depend on this number.
         form: ``program`` plays each run as node programs, many rounds a job; ``dataflow`` plays each round of all runs
-            as
-        a few Spark jobs; ``auto`` selects ``program`` for runs of up to 20,000 nodes. None for ROUNDTABLE_FORM, else
-        the scenario's form. Both forms write equal rows.
+            as a few Spark jobs; ``auto`` selects ``program`` for runs of up to 20,000 nodes. None for ROUNDTABLE_FORM,
+            else the scenario's form. Both forms write equal rows.
         observe: Called after each job with the progress; None shows a progress bar in a notebook and logs elsewhere.
 
     Returns:
@@ -157,8 +155,7 @@ def resume(
 
     Raises:
         StoreError: The store does not exist, another program writes it, or it cannot be resumed because the program,
-            the
-        scenario or an input file has changed.
+            the scenario or an input file has changed.
         EngineError: The engine cannot be started.
     """
     root = located(path, spark)
@@ -176,11 +173,7 @@ def resume_store(
 ) -> Result:  # fmt: skip
     """Resumes an interrupted run without an audit; `Result.is_audited` says whether the store still needs one.
 
-    Args:
-        root: Location of the store.
-        spark: As in `resume`.
-        observe: Called after each job with the progress.
-        say: Called with progress messages before the first round.
+    ``observe`` is called after each job, and ``say`` with progress messages before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:

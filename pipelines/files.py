@@ -30,11 +30,9 @@ def remembered(files: dict[str, Path]) -> Iterator[None]:
 
 
 def find_file(path: str, beside: Path | None) -> Path:
-    """Returns the first existing file for a path in a scenario.
+    """Returns the first existing file for a path in a scenario, absolute or relative to a searched folder.
 
-    Args:
-        path: Absolute, or relative to a searched folder.
-        beside: The folder of the scenario file; None if the scenario has no file.
+    ``beside`` is the folder of the scenario file, if it has one.
 
     Raises:
         DataFileError: The file does not exist; the message names the searched paths.

@@ -130,7 +130,6 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
 
 
 def _names(file: Path, text: str) -> frozenset[str]:
-    """Returns the names of the nodes in a scenario's overlay; empty if the scenario is invalid."""
     try:
         _, overlay, *_ = next(built(expand_runs(read_scenario(file, text))))
     except ScenarioError:
@@ -229,14 +228,9 @@ def _self_test() -> Check:
 
 
 def print_checks(form: str, out: TextIO) -> bool:
-    """Runs the checks and prints their results.
+    """Runs the checks and prints their results; returns whether all checks passed that every run needs.
 
-    Args:
-        form: ``table``: one line per check, printed when it ends; or a format of `printing.write_rows`.
-        out: The stream.
-
-    Returns:
-        Whether all checks passed that every run needs.
+    Form ``table`` prints one line per check as soon as it ends; other forms are those of `printing.write_rows`.
     """
     made = []
     for one in checks():

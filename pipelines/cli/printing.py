@@ -71,7 +71,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
     Args:
         rows: The rows.
         form: ``table``; ``vertical``: one line per value; ``json``: a list of objects, one per line; ``csv``: a header
-        line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
+            line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
         out: The stream.
         n_keys: Number of leading key columns, see `print_table`.
 
@@ -242,7 +242,6 @@ class _Grid:
         return found
 
     def _widths(self, width: int) -> list[int]:
-        """Returns the widths of the columns; columns with long strings share the remaining width."""
         ranges = self._ranges()
         widths = [least for least, _ in ranges]
         left = width - sum(widths) - _GAP * (len(widths) - 1)

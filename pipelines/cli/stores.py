@@ -38,7 +38,7 @@ class Stored:
         path: The folder.
         scenario: Name of the scenario file.
         state: ``valid``, ``invalid``, ``unknown``; ``running`` (a program writes the store); ``interrupted`` (it can be
-        resumed); or the reason why it cannot be read.
+            resumed); or the reason why it cannot be read.
         n_runs: Number of runs; None before the first commit.
         megabytes: Size of all files in MB.
         parameters: The protocols, and the parameters that differ between the runs.
@@ -76,7 +76,6 @@ def _stored(path: Root) -> Stored:
 
 
 def _runs(path: Root) -> tuple[int | None, str, str]:
-    """Returns the number of runs of a store, its state, and its parameters."""
     if is_being_written(path):
         return None, "running", ""
     table = str(path / RUN.name)
@@ -101,13 +100,9 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 
 
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
-    """Removes all stores in a folder, after a confirmation on the terminal.
+    """Removes a store, or all stores in a folder, after a confirmation on the terminal unless ``is_sure`` is set.
 
     A store is renamed before its files are removed, so an interruption leaves no partial store under its name.
-
-    Args:
-        folder: A store, or a folder with stores.
-        is_sure: Whether to skip the confirmation.
 
     Raises:
         StoreError: The folder does not exist or has no store, or a program writes a store in it; nothing was removed.

@@ -46,10 +46,9 @@ def template(
         subscriptions: A table with subscriptions; None for generated subscriptions.
         publications: A table with publications, or PADRES quotes; None for generated publications.
         names: The nodes of the overlay. A column whose values are mostly node names is the node column, under any
-        title.
+            title.
         spread: Whether the subscribers and publishers of the tables are distributed over the overlay; otherwise they
-            are
-        nodes of the overlay.
+            are nodes of the overlay.
 
     Raises:
         DataFileError: A file is unreadable, or lacks a required column.
@@ -213,7 +212,6 @@ def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | Non
 
 
 def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) -> float:
-    """Returns the share of non-empty values in a column that are among ``names``."""
     values = [row[index].strip() for row in rows if index < len(row) and row[index].strip()]
     return sum(value in names for value in values) / len(values) if values else 0.0
 

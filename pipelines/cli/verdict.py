@@ -101,7 +101,6 @@ def print_runs(result: Result) -> None:
 
 
 def _cells(measured: Sequence[Any]) -> list[str | int | None]:
-    """Returns the printed cells of a row of `_SUMMARY`: counts, then durations in rounds and ms."""
     counts, durations = measured[:_COUNTS], measured[_COUNTS:]
     return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
 
@@ -206,14 +205,14 @@ def _print_beyond(report: AuditReport) -> None:
         print_lines(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
     if len(report.beyond) > MAX_BEYOND:
         print_lines(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
-    for undecided in report.undecided[:MAX_BEYOND]:
-        print_lines(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
-    if len(report.undecided) > MAX_BEYOND:
-        print_lines(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
-    for untested in report.untested[:MAX_BEYOND]:
-        print_lines(f"run {untested.run_id} tested nothing: {untested.reason}")
-    if len(report.untested) > MAX_BEYOND:
-        print_lines(f"... and {len(report.untested) - MAX_BEYOND:,} more runs that tested nothing: see view receiver")
+    for found, what, more in (
+        (report.undecided, "cannot be judged", "reasons why runs cannot be judged"),
+        (report.untested, "tested nothing", "runs that tested nothing: see view receiver"),
+    ):
+        for one in found[:MAX_BEYOND]:
+            print_lines(f"run {one.run_id} {what}: {one.reason}")
+        if len(found) > MAX_BEYOND:
+            print_lines(f"... and {len(found) - MAX_BEYOND:,} more {more}")
 
 
 def print_guarantees(report: AuditReport) -> None:
@@ -336,7 +335,6 @@ def wanted(result: Result) -> tuple[int, int]:
 
 
 def _wanted_by_bound(result: Result) -> dict[bool | None, tuple[int, int]]:
-    """Returns the two numbers of `wanted`, separately for runs within and beyond the bound."""
     with readable_errors():
         rows = result.sql(_WANTED).collect()
     return {row.within_bound: (row.n_delivered, row.n_wanted) for row in rows}

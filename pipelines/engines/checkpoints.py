@@ -95,12 +95,7 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes a frame once; returns a frame of its rows that several plans can read.
-
-        Args:
-            name: A name for the frame's file.
-            frame: The frame.
-        """
+        """Computes a frame once; returns a frame of its rows that several plans can read. ``name`` labels its file."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Calls `keep`; protocols use this object as a function (`Keeper`)."""
@@ -108,12 +103,7 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes frames in one job and cuts off their plans.
-
-        Args:
-            parts: The frames by name, at least one.
-            fetched: Names of the frames whose rows the driver reads.
-        """
+        """Computes frames in one job and cuts off their plans; fetches the rows of the frames in ``fetched``."""
 
     def is_empty(self, frame: DataFrame) -> bool:
         """Returns whether a kept frame is known to be empty; Spark would need a job to find out and returns False."""
@@ -133,10 +123,7 @@ class Checkpoints(ABC):
 def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
     """Returns the checkpoints of a session.
 
-    Args:
-        session: The engine.
-        n_runs: The number of runs; None if unknown.
-        is_small: Whether all frames have few rows.
+    ``n_runs`` may be unknown (None); ``is_small`` says that all frames have few rows.
     """
     if session.engine == "local":
         return SailCheckpoints(session)
@@ -150,10 +137,8 @@ class SparkCheckpoints(Checkpoints):
     def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
         """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
 
-        Args:
-            session: The engine.
-            is_by_node: Whether frames are partitioned by run and node instead of by run.
-            is_small: Whether checkpoints go through the driver.
+        ``is_by_node`` partitions frames by run and node instead of by run; ``is_small`` sends checkpoints through the
+        driver.
         """
         super().__init__(session)
         self._is_small = is_small
@@ -262,7 +247,6 @@ class SailCheckpoints(Checkpoints):
                 file.unlink(missing_ok=True)
 
     def _frame(self, name: str, rows: pa.Table, *, is_kept: bool) -> DataFrame:
-        """Returns a frame of an Arrow table; `end_round` frees a kept frame."""
         spark, file = self.session.spark, None
         if rows.nbytes <= _FEW_BYTES:
             frame = frame_of(spark, rows)
@@ -276,7 +260,6 @@ class SailCheckpoints(Checkpoints):
 
 
 def _place(columns: Sequence[str]) -> str | None:
-    """Returns the column that identifies the node of a row."""
     return next((name for name in _NODE if name in columns), None)
 
 

@@ -50,11 +50,9 @@ _LONGEST_SECONDS = 900
 
 
 def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
-    """Returns the jars that the classic engine needs in addition to Spark's own.
+    """Returns the jars that the classic engine needs in addition to Spark's own; downloads missing jars.
 
-    Args:
-        say: Called with a progress message if the jars have to be downloaded.
-        cache: The cache folder; None for the user's.
+    ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's.
 
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
@@ -73,11 +71,9 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
 
 
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
-    """Returns the jars with which Spark accesses a store in a bucket; empty if Spark needs no additional jars.
+    """Returns the jars with which Spark accesses a store in a bucket; downloads missing jars.
 
-    Args:
-        scheme: The scheme of the store's address; None for a folder.
-        say: Called with a progress message if the jars have to be downloaded.
+    The result is empty if scheme ``scheme`` needs no additional jars. ``say`` is called before a download.
 
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
@@ -132,12 +128,7 @@ def _index_name() -> str:
 
 
 def fetch(graphframes: str, ivy: str) -> None:
-    """Downloads Delta Lake and one GraphFrames artifact with Spark; runs in a child process.
-
-    Args:
-        graphframes: Coordinates of the artifact.
-        ivy: Ivy's folder; the jars are stored in its subfolder ``jars``.
-    """
+    """Downloads Delta Lake and one GraphFrames artifact with Spark into ``ivy/jars``; runs in a child process."""
     from delta import configure_spark_with_delta_pip
 
     builder = _fetching(ivy, _EXCLUDED)
@@ -145,12 +136,9 @@ def fetch(graphframes: str, ivy: str) -> None:
 
 
 def fetch_packages(packages: str, excluded: str, ivy: str) -> None:
-    """Downloads packages with Spark; runs in a child process.
+    """Downloads packages with Spark into folder ``ivy/jars``; runs in a child process.
 
-    Args:
-        packages: Coordinates of the packages, comma-separated.
-        excluded: Coordinates to exclude, comma-separated.
-        ivy: Ivy's folder; the jars are stored in its subfolder ``jars``.
+    ``packages`` and ``excluded`` are comma-separated coordinates.
     """
     _fetching(ivy, excluded).config("spark.jars.packages", packages).getOrCreate().stop()
 

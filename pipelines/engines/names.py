@@ -43,11 +43,7 @@ def current_name(engine: object) -> object:
 
 
 def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngine:
-    """Returns the requested engine: ``given``, else ROUNDTABLE_ENGINE, else ``otherwise``.
-
-    Args:
-        given: The engine that the caller requests; None for no request.
-        otherwise: The engine of the scenario.
+    """Returns the requested engine: ``given`` (by the caller), else ROUNDTABLE_ENGINE, else ``otherwise``.
 
     Raises:
         EngineError: ``given`` or ROUNDTABLE_ENGINE is not an engine.
@@ -62,12 +58,7 @@ def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngi
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
-    """Returns the engine that runs a scenario, and the reason for the choice.
-
-    Args:
-        asked: The requested engine.
-        running: The engine of the caller's session; None without a session.
-    """
+    """Returns the engine that runs a scenario, and the reason; ``running`` is the engine of the caller's session."""
     if running is not None and asked in ("auto", running):
         return running, "the session of this program"
     if asked != "auto":
@@ -118,7 +109,6 @@ def major_version(text: str) -> int | None:
 
 
 def _java_program() -> str | None:
-    """Returns the java that Spark's launcher starts: of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return str(Path(home, "bin", "java"))

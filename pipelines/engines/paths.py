@@ -28,9 +28,9 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
         max_hops: The largest distance, at least 0.
 
     Returns:
-        One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT,
-        target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included),
-        ``responsible BIGINT`` (the first hop; the node itself at distance 0). A node without links has no row.
+        One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT, target
+        BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included), ``responsible BIGINT``
+        (the first hop; the node itself at distance 0). A node without links has no row.
     """
     graph = _graph(link) if session.is_classic and max_hops > 0 else None
     return joined_paths(link, max_hops) if graph is None else _motif_paths(graph, link, max_hops)
@@ -86,7 +86,6 @@ def _graph(link: DataFrame) -> GraphFrame | None:
 
 
 def _stay(link: DataFrame) -> DataFrame:
-    """Returns the paths of length 0: from each node that has a link to itself."""
     node = link.selectExpr("run_id", "src as node_id").distinct()
     return node.selectExpr(
         "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"

@@ -129,10 +129,7 @@ def is_sail(session: SparkSession) -> bool:
 
 
 def start_sail(closing: ExitStack) -> SparkSession:
-    """Starts a Sail server on a free loopback port and opens a session on it.
-
-    Args:
-        closing: Receives the callbacks that stop both.
+    """Starts a Sail server on a free loopback port and opens a session on it; ``closing`` stops both.
 
     Raises:
         EngineError: The server does not listen.

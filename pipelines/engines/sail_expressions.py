@@ -46,10 +46,7 @@ class _OtherSyntaxError(Exception):
 
 @lru_cache(maxsize=20_000)
 def parsed(text: str) -> proto.Expression | None:
-    """Parses an expression, with or without an alias.
-
-    Args:
-        text: An argument of ``selectExpr``, ``where`` or ``expr``.
+    """Parses an argument of ``selectExpr``, ``where`` or ``expr``, with or without an alias.
 
     Returns:
         The message that PySpark sends for the equal ``Column``; None if the expression is outside this grammar.
@@ -229,7 +226,6 @@ class _Parser:
         return proto.Expression(alias=proto.Expression.Alias(expr=value, name=[self._name()]))
 
     def _lambda(self) -> proto.Expression:
-        """Reads a lambda function of one variable."""
         name = self._name()
         self._expect("->")
         self._variables.append(name)

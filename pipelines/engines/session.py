@@ -173,8 +173,8 @@ def open_session(
 
     Args:
         engine: ``auto`` chooses as `chosen_engine` does; ``spark`` uses the classic session of a notebook or of
-        ``spark-submit``, else starts a local one; ``connect`` opens a session on the server in SPARK_REMOTE;
-        ``local`` starts an embedded Sail.
+            ``spark-submit``, else starts a local one; ``connect`` opens a session on the server in SPARK_REMOTE;
+            ``local`` starts an embedded Sail.
         spark: The caller's session, whose engine is detected; None uses ``engine``.
         say: Called with progress messages before slow steps.
         scheme: The scheme of the store's address; a local Spark needs additional jars for buckets. None for a folder.
@@ -275,13 +275,9 @@ def _has_room(place: Path) -> bool:
 
 
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
-    """Runs functions in threads; returns their results in order.
+    """Runs functions in ``n_threads`` threads; returns their results in order.
 
     If a function fails or the program is interrupted, waiting functions are dropped and running ones end.
-
-    Args:
-        jobs: Functions without arguments.
-        n_threads: The number of threads.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

@@ -40,7 +40,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
     Args:
         scratch: The session's private folder.
         is_small: Whether the session runs jobs of few rows; it then also gets ``small.conf``, which ``local.conf``
-        overrides.
+            overrides.
     """
     cores = str(os.cpu_count() or 1)
     settings = {
@@ -69,7 +69,6 @@ def heap_megabytes() -> int | None:
 
 
 def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
-    """Returns whether the user sets the heap size in the environment, in ``settings``, or in spark-defaults.conf."""
     if "SPARK_DRIVER_MEMORY" in os.environ or "spark.driver.memory" in settings:
         return True
     folder = os.environ.get("SPARK_CONF_DIR")

@@ -121,7 +121,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
 
     Args:
         make: Returns the function; each row of its result depends on one row of its input. Importable parts are pickled
-        by name.
+            by name.
         n_workers: The number of processes; with fewer than two the function runs in this process.
     """
     return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
@@ -131,9 +131,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
     """Starts the worker processes of `in_workers` in the background; kills them if the block fails.
 
-    Args:
-        make: As in `in_workers`.
-        n_workers: The number of processes; fewer than two starts none.
+    With fewer than two processes it does nothing.
     """
     if n_workers > 1:
         _prepared(make, n_workers)
@@ -183,17 +181,10 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
 def mapped_on_executors(
     spark: SparkSession, rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int
 ) -> pa.Table:  # fmt: skip
-    """Returns the result of an Arrow function that Spark's executors call in one job.
+    """Returns the result of an Arrow function that Spark's executors call in one job; arguments as in `mapped_here`.
 
     Each slice of rows travels as one binary value, because Spark would convert each value of each row. The slices are
     distributed round-robin, so the numbers of slices of two tasks differ by at most one.
-
-    Args:
-        spark: A session of Spark, classic or Connect.
-        rows: The input.
-        function: As in `mapped_here`.
-        schema: The schema of the result.
-        n_cores: The number of cores of all executors.
 
     Raises:
         PySparkException: The function raises an exception, or too many executors are lost.

@@ -81,7 +81,7 @@ def costs(
 
     Returns:
         The estimate; None for a protocol that builds its own overlay, because such protocols send messages without
-            calls.
+        calls.
     """
     if not all(row.n_links for row in rows):
         return None

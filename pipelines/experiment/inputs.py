@@ -17,15 +17,15 @@ class Inputs:
     Attributes:
         node: ``node_id, name, role``; one row per node.
         link: ``src, dst, latency_rounds``; two rows per link, one for each direction.
-        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys, peer,
-        role``; one row per call.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys, peer, role``; one
+            row per call.
         subscription: ``subscription_id, subscriber, predicate``; one row per subscription.
         publication: ``source, source_seq, topic, content, guarantee, keys``; one row per publication.
         predicate: ``subscription_id, attribute, op, number, whole, text``; one row per comparison.
         attribute: ``source, source_seq, round, attribute, number, whole, text``; one row per attribute of a
-        publication.
+            publication.
         crash: ``node_id, round, end_round``; one row per outage of a node, from ``round`` until before ``end_round``
-        (null: permanent). Rows are sorted by (run_id, round, node_id); outages of a node do not touch.
+            (null: permanent). Rows are sorted by (run_id, round, node_id); outages of a node do not touch.
         link_fault: Columns of `run_inputs.LINK_FAULT`.
         nth_fault: Columns of `run_inputs.NTH_FAULT`.
         side: Columns of `run_inputs.SIDE`.

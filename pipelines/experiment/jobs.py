@@ -88,11 +88,9 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields each distinct message of `told` once, prefixed with its protocols.
+    """Yields each distinct message of ``told`` once, prefixed with its protocols if messages differ.
 
-    Args:
-        told: The message of each protocol.
-        is_named: Whether the prefix also appears if all messages are equal.
+    With ``is_named``, the prefix also appears if all messages are equal.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():

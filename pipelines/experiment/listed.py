@@ -29,11 +29,7 @@ Parts = dict[str, Any]
 
 
 def extracted(root: Root, run_id: int) -> Parts:
-    """Returns the extracted scenario of one run of a store.
-
-    Args:
-        root: Location of the store; its runs may be unfinished.
-        run_id: The run.
+    """Returns the extracted scenario of one run of a store, whose runs may be unfinished.
 
     Raises:
         StoreError: The location is not a store, or the scenario, an input file or the program has changed.
@@ -50,11 +46,7 @@ def extracted(root: Root, run_id: int) -> Parts:
 
 
 def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
-    """Returns the extracted scenario of a run.
-
-    Args:
-        run: The run.
-        beside: Folder of its scenario file, for relative paths.
+    """Returns the extracted scenario of a run; ``beside`` is the folder of its scenario file.
 
     Raises:
         InputError: The inputs of the run are invalid.

@@ -55,11 +55,7 @@ def needs_tree(protocols: Sequence[str]) -> bool:
 
 
 def mapped(spec: Protocol, given: Mapped) -> Mapped:
-    """Returns the inputs of a protocol's run, mapped from the inputs that all protocols share.
-
-    Args:
-        spec: The protocol.
-        given: The shared overlay, calls and faults.
+    """Returns the inputs of a protocol's run, mapped from the inputs ``given`` that all protocols share.
 
     Raises:
         InputError: A node that the protocol lacks makes a call.

@@ -103,11 +103,7 @@ class Combination:
 
 
 def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -> Inputs:
-    """Builds the overlays, workloads and faults of all runs.
-
-    Args:
-        prepared: The scenario.
-        observe: Called after each run with the number of runs built.
+    """Builds the input tables of all runs; ``observe`` is called after each run with the number of runs built.
 
     Raises:
         ScenarioError: The inputs of a run are invalid; the error names the place of each problem.
@@ -179,7 +175,6 @@ def _values_told(combinations: Sequence[RunConfig]) -> dict[int, str]:
 
 
 def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int, str]) -> Problem:
-    """Adds the grid's values to a problem that only some combinations have."""
     if len(runs) == len(told):
         return problem
     return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
@@ -188,11 +183,7 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int,
 def notes(prepared: Prepared) -> list[tuple[str, str]]:
     """Returns notes for the user about overlay, workload, faults, times and seeds, from the runs of the first seed.
 
-    Args:
-        prepared: The scenario; `check` accepts it.
-
-    Returns:
-        Pairs of a scenario part and a sentence.
+    The scenario must be valid, see `check`. Each note is a pair of a scenario part and a sentence.
     """
     runs = prepared.combinations()
     n_seeds = len(prepared.scenario.runs.all_seeds())
@@ -247,11 +238,7 @@ def _noted(
 def mappings(prepared: Prepared) -> list[str]:
     """Returns the changes by which a protocol's inputs differ from the shared inputs, see module `mapping`.
 
-    Args:
-        prepared: The scenario; `check` accepts it.
-
-    Returns:
-        Sentences that begin with protocol names; empty for a scenario with one protocol.
+    The scenario must be valid, see `check`. Each sentence begins with protocol names.
     """
     told: dict[str, dict[str, None]] = {}
     known: set[str] = set()
@@ -352,9 +339,7 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
 def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
     """Returns a note that the runs of all seeds of a combination are equal; "" if they differ.
 
-    Args:
-        runs: One run for each seed; the inputs of the first four are compared.
-        beside: The folder of the scenario file.
+    ``runs`` has one run for each seed; the inputs of the first four are compared.
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""

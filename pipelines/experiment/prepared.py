@@ -55,10 +55,7 @@ class Prepared:
         return self.loaded.path.parent
 
     def form(self, given: AskedForm | None) -> AskedForm:
-        """Returns the requested form: that of the caller, of ROUNDTABLE_FORM, or of the scenario.
-
-        Args:
-            given: The form that the caller requests; None for no request.
+        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else that of the scenario.
 
         Raises:
             FormError: ROUNDTABLE_FORM is not a form, or a protocol lacks the requested form.
@@ -79,11 +76,9 @@ class Prepared:
 
 
 def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
-    """Reads a scenario and expands its runs.
+    """Reads a scenario file, or an installed scenario by name, and expands its runs.
 
-    Args:
-        path: The scenario file, or the name of an installed scenario.
-        overrides: Strings ``path=value`` that replace values of the scenario.
+    ``overrides`` are strings ``path=value`` that replace values of the scenario.
 
     Raises:
         ScenarioError: The scenario is invalid.
@@ -96,7 +91,7 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
 
     Args:
         scenario: A path or name as in `prepare`; a YAML string of several lines; or a dict. A string or dict resolves
-        relative paths against the working directory.
+            relative paths against the working directory.
         overrides: One or several strings ``path=value`` that replace values of the scenario.
 
     Raises:
@@ -119,9 +114,7 @@ def labelled(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns the parameters of grid combinations with a short label in place of each object.
 
     The label of an object contains only the parts that differ between the combinations, e.g. ``random_tree nodes 100``.
-
-    Args:
-        parameters: The parameters of each combination, keyed by path; a combination may lack a path.
+    ``parameters`` are keyed by path; a combination may lack a path.
     """
     found: list[dict[str, Any]] = [dict(values) for values in parameters]
     for path in dict.fromkeys(path for values in parameters for path in values):

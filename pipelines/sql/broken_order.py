@@ -38,10 +38,7 @@ _Matrix = npt.NDArray[np.bool_]
 
 
 def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
-    """Counts the deliveries and pairs of publications that are in a wrong order.
-
-    Args:
-        ask: Answers a SQL query over a store.
+    """Counts the deliveries and pairs of publications in a wrong order; ``ask`` answers SQL over a store.
 
     Returns:
         One row per run with deliveries: ``run_id`` and `COLUMNS`.
@@ -76,7 +73,6 @@ class _Pairs:
 
 
 def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Counts the broken orders of a run from its first deliveries and its publications."""
     calls = {(row["source"], row["source_seq"]): row for row in published}
     places = {key: place for place, key in enumerate(sorted({*calls, *map(_key, delivered)}))}
     rounds: dict[int, npt.NDArray[np.float64]] = defaultdict(lambda: np.full(len(places), np.nan))

@@ -120,7 +120,6 @@ def held_rows(
 
 
 def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Counts the rows of one protocol's tables; returns one frame per table with the columns of `held_rows`."""
     columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived_from for state in states if state.derived_from is not None}
     durable = {state.table.name: state.is_durable for state in states}
@@ -134,7 +133,6 @@ def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame])
 
 
 def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Returns ``run_id, n_rows, n_bytes`` of a table's rows."""
     values = ", ".join(column for column in columns if column != "run_id")
     sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

@@ -47,17 +47,11 @@ order by round, kind desc, node_id
 def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterator[dict[str, Any]]:
     """Yields the entries of a run, sorted by round and, within a round, by the execution order of each node.
 
-    Args:
-        reader: The store.
-        run_id: The run.
-        round_ms: Duration of a round in milliseconds.
-
     Yields:
         ``index`` from 0, ``type`` (invoke, ok or info), ``process`` (node id, or ``nemesis``), ``node`` (node name),
-            ``f``
-        (publish, deliver, crash or recovery), ``value``, and ``time`` in nanoseconds. The value of a publication has
-        source, source name, call number, topic, content, guarantee and keys. The value of a delivery has source, source
-        name and call number, and is null before the delivery. The value of a fault has the node.
+        ``f`` (publish, deliver, crash or recovery), ``value``, and ``time`` in nanoseconds. The value of a publication
+        has source, source name, call number, topic, content, guarantee and keys. The value of a delivery has source,
+        source name and call number, and is null before the delivery. The value of a fault has the node.
 
     Raises:
         QueryError: The run does not exist.
@@ -78,13 +72,11 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
 
 
 def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:
-    """Returns the round and the history entry of a crash or a recovery."""
     value = {"node_id": node_id, "node": name}
     return at, {"type": "info", "process": "nemesis", "node": None, "f": kind, "value": value}
 
 
 def _operation(row: Mapping[str, Any], names: Mapping[int, str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the round and the entry of an operation's invocation, then of its end."""
     value = {"source": row["source"], "source_name": names[row["source"]], "seq": row["source_seq"]}
     if row["is_call"]:
         value |= {name: row[name] for name in ("topic", "guarantee", "keys")}

@@ -87,15 +87,7 @@ class StoreReader:
     """A reader of a store that answers SQL."""
 
     def __init__(self, session: Session, root: Root) -> None:
-        """Opens a store for reading.
-
-        Args:
-            session: The engine.
-            root: Location of the store.
-
-        Raises:
-            StoreError: The location is not a store.
-        """
+        """Opens the store at ``root``; raises `StoreError` if it is not a store."""
         self._session = session
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
@@ -117,11 +109,7 @@ class StoreReader:
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader restricted to the runs of one protocol; the names of its state tables omit the protocol.
-
-        Args:
-            protocol: An installed protocol in `protocols`.
-        """
+        """Returns a reader restricted to the runs of an installed protocol; its state tables omit the protocol name."""
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -162,11 +150,7 @@ class StoreReader:
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Returns a history table, a state table or a view.
-
-        Args:
-            name: Name of the table or view.
-            as_of_round: Reads the state at the end of this round; None for the newest.
+        """Returns a history table, a state table or a view; ``as_of_round`` as in `sql`.
 
         Raises:
             QueryError: The table does not exist, or did not exist at the end of that round.

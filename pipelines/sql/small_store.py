@@ -30,10 +30,6 @@ _MOST_BYTES: Final = 16 * 1024**2
 def reader_of(session: Session, root: Root) -> StoreReader:
     """Opens a store for many queries; for a small local store, the reader caches the rows of views.
 
-    Args:
-        session: The engine.
-        root: Location of the store.
-
     Raises:
         StoreError: The location is not a store.
     """

@@ -116,13 +116,7 @@ class StoreSnapshot:
     """The tables of a store at the end of a round."""
 
     def __init__(self, store: Store, runs: StoredRuns, ledger: Ledger, round_: int | None) -> None:
-        """Selects the round.
-
-        Args:
-            store: The store.
-            runs: The runs of the store.
-            ledger: The ledger of the store.
-            round_: The round; None for the newest.
+        """Selects the round; None for the newest.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.
@@ -250,6 +244,5 @@ def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
 
 
 def _run_columns(cut: int) -> list[str]:
-    """Returns the columns of ``run``; the result of a run that ends after round ``cut`` is null."""
     ending = ("verdict", "within_bound", "rounds")
     return _replaced(RUN.columns, **{name: f"case when rounds <= {cut} then {name} end as {name}" for name in ending})

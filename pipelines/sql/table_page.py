@@ -63,7 +63,6 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _views(session: Session) -> dict[str, str]:
-    """Returns the section of each view, by name, as described by an empty store of its protocol."""
     found: dict[str, str] = {}
     for protocol in PROTOCOLS:
         made = PROTOCOLS[protocol].made_views
@@ -78,7 +77,6 @@ def _views(session: Session) -> dict[str, str]:
 
 
 def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
-    """Returns a store with one run of 0 rounds of a protocol with default settings."""
     store, states = Store(root, session), stored_tables({protocol: protocol_form(protocol)})
     store.create(HISTORY)
     store.create(states, is_state=True)
@@ -91,7 +89,6 @@ def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
 
 
 def _described(reader: StoreReader, view: str, given: Container[str]) -> Iterator[str]:
-    """Yields the table of a view's columns, except the parameters of a run."""
     yield _COLUMNS
     rows = reader.sql(f"describe {view}").collect()
     for row in (row for row in rows if row.col_name not in given):
@@ -128,7 +125,6 @@ def _made_head(view: ComputedView) -> str:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yields paragraphs and list items, each wrapped."""
     parts: list[str] = []
     for line in lines:
         if line.startswith("* ") or not parts:

@@ -227,7 +227,6 @@ def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> di
 
 
 def _meaning(path: str, told: Mapping[str, Sequence[str]]) -> str:
-    """Returns the meaning of a parameter; if protocols define it differently, each meaning names its protocols."""
     if len(told) <= 1:
         return ": ".join([path, *told])
     meanings = (f"{', '.join(protocols)}: {text}" for text, protocols in told.items())

@@ -80,11 +80,7 @@ class Bucket(RemotePath):
         return {entry["path"][cut:]: entry["size"] for entry in found}
 
     def n_bytes(self) -> int:
-        """Returns the size of this object in bytes.
-
-        Raises:
-            FileNotFoundError: The object does not exist.
-        """
+        """Returns the size of this object in bytes."""
         with _told(self._address):
             return obstore.head(self._store, self._key)["size"]
 
@@ -98,11 +94,7 @@ class Bucket(RemotePath):
         return _tag(found), found["last_modified"]
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this object as a string.
-
-        Raises:
-            FileNotFoundError: The object does not exist.
-        """
+        """Returns the content of this object as a string."""
         with _told(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 

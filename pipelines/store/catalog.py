@@ -40,7 +40,7 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
         place: A folder, an address, or a schema.
         spark: The session whose catalog has the schema; None opens a session.
         engine: The engine of the opened session. An engine without a persistent catalog, and None, select the engine in
-        ROUNDTABLE_ENGINE, else ``connect`` if SPARK_REMOTE is set, else ``spark``.
+            ROUNDTABLE_ENGINE, else ``connect`` if SPARK_REMOTE is set, else ``spark``.
 
     Raises:
         StoreError: The schema does not exist or has no writable location.
@@ -74,8 +74,7 @@ def new_place(
 
     Raises:
         StoreError: As in `folder.new_store`; or the schema cannot be created, has tables, or has no writable location.
-            An
-        error before the first commit drops a created schema, unless its location contains files.
+            An error before the first commit drops a created schema, unless its location contains files.
     """
     schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
@@ -162,11 +161,7 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 
 
 def check_no_store(name: str, session: Session) -> None:
-    """Checks that a schema contains no store; a command that writes tables into a store would be its second writer.
-
-    Args:
-        name: The schema, quoted for SQL.
-        session: The engine.
+    """Checks that a schema (quoted for SQL) contains no store: other programs must not write a store's tables.
 
     Raises:
         StoreError: The schema contains the tables of a store.

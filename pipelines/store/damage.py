@@ -70,9 +70,7 @@ def named_damage(root: object) -> Iterator[None]:
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     """Returns the `StoreError` for an error about the disk or a store's files; None for any other error.
 
-    Args:
-        error: The error.
-        root: The store, for the message; None if it is unknown.
+    The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
     text = " ".join(_texts(error))

@@ -163,7 +163,7 @@ def check_store(root: Root) -> None:
 
     Raises:
         StoreError: The folder does not exist, is not a store, has another format, or has a name that the Delta library
-        rejects.
+            rejects.
     """
     check_name(root)
     check_format(root)
@@ -222,10 +222,6 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     """Locks a store against other writers until the block ends or the process dies.
 
     A local folder gets an operating-system lock; a remote path gets a lease, see `leased`.
-
-    Args:
-        root: The store.
-        say: Called with a progress message while the function waits for a lease to expire.
 
     Yields:
         A function that raises `StoreError` if the lock is lost; the store calls it before it writes the ledger.

@@ -49,7 +49,7 @@ class Hdfs(RemotePath):
 
         Raises:
             StoreError: The address has no NameNode, contains credentials or unsupported characters, or package
-            ``hdfs_native`` is not installed.
+                ``hdfs_native`` is not installed.
         """
         super().__init__(address)
         self._path = _path(self._address)
@@ -92,20 +92,12 @@ class Hdfs(RemotePath):
         return {path[cut:]: size for path, size in self._below(is_deep=True) if size is not None}
 
     def n_bytes(self) -> int:
-        """Returns the size of this file in bytes.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the size of this file in bytes."""
         with _told(self._address):
             return self._client.get_file_info(self._path).length
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this file as a string.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of this file as a string."""
         with _told(self._address):
             return self._client.read(self._path).read().decode(encoding)
 
@@ -197,11 +189,7 @@ class HdfsLock:
             return None
 
     def read_text(self) -> str:
-        """Returns the content of the lock file as a string.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of the lock file as a string."""
         return unquote_plus(self._name())
 
     def unlink(self) -> None:

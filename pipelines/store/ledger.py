@@ -89,8 +89,7 @@ class Ledger:
     def cut(self, round_: int | None) -> int | None:
         """Returns the last round of history to read; None reads all rounds.
 
-        Args:
-            round_: The requested round; None for the newest. If the runs have ended, a later round selects all rounds.
+        If the runs have ended, a round after the last one selects all rounds, as None does.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.

@@ -39,7 +39,7 @@ def root_of(given: str | Path | RemotePath) -> Root:
 
     Args:
         given: A folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS (``hdfs://host:port/folder``), or
-        ``file:`` or ``dbfs:`` with a folder. Databricks mounts ``dbfs:`` folders below ``/dbfs``.
+            ``file:`` or ``dbfs:`` with a folder. Databricks mounts ``dbfs:`` folders below ``/dbfs``.
 
     Raises:
         StoreError: Stores do not support the scheme of the address.

@@ -60,7 +60,6 @@ class _Open:
     digest: bytes | None = None
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Returns rows with the columns of this table, in its order and types."""
         return rows.select(self.columns.names).cast(self.columns)
 
 
@@ -212,11 +211,7 @@ class Store:
         )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """Reads a table.
-
-        Args:
-            name: Name of the table.
-            version: Delta version; None for the newest.
+        """Reads a table at a Delta version; None for the newest.
 
         Raises:
             VacuumedError: Files of an old version were removed.
