@@ -1,8 +1,8 @@
-"""Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
+"""Roundtable: fault-tolerant publish/subscribe protocols on Spark, and the public API.
 
-`run` runs a scenario file, `resume` resumes a run that was interrupted, `open_store` opens a store that exists,
-`compare` ranks protocols on a scenario, `hunt` searches fault schedules that break a guarantee.
-They are loaded when they are first asked for, so that ``import pipelines`` takes no time and needs no engine.
+`run` runs a scenario, `resume` resumes an interrupted run, `open_store` opens an existing store, `compare` ranks
+protocols on a scenario, and `hunt` searches for fault schedules that break a guarantee. Each name is imported at its
+first use, so ``import pipelines`` is fast and needs no engine.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name."""
+    """Imports a public name at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_PLACES.get(name, "pipelines.api")), name)
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, loaded or not."""
+    """Returns the sorted names of the module, including public names that are not imported yet."""
     return sorted({*globals(), *__all__})

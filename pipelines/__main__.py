@@ -1,4 +1,4 @@
-"""``python -m pipelines``: the command line."""
+"""Starts the command line: ``python -m pipelines``."""
 
 from __future__ import annotations
 

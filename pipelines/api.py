@@ -1,4 +1,4 @@
-"""Roundtable from Python: run a scenario, resume one, open a store, ask it in SQL."""
+"""The Python API: runs a scenario, resumes an interrupted run, opens a store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pipelines.store.store import Store
 
 _SAY_SECONDS = 5.0
 _LOG = logging.getLogger("roundtable")
-"""Told what the command line prints on stderr (INFO), each job (DEBUG), and verdicts (WARNING where not valid)."""
+"""Logs the progress messages of the command line (INFO), each job (DEBUG), and invalid verdicts (WARNING)."""
 
 
 def run(
@@ -44,28 +44,28 @@ def run(
     batch_runs: int | None = None, rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] | None = None,
 ) -> Result:  # fmt: skip
-    """Runs a scenario and audits it.
+    """Runs a scenario and audits the result.
 
     Args:
-        scenario: The scenario file, the name of an installed one, the text of one, or a dict of what it says.
-        spark: A session to use as it is; None starts the engine.
-        store: Folder for the store, new or empty, an address in a bucket (``s3a://bucket/folder``) or in HDFS
-            (``hdfs://host:port/folder``), or ``catalog.schema``, see `names.place_of`; None for
-            ``runs/<scenario>/<UTC time>``.
-        engine: ``auto``, ``spark``, ``connect`` or ``local``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
-            ``auto``: the session of this program if there is one, else ``spark`` where a Java is found, else ``local``.
-        overrides: Values set from outside, ``path=value``: one, or several.
-        commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.
-        batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
-        rounds_per_job: Rounds of a job, 1 for round by round; None for those up to a commit where the protocol is a
-            node program and its runs are small enough to be played by one core each. The rows are the same.
-        form: ``program``: node programs play the runs, many rounds a job; ``dataflow``: each round of all runs is a
-            few jobs over tables; ``auto``: the program where runs have up to 20,000 nodes. None: that of
-            ROUNDTABLE_FORM, or the scenario's. The rows are the same.
-        observe: Is told of each round; None for a bar in a notebook, and nothing elsewhere.
+        scenario: A scenario file, the name of an installed scenario, a YAML string, or a dict of the scenario's keys.
+        spark: An existing session; None starts the engine.
+        store: Location of the store: a new or empty folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS
+            (``hdfs://host:port/folder``), or ``catalog.schema``; None for ``runs/<scenario>/<UTC time>``.
+        engine: ``auto``, ``spark``, ``connect`` or ``local``; None for ROUNDTABLE_ENGINE, else the scenario's engine.
+            ``auto`` selects the active session of this program, else ``spark`` if Java is found, else ``local``.
+        overrides: One or several strings ``path=value`` that replace values of the scenario.
+        commit_every: Rounds between commits; None for 20, or for 200 if a job plays several rounds.
+        batch_runs: Number of runs that one job plays concurrently; the batches follow each other. None for the number
+            that fits into memory.
+        rounds_per_job: Rounds that one job plays, at least 1; None for the rounds up to the next commit if the protocol
+            is a node program and one core can play a whole run. The rows do not depend on this number.
+        form: ``program`` plays each run as node programs, many rounds a job; ``dataflow`` plays each round of all runs
+            as a few Spark jobs; ``auto`` selects ``program`` for runs of up to 20,000 nodes. None for ROUNDTABLE_FORM,
+            else the scenario's form. Both forms write equal rows.
+        observe: Called after each job with the progress; None shows a progress bar in a notebook and logs elsewhere.
 
     Returns:
-        The store, open.
+        The opened store with its audit results.
 
     Raises:
         ScenarioError: The scenario or a file that it names is wrong; nothing was written.
@@ -75,20 +75,10 @@ def run(
     prepared = prepare_given(scenario, overrides)
     place = None if store is None else place_of(store)
     with observer(observe, prepared.horizon) as told, ExitStack() as closing:
-        result = closing.enter_context(
-            run_prepared(
-                prepared,
-                say=_LOG.info,
-                spark=spark,
-                store=place,
-                engine=engine,
-                commit_every=commit_every,
-                batch_runs=batch_runs,
-                rounds_per_job=rounds_per_job,
-                form=form,
-                observe=told,
-            )
-        )
+        result = closing.enter_context(run_prepared(
+            prepared, say=_LOG.info, spark=spark, store=place, engine=engine, commit_every=commit_every,
+            batch_runs=batch_runs, rounds_per_job=rounds_per_job, form=form, observe=told,
+        ))  # fmt: skip
         _audit(result)
         closing.pop_all()
     return result
@@ -105,19 +95,10 @@ def run_prepared(
     rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Runs a scenario that was read already, without an audit.
+    """Runs a scenario without an audit.
 
-    Args:
-        prepared: The scenario.
-        spark: As in `run`, like the others that are not named here.
-        store: As in `run`.
-        engine: As in `run`.
-        commit_every: As in `run`.
-        batch_runs: As in `run`.
-        rounds_per_job: As in `run`.
-        form: As in `run`.
-        observe: Is told of each round.
-        say: Told, in one line each, what happens before the rounds.
+    ``prepared`` is the scenario, read and expanded. ``say`` is called with progress messages before the first round.
+    The other parameters mean the same as in `run`.
     """
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
@@ -142,20 +123,14 @@ def run_prepared(
         session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=small))
         with new_place(store, session, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(
-                scenario=str(prepared.loaded.path.absolute()),
-                text=prepared.loaded.text,
-                overrides=prepared.loaded.overrides,
-                engine=session.engine,
-                commit_every=commit_every,
-                rounds_per_job=rounds_per_job,
-                form=asked,
+                scenario=str(prepared.loaded.path.absolute()), text=prepared.loaded.text,
+                overrides=prepared.loaded.overrides, engine=session.engine, commit_every=commit_every,
+                rounds_per_job=rounds_per_job, form=asked, horizon=prepared.horizon,
                 batch_runs=batch_runs
                 or fitting_inputs(inputs, len(prepared.runs), [form for form, _ in chosen_forms.values()]),
-                horizon=prepared.horizon,
-                versions=versions(prepared.protocols),
-                files=manifest_files(files),
+                versions=versions(prepared.protocols), files=manifest_files(files),
                 schema=None if schema is None else str(schema),
-            )
+            )  # fmt: skip
             manifest.write(root)
             _execute(prepared, manifest, inputs, Store(root.absolute(), session, check_locked), observe, say)
         result = Result(root, session)
@@ -166,21 +141,21 @@ def run_prepared(
 def resume(
     path: str | Root, spark: SparkSession | None = None, observe: Callable[[Progress], None] | None = None
 ) -> Result:
-    """Resumes a run that was interrupted, after its last complete round, and audits it.
+    """Resumes an interrupted run after its last complete round, and audits the result.
 
-    It ends with the rows of a run without an interruption. A store that is finished and audited is only opened.
+    The rows are equal to those of an uninterrupted run. A finished and audited store is only opened.
 
     Args:
         path: Folder or address of the store, or ``catalog.schema``.
-        spark: A session to use as it is, of the engine that the run began with; None starts that engine.
+        spark: An existing session of the run's engine; None starts that engine.
         observe: As in `run`.
 
     Returns:
-        The store, open.
+        The opened store with its audit results.
 
     Raises:
-        StoreError: There is no such store, another program writes it, or it cannot be resumed: the program, the
-            scenario or a file that it names is another one now.
+        StoreError: The store does not exist, another program writes it, or it cannot be resumed because the program,
+            the scenario or an input file has changed.
         EngineError: The engine cannot be started.
     """
     root = located(path, spark)
@@ -196,13 +171,9 @@ def resume_store(
     root: Root, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Resumes a run that was interrupted, without an audit; `Result.is_audited` says whether one is due.
+    """Resumes an interrupted run without an audit; `Result.is_audited` says whether the store still needs one.
 
-    Args:
-        root: The store.
-        spark: As in `resume`, like the others that are not named here.
-        observe: Is told of each round.
-        say: Told, in one line each, what happens before the rounds.
+    ``observe`` is called after each job, and ``say`` with progress messages before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -222,7 +193,7 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns the observer of rounds: by default a bar in a notebook, and the logger elsewhere."""
+    """Returns a context manager of the progress callback: ``observe``, a notebook's progress bar, or the logger."""
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
     return reporter(ProgressForm.NOTEBOOK, horizon)
@@ -258,7 +229,7 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
-    """Returns a callback that reports the number of built runs, at most every _SAY_SECONDS."""
+    """Returns a callback that reports the number of built runs, at most once in `_SAY_SECONDS`."""
     due = time.monotonic() + _SAY_SECONDS
 
     def built(number: int) -> None:
@@ -293,15 +264,15 @@ def _execute(
 
 
 def open_store(path: str | Root, spark: SparkSession | None = None, engine: AskedEngine | None = None) -> Result:
-    """Opens a store that exists.
+    """Opens an existing store.
 
     Args:
-        path: Its folder or address, or ``catalog.schema``, which Spark looks up for every engine.
-        spark: A session to use as it is; None starts the engine.
-        engine: ``spark``, ``connect`` or ``local``; None for ``local``, which starts at once.
+        path: Folder or address of the store, or ``catalog.schema``, which Spark looks up for every engine.
+        spark: An existing session; None starts the engine.
+        engine: ``spark``, ``connect`` or ``local``; None for ``local``, which starts without a JVM.
 
     Raises:
-        StoreError: The folder is no store.
+        StoreError: The location is not a store.
         EngineError: The engine cannot be started.
     """
     chosen = asked_engine(engine, "local") if engine else "local"

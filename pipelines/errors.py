@@ -1,8 +1,7 @@
-"""Errors that Roundtable raises: one base class, one subclass a cause.
+"""The errors of Roundtable: one base class and a subclass for each cause.
 
-Every message says what was given, what is allowed, and what to do next. Each
-class is also a builtin error, so that callers who do not know Roundtable can
-still catch it by kind.
+Each message says which value is wrong, which values are allowed, and what to do next. Each class also derives from a
+builtin error, so callers can catch, for example, `ValueError`.
 """
 
 from __future__ import annotations
@@ -13,28 +12,27 @@ from difflib import get_close_matches
 
 
 class RoundtableError(Exception):
-    """Base of all errors that are the user's to mend."""
+    """Base class of all errors that a user can correct."""
 
 
 class ScenarioError(RoundtableError, ValueError):
-    """A scenario file, or a value set from outside, is wrong.
+    """A scenario file or an override is invalid.
 
     Attributes:
-        problems: One line a problem, each ``place: what is wrong; what is allowed``.
+        problems: One line for each problem: ``place: what is wrong; what is allowed``.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:
-        """Keeps every problem; the message is one line for each."""
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with an experiment's input.
+    """A problem in the input of an experiment.
 
     Attributes:
-        path: Where in the scenario, e.g. ``("overlay", "links", 3)``.
+        path: Path of the value in the scenario, e.g. ``("overlay", "links", 3)``.
         message: ``what is wrong; what is allowed or what to do``.
     """
 
@@ -43,35 +41,33 @@ class Problem:
 
 
 class InputError(RoundtableError, ValueError):
-    """A part of a scenario is well formed but cannot be used; carries all problems with their places."""
+    """A part of a scenario is well formed but unusable; attribute ``problems`` has all problems with their paths."""
 
     def __init__(self, *problems: Problem) -> None:
-        """Keeps every problem; the message is one line for each."""
         self.problems = problems
         super().__init__("\n".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
 
 
 class OverlayError(InputError):
-    """An overlay cannot be built, or the protocol cannot run on it."""
+    """An overlay cannot be built, or it violates a requirement of the protocol."""
 
 
 class WorkloadError(InputError):
-    """A workload names what the overlay lacks, or cannot be read."""
+    """A workload refers to a node that the overlay lacks, or a workload file cannot be read."""
 
 
 class FaultError(InputError):
-    """A fault names what the overlay lacks, contradicts another one, or cannot be placed."""
+    """A fault refers to a node that the overlay lacks, contradicts another fault, or cannot be scheduled."""
 
 
 class PredicateError(RoundtableError, ValueError):
-    """A subscription cannot be parsed as a conjunction of predicates.
+    """A subscription's predicate is not a valid conjunction of comparisons.
 
     Attributes:
-        column: Index of the character, from 1; None where the whole subscription is wrong.
+        column: Position of the wrong character, from 1; None if the whole predicate is wrong.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
-        """Puts the column, if it is known, in front of the message."""
         self.column = column
         super().__init__(message if column is None else f"column {column} of the predicate: {message}")
 
@@ -81,27 +77,26 @@ class DataFileError(RoundtableError, OSError):
 
 
 class FormError(RoundtableError, ValueError):
-    """A protocol cannot be played in the form that is asked for."""
+    """A protocol lacks the requested form (program or dataflow), or the form cannot play the run."""
 
 
 class EngineError(RoundtableError, RuntimeError):
-    """An engine cannot be started or lacks what is needed."""
+    """An engine cannot be started, or a component that it needs is missing."""
 
 
 class StoreError(RoundtableError, OSError):
-    """A store does not exist, is not empty, or has another format."""
+    """A store does not exist, is not empty, is damaged, is locked, or has another format."""
 
 
 class VacuumedError(StoreError):
-    """A version of a table has lost its files, as after VACUUM.
+    """A version of a table has lost its files, for example after VACUUM.
 
     Attributes:
-        table: The table.
-        version: Its version.
+        table: Name of the table.
+        version: The requested version.
     """
 
     def __init__(self, root: object, table: str, version: int, newest: int) -> None:
-        """Keeps table and version; the message says what still exists."""
         self.table = table
         self.version = version
         super().__init__(
@@ -112,40 +107,39 @@ class VacuumedError(StoreError):
 
 
 class QueryError(RoundtableError, ValueError):
-    """A SQL statement over a store cannot be answered."""
+    """A SQL statement or a request to a store cannot be answered."""
 
 
 class ProtocolError(RoundtableError, ValueError):
-    """A protocol cannot be loaded, or breaks the contract.
+    """A protocol cannot be loaded, or it violates the protocol contract.
 
     Attributes:
-        problems: One line a problem, each ``what is wrong; what is allowed``.
+        problems: One line for each problem: ``what is wrong; what is allowed``.
     """
 
     def __init__(self, protocol: str, problems: Iterable[str]) -> None:
-        """Keeps every problem; the message is one line for each."""
         self.problems = tuple(problems)
         super().__init__("\n".join(f"protocol {protocol}: {problem}" for problem in self.problems))
 
 
 class InternalError(RoundtableError, RuntimeError):
-    """The program broke a rule of its own: to be reported."""
+    """The program violated one of its own invariants; users should report it."""
 
 
 class AmbiguousOrderError(InternalError):
-    """Two rows have equal keys in an order that decides something: rows would differ between executions."""
+    """Two rows have equal sort keys where the order affects the result, so executions could differ."""
 
 
 class NodeProgramError(RoundtableError, RuntimeError):
-    """A handler of a node program has failed: the message names protocol, run, node, round and what it handled."""
+    """A handler of a node program raised an exception; the message names protocol, run, node, round and message."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Returns `` did you mean 'x'?`` for the closest allowed name, or an empty text."""
+    """Returns `` did you mean 'x'?`` for the most similar allowed name, or an empty string."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)
     return f" did you mean {found[0]!r}?" if found else ""
 
 
 def plural(number: int, noun: str) -> str:
-    """Returns ``1 run``, ``2 runs``."""
+    """Returns a number with its noun: ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")

@@ -1,4 +1,4 @@
-"""Where input files are looked up: beside the scenario, in the working directory, in the installed data."""
+"""Finds input files: in the scenario's folder, in the working directory, and in the installed data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ _FOUND: ContextVar[dict[str, Path] | None] = ContextVar("found", default=None)
 
 
 def installed_data() -> Path:
-    """Returns the folder that holds ``conf`` and ``datasets``: a wheel's own, or an editable install's checkout."""
+    """Returns the folder of ``conf`` and ``datasets``: a wheel's data folder, or an editable install's checkout."""
     packed = _PACKAGE / "_data"
     return packed if packed.is_dir() else _PACKAGE.parent
 
 
 @contextmanager
 def remembered(files: dict[str, Path]) -> Iterator[None]:
-    """Keeps which files were found: those in ``files`` are found again, others are looked up once and added.
-
-    Args:
-        files: A path as a scenario gives it, and the file that it stands for.
-    """
+    """Uses ``files`` as the cache of `find_file` inside the block: maps a path in a scenario to the file found."""
     token = _FOUND.set(files)
     try:
         yield
@@ -34,14 +30,12 @@ def remembered(files: dict[str, Path]) -> Iterator[None]:
 
 
 def find_file(path: str, beside: Path | None) -> Path:
-    """Returns the first existing file for a path of a scenario.
+    """Returns the first existing file for a path in a scenario, absolute or relative to a searched folder.
 
-    Args:
-        path: Absolute, or relative to one of the three places.
-        beside: The scenario file's folder, if there is one.
+    ``beside`` is the folder of the scenario file, if it has one.
 
     Raises:
-        DataFileError: No such file; the message names the places tried.
+        DataFileError: The file does not exist; the message names the searched paths.
     """
     found = _FOUND.get()
     if found is None:

@@ -1,4 +1,4 @@
-"""For tests of protocols, here and elsewhere: runs as one job, their tables as plain rows, planted violations."""
+"""Helpers for tests of protocols: play runs, read their tables as tuples, and plant violations in copies of a store."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NUMBER = itertools.count()
 
 
 def scenario(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - as YAML has them
-    """Returns a scenario with a long horizon and the given parts."""
+    """Returns a scenario named ``test`` with a horizon of 5,000 rounds; ``parts`` adds or replaces keys."""
     return {"name": "test", "time": {"rounds": 5000}, **parts}
 
 
 def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | None = None) -> list[RunConfig]:
-    """Returns one run a scenario; its seed is its place, unless seeds are given."""
+    """Returns one run for each scenario; its seed is its index unless ``seeds`` is given."""
     chosen = seeds if seeds is not None else range(len(scenarios))
     return [
         RunConfig(run_id=place, seed=seed, scenario=Scenario.model_validate(parts), parameters={})
@@ -44,7 +44,7 @@ def run_all(
     runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50, rounds_per_job: int | None = None,
     form: AskedForm = "auto",
 ) -> Store:  # fmt: skip
-    """Runs all of them as one job; returns the store."""
+    """Runs all runs into one new store below ``root`` and returns the store."""
     session.activate()
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)
@@ -57,18 +57,18 @@ def run_all(
 
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
-    """Returns the report of a protocol's audits on a store."""
+    """Returns the report of a protocol's audits of a store."""
     reader = reader_of(store.session, store.root)
     return audit_store(reader, store.session, reader.protocol(protocol))
 
 
 def broken(report: AuditReport) -> dict[str, object]:
-    """Returns the guarantees that are broken or could not be judged, with what shows it."""
+    """Returns the guarantees that are broken or that an audit failed to judge, each with the error or the evidence."""
     return {found.name: found.error or found.shown for found in report.findings if found.error or found.n_violations}
 
 
 def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Returns the rows of a table, sorted; all columns unless some are named."""
+    """Returns the sorted rows of a table as tuples of the given columns, by default of all columns."""
     frame = store.read(table)
     found = (frame.select(*columns) if columns else frame).toArrow().to_pylist()
     return sorted((tuple(_plain(value) for value in row.values()) for row in found), key=repr)
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 
 
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
-    """Returns a copy of a store in which tables are changed; the ledger points to what was written."""
+    """Returns a copy of a store with changed tables; its ledger names the versions of the changed tables."""
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
     store = Store(folder, clean.session)
@@ -96,7 +96,7 @@ def planted(clean: Store, root: Path, **changes: Change) -> Store:
 
 
 def replaced(where: str, **values: str) -> Change:
-    """Changes columns (SQL) of the rows that a condition names; there must be some."""
+    """Returns a change that replaces columns (SQL) in the rows matching ``where``; it raises if no row matches."""
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)
@@ -112,7 +112,7 @@ def replaced(where: str, **values: str) -> Change:
 
 
 def removed(where: str) -> Change:
-    """Removes the rows that a condition names; there must be some."""
+    """Returns a change that removes the rows matching ``where``; it raises if no row matches."""
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)
@@ -122,7 +122,7 @@ def removed(where: str) -> Change:
 
 
 def copied(where: str, **values: str) -> Change:
-    """Adds a copy of the rows that a condition names (there must be some), with columns changed."""
+    """Returns a change that appends copies of the rows matching ``where`` (at least one) with changed columns."""
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)
@@ -133,7 +133,7 @@ def copied(where: str, **values: str) -> Change:
 
 
 def added(**values: Any) -> Change:  # noqa: ANN401 - any value of a column
-    """Adds a row; columns that are not given are null."""
+    """Returns a change that appends a row; columns without a value are null."""
 
     def change(frame: DataFrame) -> DataFrame:
         row = {name: values.get(name) for name in frame.columns}
@@ -148,7 +148,11 @@ def _some(frame: DataFrame, where: str) -> None:
 
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
-    """Returns the violations that one audit finds, sorted: run, node and source by name, source_seq, detail."""
+    """Returns the violations that one audit finds, sorted.
+
+    Returns:
+        Tuples of run id, node name, source name, ``source_seq`` and detail.
+    """
     reader = reader_of(store.session, store.root)
     rows = found_by(name, reader, store.session, reader.protocol(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}

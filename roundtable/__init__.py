@@ -1,4 +1,4 @@
-"""The public names of Roundtable, loaded when they are first used: ``import roundtable as rt``."""
+"""The public API of Roundtable, imported at first use: ``import roundtable as rt``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> object:
     """Returns a public name of package `pipelines`.
 
     Raises:
-        AttributeError: No public name is spelled like this.
+        AttributeError: The name is not public.
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
@@ -25,5 +25,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, loaded or not."""
+    """Returns the sorted names of the module, including public names that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""``python -m roundtable``: the command line."""
+"""Starts the command line: ``python -m roundtable``."""
 
 from __future__ import annotations
 

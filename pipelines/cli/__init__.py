@@ -1,4 +1,4 @@
-"""The command line: ``roundtable``, also ``python -m pipelines``."""
+"""The command line ``roundtable``, also ``python -m pipelines``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import signal
 from typing import Final
 
 _GARBAGE: Final = 200_000, 20, 50
-"""GC thresholds: imports leave no reference cycles, and default thresholds take a sixth of their time."""
+"""GC thresholds: imports create no reference cycles, and the default thresholds take a sixth of their time."""
 
 
 def main() -> None:
-    """Runs the command that the arguments name, and exits with its code."""
-    # Until a command listens (`pipelines.cli.ends`) nothing is begun: Ctrl-C may end the program in an import.
+    """Runs the command in ``sys.argv`` and exits with its exit code."""
+    # Until a command starts (`pipelines.cli.ends`), no work can be lost, so Ctrl-C may end the program immediately.
     signal.signal(signal.SIGINT, _leave)
     gc.set_threshold(*_GARBAGE)
     from pipelines.cli.app import app

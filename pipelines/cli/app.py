@@ -1,4 +1,4 @@
-"""The commands and their options."""
+"""The commands of ``roundtable`` and their options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from pipelines.cli import asking, comparing, hunting, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
-from pipelines.cli.listing import GROUPS, print_groups
+from pipelines.cli.listing import GROUPS, print_checks, print_groups, write_scenario
 from pipelines.cli.options import (
     AsJson,
     Engine,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Commands, add_completion=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Runs publish/subscribe protocols as dataflow, and checks what they guarantee.",
+    help="Run publish/subscribe protocols on Spark, and check their guarantees.",
     epilog="Exit codes: 0 all hold; 1 broken; 2 not decided; 64 bad input; 70 a bug.",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ def top(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
-    """Runs publish/subscribe protocols as dataflow, and checks what they guarantee."""
+    """Run publish/subscribe protocols on Spark, and check their guarantees."""
     if show_version:
         print(f"roundtable {version('roundtable-pubsub')}")
     elif context.invoked_subcommand is None:
@@ -66,18 +66,13 @@ def list_(
     group: Annotated[
         str | None,
         typer.Argument(
-            metavar="|".join(GROUPS),
-            callback=one_of(tuple(GROUPS)),
-            autocompletion=begun(tuple(GROUPS)),
-            help="All of them if left out.",
-            show_default=False,
+            metavar="|".join(GROUPS), callback=one_of(tuple(GROUPS)), autocompletion=begun(tuple(GROUPS)),
+            help="Group to list.  \\[default: all]", show_default=False,
         ),
     ] = None,
-    form: RowFormat = "table",
-    as_json: AsJson = False,
-    output: Output = None,
-) -> None:
-    """List what there is, a line each: protocols and the rest."""
+    form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
+) -> None:  # fmt: skip
+    """List protocols, overlays, workloads, faults, and more."""
     with opened_output(output) as out:
         print_groups(tuple(GROUPS) if group is None else (group,), "json" if as_json else form, out)
 
@@ -86,7 +81,7 @@ def list_(
 def schema() -> None:
     """Print the JSON Schema of scenario files.
 
-    It knows the protocols that are installed, those of other packages too.
+    The schema includes the protocols of all installed packages.
     """
     from pipelines.scenario.pages import schema_text
 
@@ -95,13 +90,11 @@ def schema() -> None:
 
 @app.command(epilog="Example: roundtable doctor --json")
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
-    """Check what this machine has for a run, and make a small one.
+    """Check this machine, and play a small run.
 
-    Python, Java, the engines, Spark's jars, memory and disk. What is marked with ! some runs lack, --engine local does
-    without. Exit code 1: no run works here.
+    Checks Python, Java, the engines, Spark's jars, memory and disk. A component marked with ! is missing, but runs with
+    --engine local do not need it. Exit code 1: no run works on this machine.
     """
-    from pipelines.cli.listing import print_checks
-
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)
     raise typer.Exit(VALID if is_well else INVALID)
@@ -109,15 +102,12 @@ def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = 
 
 @app.command(epilog="Example: roundtable runs runs/quickstart")
 def runs(
-    folder: Stores = "runs",
-    form: RowFormat = "table",
-    as_json: AsJson = False,
-    output: Output = None,
+    folder: Stores = "runs", form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     removes: Annotated[
-        bool, typer.Option("--remove", help="Remove the store, or all stores in the folder, after a question.")
+        bool, typer.Option("--remove", help="Remove the store, or all stores in the folder, after a confirmation.")
     ] = False,
-    is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: ask no question.")] = False,
-) -> None:
+    is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: do not ask for confirmation.")] = False,
+) -> None:  # fmt: skip
     """List stores with their verdicts, or remove them."""
     from pipelines.cli.printing import write_rows
     from pipelines.cli.stores import remove_stores, store_rows
@@ -132,7 +122,7 @@ def runs(
 
 @app.command(epilog="Example: roundtable init mine.yaml --overlay net.graphml")
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The scenario to write.")] = Path("scenario.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file to write.")] = Path("scenario.yaml"),
     overlay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your overlay: GraphML, an edge list, ...", show_default=False)
     ] = None,
@@ -146,8 +136,6 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented scenario for your overlay and workload."""
-    from pipelines.cli.listing import write_scenario
-
     write_scenario(file, overlay, subscriptions, publications)
 
 
@@ -155,7 +143,7 @@ def init(
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
 ) -> None:
-    """Show every error of scenario files; writes nothing."""
+    """Show all errors of scenario files; writes nothing."""
     from pipelines.errors import plural
     from pipelines.experiment.plan import check, notes
     from pipelines.experiment.prepared import prepare
@@ -181,10 +169,10 @@ def plan(
     overrides: Overrides = None,
     engine: Engine = None,
     form: Form = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show settings and tables, too.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show engine settings and tables.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with settings and tables.")] = False,
 ) -> None:
-    """Show what a scenario would run; writes nothing."""
+    """Show the runs, costs and tables of a scenario; writes nothing."""
     from pipelines.cli.planning import plan_json, print_plan
     from pipelines.experiment.prepared import prepare
 
@@ -200,51 +188,40 @@ def plan(
 
 @app.command(epilog="Example: roundtable run conf/scenarios/quickstart.yaml --store runs/demo --set protocol.delta=2")
 def run(
-    file: File,
-    store: NewStore = None,
-    engine: Engine = None,
-    remote: Remote = None,
-    overrides: Overrides = None,
+    file: File, store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
     form: Form = None,
     commit_every: Annotated[
         int | None,
         typer.Option(
-            metavar="K",
-            min=1,
-            help="Rounds between commits of the history.  \\[default: 20, or 200 with several rounds a job]",
-            show_default=False,
+            metavar="K", min=1, show_default=False,
+            help="Rounds between commits.  \\[default: 20, or 200 if a job plays several rounds]",
         ),
     ] = None,
     rounds_per_job: Annotated[
         str,
         typer.Option(
-            metavar="auto|N",
-            callback=rounds_of_a_job,
-            help="Rounds of a job of the engine, 1 unless the protocol is a node program; the rows are the same.",
+            metavar="auto|N", callback=rounds_of_a_job,
+            help="Rounds per job of the engine; 1 for dataflow steps. The rows are equal.",
         ),
     ] = "auto",
     batch_runs: Annotated[
         int | None,
         typer.Option(
-            metavar="N",
-            min=1,
-            help="Runs that go through the rounds together.  \\[default: as many as fit in memory]",
+            metavar="N", min=1, help="Runs played concurrently.  \\[default: as many as fit into memory]",
             show_default=False,
         ),
     ] = None,
     fail_on: FailOn = None,
-    has_report: Annotated[bool, typer.Option("--report", help="Make DIR/report.html at the end.")] = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Run a scenario, keep its history, check every guarantee."""
+    has_report: Annotated[bool, typer.Option("--report", help="Also write DIR/report.html.")] = False,
+    quiet: Quiet = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Run a scenario, store its history, check every guarantee."""
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.api import run_prepared  # PySpark takes a second: errors of the file come before
+    from pipelines.api import run_prepared  # imports PySpark (1 s), so scenario errors come first
 
-    chosen: Any = engine
-    asked: Any = form
+    chosen: Any = {"engine": engine, "form": form}
 
     def say(text: str) -> None:
         INTERRUPTION.listen()
@@ -252,16 +229,10 @@ def run(
 
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
         result = run_prepared(
-            prepared,
-            store=store,
-            engine=chosen,
-            commit_every=commit_every,
-            batch_runs=batch_runs,
-            rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job),
-            form=asked,
-            observe=progress,
-            say=say,
-        )
+            prepared, store=store, commit_every=commit_every, batch_runs=batch_runs,
+            rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress, say=say,
+            **chosen,
+        )  # fmt: skip
     _audit_and_exit(result, fail_on, has_report=has_report, quiet=quiet, as_json=as_json)
 
 
@@ -269,7 +240,7 @@ def run(
 def resume(
     folder: Folder, remote: Remote = None, fail_on: FailOn = None, quiet: Quiet = False, as_json: Json = False
 ) -> None:
-    """Resume a run that was interrupted, to the same rows."""
+    """Resume an interrupted run; the rows are those of a whole run."""
     from pipelines.cli import verdict
     from pipelines.experiment.manifest import Manifest
 
@@ -295,7 +266,6 @@ def _audit_and_exit(
     result: Result, fail_on: list[str] | None, *, quiet: bool, as_json: bool, has_report: bool = False
 ) -> NoReturn:
     from pipelines.cli import verdict
-    from pipelines.cli.verdict import failures
 
     with result, result.suited():
         try:
@@ -303,7 +273,7 @@ def _audit_and_exit(
         except BaseException as error:
             error.add_note(f"the runs are finished; to check them: roundtable audit {shlex.quote(str(result.store))}")
             raise
-        failed = failures(result, report, fail_on or ())
+        failed = verdict.failures(result, report, fail_on or ())
         if has_report:
             result.report()
         if as_json:

@@ -1,4 +1,4 @@
-"""Commands that ask a store: audits, stories, comparisons, SQL, an export."""
+"""Commands that query a store: audit, why, compare-node, sql and export."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipelines.cli.options import (
     statement_of,
     the_run,
 )
-from pipelines.cli.printing import print_lines, print_table
+from pipelines.cli.printing import MAX_SHOWN, print_lines, print_table, write_rows
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -33,8 +33,8 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints the losses of moves, and the deliveries that went wrong, by cause; tells the first."""
-    from pipelines.why.overview import MAX_ASKED, overview, why_command  # PySpark takes a second
+    """Prints the losses of moving applications and the faulty deliveries by cause, then the story of the first."""
+    from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story
 
     found = overview(result.reader, run_id)
@@ -68,7 +68,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to others."""
+    """Adds the commands to ``app``."""
     app.command(epilog="Example: roundtable audit runs/quickstart/latest")(audit)
     app.command(epilog="Example: roundtable why runs/figure1/latest --subscriber S1 --source P --seq 2")(why)
     app.command(epilog="Example: roundtable compare-node runs/single_crash/latest --node B")(compare_node)
@@ -81,7 +81,6 @@ def audit(
 ) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
-    from pipelines.cli.verdict import failures
     from pipelines.store.folder import resume_hint
 
     with _opened(folder, engine) as result:
@@ -92,7 +91,7 @@ def audit(
             )
             raise typer.Exit(UNKNOWN)
         report = result.audit()
-        failed = failures(result, report, fail_on or ())
+        failed = verdict.failures(result, report, fail_on or ())
         if as_json:
             print(verdict.verdict_json(result, report, failed))
         else:
@@ -103,32 +102,30 @@ def audit(
 
 
 def why(
-    folder: Folder,
-    run_id: SomeRunId = None,
+    folder: Folder, run_id: SomeRunId = None,
     subscriber: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Who got the publication, or should have.", show_default=False)
+        str | None, typer.Option(metavar="NODE", help="Node that got the publication, or should.", show_default=False)
     ] = None,
-    source: Annotated[str | None, typer.Option(metavar="NODE", help="Who published it.", show_default=False)] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Node that published it.", show_default=False)
+    ] = None,
     seq: Annotated[
         int | None,
-        typer.Option(metavar="Q", help="Its number among those of the source.", show_default=False),
+        typer.Option(metavar="Q", help="Number among the publications of the source, from 1.", show_default=False),
     ] = None,
     call: Annotated[
         int | None,
-        typer.Option(metavar="C", help="Or its number among all calls: source_seq in the tables.", show_default=False),
+        typer.Option(metavar="C", help="Instead of --seq: number among all calls (source_seq).", show_default=False),
     ] = None,
     svg: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw it as a space-time diagram, too.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Also write a space-time diagram.", show_default=False)
     ] = None,
-    as_json: Json = False,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
-    """Tell the story of one publication for one subscriber.
+    as_json: Json = False, engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
+    """Explain the delivery of one publication to one subscriber.
 
-    Each hop, crash and resend, and what ended it. Without --subscriber and --source: which deliveries are missing, came
-    late or twice, or are missing but excused, by cause, and the story of the first.
+    Shows each hop, crash and resend, and the cause of a loss. Without --subscriber and --source: lists the deliveries
+    that are missing, late, duplicate or excused, grouped by cause, and explains the first.
     """
     from pipelines.report.space_time import of_story
     from pipelines.why.story import json_line, print_story, story_name
@@ -139,7 +136,7 @@ def why(
         if subscriber is None or source is None:
             print_overview(result, run_id, as_json=as_json)
             return
-        told = result.why(the_run(result, run_id), subscriber, source, seq, call)
+        told = result.why(the_run(result.runs, run_id), subscriber, source, seq, call)
     if svg is not None:
         of_story(told).draw(story_name(told)).save(svg)
     if as_json:
@@ -150,23 +147,18 @@ def why(
 
 def compare_node(
     folder: Folder,
-    node: Annotated[str, typer.Option(metavar="NODE", help="The node that crashed.", show_default=False)],
-    run_id: SomeRunId = None,
-    form: RowFormat = "table",
-    as_json: AsJson = False,
-    output: Output = None,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
-    """Compare a node before its crashes, after them, at the end.
+    node: Annotated[str, typer.Option(metavar="NODE", help="A node that crashed.", show_default=False)],
+    run_id: SomeRunId = None, form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
+    engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
+    """Compare a node's state before and after its crashes.
 
-    How many rows each state table held for it. State is kept at commits; those nearest to these moments are compared,
-    null means that no commit is near. `run --commit-every 1` commits every round.
+    Shows the rows of each state table that belong to the node. State is stored at commits; the commits nearest to each
+    crash, recovery and the end are compared. Null means that no commit is near. `run --commit-every 1` commits every
+    round.
     """
-    from pipelines.cli.printing import write_rows
-
     with _opened(folder, engine) as result:
-        run_id = the_run(result, run_id)
+        run_id = the_run(result.runs, run_id)
         rows = result.compare_node(run_id, node).toArrow()
     with opened_output(output) as out:
         write_rows(rows, "json" if as_json else form, out)
@@ -175,9 +167,7 @@ def compare_node(
     elif rows["before_round"].null_count:
         complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
     if rows["gone"].null_count < rows.num_rows:
-        complain(
-            "VACUUM removed the rows of some versions of state tables; column gone names them, and counts are null"
-        )
+        complain("VACUUM removed rows of some versions of state tables; column gone names them, and counts are null")
 
 
 def sql(
@@ -185,23 +175,19 @@ def sql(
     statement: Annotated[
         str | None,
         typer.Argument(
-            metavar="STATEMENT", help="One SELECT, - for stdin; SHOW TABLES lists the names.", show_default=False
+            metavar="STATEMENT", help="One SELECT, or - for stdin; SHOW TABLES lists the names.", show_default=False
         ),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file with the SELECT.", show_default=False)
     ] = None,
-    form: RowFormat = "table",
-    as_json: AsJson = False,
-    output: Output = None,
+    form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     as_of_round: Annotated[
-        int | None, typer.Option(metavar="R", help="What was so at the end of round R.", show_default=False)
+        int | None, typer.Option(metavar="R", help="Read the store at the end of round R.", show_default=False)
     ] = None,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
+    engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
     """Answer a SQL query over a store's tables and views."""
-    from pipelines.cli.printing import MAX_SHOWN, write_rows
     from pipelines.sql.errors import readable_errors
 
     text = statement_of(statement, file)
@@ -219,14 +205,14 @@ def sql(
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
     """Print a run as a history of operations, for checkers.
 
-    A JSON object a line: index, type, process, node, f, value and time; names beside ids.
+    Prints one JSON object per line with index, type, process, node, f, value and time. Nodes have ids and names.
     """
     from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history
 
     round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
     with _opened(folder, engine) as result, opened_output(output) as out:
-        for entry in jepsen_history(result.reader, the_run(result, run_id), round_ms):
+        for entry in jepsen_history(result.reader, the_run(result.runs, run_id), round_ms):
             print(json.dumps(entry, ensure_ascii=False), file=out)
 
 

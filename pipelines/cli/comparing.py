@@ -1,4 +1,4 @@
-"""``roundtable compare``: protocols and settings ranked for the user's own network, work and faults."""
+"""The command ``roundtable compare``, which ranks protocols and settings on a scenario."""
 
 from __future__ import annotations
 
@@ -19,38 +19,33 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command to others."""
+    """Adds the command to ``app``."""
     app.command(epilog='Example: roundtable compare quickstart --want "exactly_once, p95 < 500 ms"')(compare)
 
 
 def compare(
     file: File,
     want: Annotated[
-        str,
-        typer.Option(metavar="WANTS", help="Guarantees by name, and limits of measures, separated by commas."),
+        str, typer.Option(metavar="WANTS", help="Required guarantees and limits of measures, separated by commas.")
     ] = "exactly_once, per_source_order",
     minimise: Annotated[
-        str, typer.Option(metavar="MEASURE", help="What decides where the wants do not: messages, bytes, p95, ...")
+        str, typer.Option(metavar="MEASURE", help="Measure that ranks equal candidates: messages, bytes, p95, ...")
     ] = "messages",
-    store: NewStore = None,
-    engine: Engine = None,
-    remote: Remote = None,
-    overrides: Overrides = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Rank protocols on a scenario, with what each breaks.
+    store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
+    quiet: Quiet = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Rank protocols on a scenario by the guarantees they break.
 
-    All play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
-    per_source_order, causal_order, total_order, asked_order (what publications ask for). Limits: of median, p95, p99,
-    max, settling (with ms, s or rounds), delivered (with %), messages, bytes (per delivery), state (rows per node),
-    storage (bytes per node), duplicates, and the columns of view comparison. Exit code 1: no candidate does all of it
-    in all runs.
+    All protocols play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
+    per_source_order, causal_order, total_order, asked_order (the orders that publications request). Measures with
+    limits: median, p95, p99, max, settling (in ms, s or rounds), delivered (in %), messages, bytes (per delivery),
+    state (rows per node), storage (bytes per node), duplicates, and the columns of view comparison. Exit code 1: no
+    candidate meets all requirements in all runs.
     """
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.comparing.compare import compare_prepared  # PySpark takes a second: errors of the file come before
+    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so scenario errors come first
 
     chosen: Any = engine
 

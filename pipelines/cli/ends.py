@@ -1,4 +1,4 @@
-"""How commands end: one exit code a cause, errors in a line each, and no traceback."""
+"""Ends commands: maps each cause to an exit code, and prints an error in one line without a traceback."""
 
 from __future__ import annotations
 
@@ -26,37 +26,32 @@ CLOSED_PIPE = 141
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
 
-# Typer exports no base class of the errors for a wrong command line; they are the bases of the one that it exports.
+# Typer does not export the base class of command-line errors; it is a base of the exported `BadParameter`.
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
 class Commands(TyperGroup):
-    """The commands, with the exit codes of `BY_VERDICT` and above."""
+    """The command group of ``roundtable``, which exits with the codes of this module."""
 
     def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,  # noqa: ANN401 - as in the base
-    ) -> Any:  # noqa: ANN401 - as in the base
-        """Runs a command and exits with its code; with ``standalone_mode`` off it raises what the command raises."""
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
+        standalone_mode: bool = True, windows_expand_args: bool = True, **extra: Any,  # noqa: ANN401 - as in the base
+    ) -> Any:  # fmt: skip  # noqa: ANN401 - as in the base
+        """Runs a command and exits with its code; without ``standalone_mode`` it raises the command's exceptions."""
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         return sys.exit(_code_of(run)) if standalone_mode else run()
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
-        """Runs a command; Typer itself takes an interruption for an error of its own."""
+        """Runs a command; converts an interruption to exit code 130, because Typer treats it as its own error."""
         with INTERRUPTION:
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                # The reader has closed the pipe; Python would complain again when it flushes stdout at exit.
+                # The reader closed the pipe; without this, Python reports the error again when it flushes stdout.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
-                # An engine that is cut off in the middle of an answer fails in ways of its own.
+                # An engine that Ctrl-C interrupts raises errors of its own.
                 if not INTERRUPTION.came and not isinstance(error, KeyboardInterrupt):
                     raise
                 complain("; ".join(("interrupted", *_notes(error))))
@@ -64,19 +59,18 @@ class Commands(TyperGroup):
 
 
 class Interruption:
-    """Whether the user interrupted a command (Ctrl-C); a context manager around the command.
+    """The interruption (Ctrl-C) of a command; a context manager around the command.
 
     Attributes:
-        came: Whether it came.
+        came: Whether the user has interrupted the command.
     """
 
     def __init__(self) -> None:
-        """Starts without one."""
         self.came = False
         self._before: Any = None
 
     def listen(self) -> None:
-        """Takes interruptions; to be called again after an engine has started, which sets a handler of its own."""
+        """Installs the signal handler; called again after the start of an engine, which installs its own handler."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._take)
 
@@ -85,7 +79,7 @@ class Interruption:
         raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
-        """Starts to listen."""
+        """Installs the signal handler."""
         self.came, self._before = False, signal.getsignal(signal.SIGINT)
         self.listen()
         return self
@@ -93,7 +87,7 @@ class Interruption:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Returns the signal back."""
+        """Restores the previous signal handler."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
 
@@ -102,7 +96,7 @@ INTERRUPTION = Interruption()
 
 
 def complain(*lines: str) -> None:
-    """Writes lines to stderr, as they are."""
+    """Writes lines to stderr without wrapping."""
     print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
@@ -133,7 +127,7 @@ def _code_of(command: Callable[[], object]) -> int:
 def _internal(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    said = " ".join(str(error).split())  # engines begin with a line that says nothing
+    said = " ".join(str(error).split())  # the first line of an engine's message is often empty
     hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
     what = "; ".join((f"{type(error).__name__}: {said[:300]}", *_notes(error)))
     complain(f"internal error: {what}{hint}")

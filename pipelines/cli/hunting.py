@@ -1,4 +1,4 @@
-"""``roundtable hunt``: searches fault schedules that break a guarantee."""
+"""The command ``roundtable hunt``, which searches for fault schedules that break a guarantee."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ PAGE = "hunt.html"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command to others."""
+    """Adds the command to ``app``."""
     app.command(epilog="Example: roundtable hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus")(hunt)
 
 
 def hunt(
     file: File,
     runs: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Schedules to be played; 0 replays the corpus only.")
+        int, typer.Option(metavar="N", min=0, help="Number of schedules to play; 0 only replays the corpus.")
     ] = 1_000,
     minutes: Annotated[
-        float | None, typer.Option(metavar="M", min=0.0, help="End after so many minutes.", show_default=False)
+        float | None, typer.Option(metavar="M", min=0.0, help="Stop after M minutes.", show_default=False)
     ] = None,
     within_bound: Annotated[
-        bool, typer.Option("--within-bound", help="Vary no schedule that goes beyond the protocol's bound.")
+        bool, typer.Option("--within-bound", help="Do not vary schedules that exceed the protocol's fault model.")
     ] = False,
     corpus: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep findings here as scenarios, and replay those that are there first.",
+            metavar="DIR", help="Folder of findings, as scenarios; its scenarios are replayed first.",
             show_default=False,
         ),
     ] = None,
@@ -49,48 +49,45 @@ def hunt(
         str,
         typer.Option(
             metavar="|".join(_STRATEGIES), callback=one_of(_STRATEGIES), autocompletion=begun(_STRATEGIES),
-            help="How schedules are chosen.",
+            help="Strategy that selects the schedules.",
         ),
     ] = "guided",
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Decides what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of random choices.")] = 0,
     crashes: Annotated[
-        int, typer.Option(metavar="K", min=1, max=4, help="exhaustive: crashes of a schedule at most.")
+        int, typer.Option(metavar="K", min=1, max=4, help="exhaustive: maximal number of crashes of a schedule.")
     ] = 2,
     window: Annotated[
         str | None,
         typer.Option(
-            metavar="A:B", help="exhaustive: first and last round of crashes.  \\[default: those of messages]",
+            metavar="A:B", help="exhaustive: first and last round of crashes.  \\[default: all rounds with messages]",
             show_default=False,
         ),
     ] = None,
     until_found: Annotated[
-        bool, typer.Option("--until-found", help="End after the job in which something is found.")
+        bool, typer.Option("--until-found", help="Stop after the first job with a finding.")
     ] = False,
     fail_on: Annotated[
         str | None,
         typer.Option(
-            metavar="excused", callback=one_of(("excused",)), help="Excused violations are findings, too.",
+            metavar="excused", callback=one_of(("excused",)), help="Count excused violations as findings.",
             show_default=False,
         ),
     ] = None,
-    engine: Engine = None,
-    remote: Remote = None,
-    overrides: Overrides = None,
-    quiet: Quiet = False,
+    engine: Engine = None, remote: Remote = None, overrides: Overrides = None, quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Search fault schedules that break a guarantee.
+    """Search for fault schedules that break a guarantee.
 
-    The scenario is played once. Schedules are aimed at its messages: for the first, middle and last of each kind and
-    status of the receiver, sender or receiver crash, pause or recover in that round or beside it, or the message is
-    lost, doubled or delayed. Those that reach something new are struck again. Each finding is shrunk, named by its
-    cause and kept in the corpus with a page on coverage. Exit code 1: a guarantee is broken; 2: nothing was played
-    that the protocol promises to bear.
+    The scenario is played once without changes. Each schedule then targets one of its messages: the first, middle or
+    last of each type and status of the receiver. In or next to that round the sender or receiver crashes, pauses or
+    recovers, or the message is lost, duplicated or delayed. Schedules that reach a new state are varied further. Each
+    finding is shrunk, named by its cause and stored in the corpus, with a page on coverage. Exit code 1: a guarantee is
+    broken; 2: every schedule exceeded the fault model that the protocol tolerates.
     """
     from pipelines.experiment.prepared import prepare
 
     prepare(file, overrides or ())
-    from pipelines.hunting import hunt as searched  # PySpark takes a second: errors of the file come before
+    from pipelines.hunting import hunt as searched  # imports PySpark (1 s), so scenario errors come first
     from pipelines.hunting.findings import Corpus, page
 
     rounds = _window(window)
@@ -118,10 +115,10 @@ def hunt(
 
 
 def _window(given: str | None) -> tuple[int, int] | None:
-    """Reads ``A:B``.
+    """Parses ``A:B``, two rounds in ascending order.
 
     Raises:
-        QueryError: It is not two rounds in ascending order.
+        QueryError: The string has another format.
     """
     if given is None:
         return None
@@ -132,7 +129,7 @@ def _window(given: str | None) -> tuple[int, int] | None:
 
 
 def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
-    """Returns the observer that prints how far the hunt is: a line for each job, over the last one on a terminal."""
+    """Returns a callback that prints a progress line for each job; on a terminal it overwrites the previous line."""
     is_bar = sys.stderr.isatty() and not as_json
 
     def observe(standing: Standing) -> None:

@@ -1,4 +1,4 @@
-"""``roundtable list``, ``init`` and ``doctor``: what is installed, a first scenario, and what this machine has."""
+"""The commands ``roundtable list``, ``init`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
@@ -31,7 +33,7 @@ from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
 
 _FARTHEST = 32
-"""Largest indent of continuation lines."""
+"""Maximal indent of continuation lines."""
 Lines = Sequence[tuple[str, str]]
 _GIB = 1024**3
 _LEAST_MEMORY_GIB = 4
@@ -59,51 +61,31 @@ def _summary(path: Path) -> str:
     return re.split(r"(?<=[.?!])\s+(?=[A-Z0-9δ])", comment, maxsplit=1)[0]
 
 
-def _overlays() -> Lines:
-    from pipelines.inputs.overlay.build import describe
-
-    return describe()
-
-
-def _workloads() -> Lines:
-    from pipelines.inputs.workload.build import describe
-
-    return describe()
-
-
-def _faults() -> Lines:
-    from pipelines.inputs.faults.build import describe
-
-    return describe()
-
-
-def _audits() -> Lines:
-    from pipelines.audits.run import describe
-
-    return describe()
+def _described(module: str) -> Lines:
+    """Returns the names and summaries of a module's ``describe``; the import waits until they are needed."""
+    lines: Lines = import_module(module).describe()
+    return lines
 
 
 GROUPS: Mapping[str, Callable[[], Lines]] = {
     "protocols": _protocols,
-    "overlays": _overlays,
-    "workloads": _workloads,
-    "faults": _faults,
-    "audits": _audits,
+    "overlays": partial(_described, "pipelines.inputs.overlay.build"),
+    "workloads": partial(_described, "pipelines.inputs.workload.build"),
+    "faults": partial(_described, "pipelines.inputs.faults.build"),
+    "audits": partial(_described, "pipelines.audits.run"),
     "scenarios": _scenarios,
 }
 
 
 def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
-    """Prints groups of names with what they are.
+    """Prints groups of names with their descriptions.
 
     Args:
-        names: The groups.
-        form: ``table``: a line each, below a heading where there are several groups; else as in `printing.write_rows`.
-        out: Where to.
+        names: The groups, keys of `GROUPS`.
+        form: ``table``: one line per name, with headings for several groups; or a format of `printing.write_rows`.
+        out: The stream.
     """
     if form != "table":
-        from pipelines.cli.printing import write_rows
-
         found = [{"group": group, "name": name, "what": what} for group in names for name, what in GROUPS[group]()]
         write_rows(pa.Table.from_pylist(found), form, out)
         return
@@ -118,7 +100,7 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a scenario into a new file.
+    """Writes a scenario for the given input files to a new file, and prints what the user has to do next.
 
     Raises:
         DataFileError: The file exists or cannot be written, or an input file cannot be read.
@@ -126,7 +108,8 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     if file.exists():
         raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
     beside = file.absolute().parent
-    given = [_beside(path, beside) for path in (overlay, subscriptions, publications)]
+    tables = (overlay, subscriptions, publications)
+    given = [None if path is None else Path(os.path.relpath(path.absolute(), beside)) for path in tables]
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
     schema = os.path.relpath(SCHEMA_FILE, beside)
     names = _names(file, template(name, schema, given[0]))
@@ -147,7 +130,6 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
 
 
 def _names(file: Path, text: str) -> frozenset[str]:
-    """Returns the nodes of the overlay of a scenario; none where it cannot be built."""
     try:
         _, overlay, *_ = next(built(expand_runs(read_scenario(file, text))))
     except ScenarioError:
@@ -156,17 +138,11 @@ def _names(file: Path, text: str) -> frozenset[str]:
 
 
 def _problems(file: Path, text: str) -> tuple[str, ...]:
-    """Returns the errors of a scenario."""
     try:
         check(expand_runs(read_scenario(file, text)))
     except ScenarioError as error:
         return error.problems
     return ()
-
-
-def _beside(path: Path | None, folder: Path) -> Path | None:
-    """Returns a path as a scenario of a folder names it."""
-    return None if path is None else Path(os.path.relpath(path.absolute(), folder))
 
 
 @dataclass(frozen=True)
@@ -176,7 +152,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: The result, and for a failed check the remedy.
+        found: The result; after a failed check also the remedy.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 
@@ -187,12 +163,12 @@ class Check:
 
     @property
     def sign(self) -> str:
-        """The mark of the check in a list."""
+        """The mark of the result: ``ok``, ``--`` (failed) or ``!`` (warning)."""
         return "ok" if self.is_well else "--" if self.is_needed else "!"
 
 
 def checks() -> Iterator[Check]:
-    """Yields what is found, the self-test last."""
+    """Runs the checks and yields their results; the self-test is last."""
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
     yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
     yield _spark()
@@ -252,14 +228,9 @@ def _self_test() -> Check:
 
 
 def print_checks(form: str, out: TextIO) -> bool:
-    """Prints what is found.
+    """Runs the checks and prints their results; returns whether all checks passed that every run needs.
 
-    Args:
-        form: ``table``: a line a check, as it is made; else as in `printing.write_rows`.
-        out: Where to.
-
-    Returns:
-        Whether all that a run needs is well.
+    Form ``table`` prints one line per check as soon as it ends; other forms are those of `printing.write_rows`.
     """
     made = []
     for one in checks():

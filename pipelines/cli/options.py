@@ -1,10 +1,10 @@
-"""Arguments and options that several commands share, and how their values are checked."""
+"""Arguments and options that several commands share, with the checks of their values."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -18,11 +18,12 @@ from pipelines.errors import QueryError, nearest
 from pipelines.rounds.progress import ProgressForm
 
 if TYPE_CHECKING:
-    from pipelines.result import Result
+    from pipelines.result import RunRow
+    from pipelines.scenario.expand import RunConfig
     from pipelines.store.roots import Root, Schema
 
     StorePlace = Any
-else:  # A place has several classes, of which Typer wants one: help names it.
+else:  # Typer accepts one class and names it in the help, but locations have several classes.
     StorePlace = Path
 
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
@@ -30,7 +31,7 @@ FAILING = ("excused", "beyond", "missing")
 
 
 def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
-    """Returns a check that a value is one of some names."""
+    """Returns an option callback that rejects values outside ``names``."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in names:
@@ -52,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a completion function for shells: the names that begin with a given string."""
+    """Returns a completion function for shells: it returns the names with a given prefix."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -61,28 +62,28 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def _begun_scenario(incomplete: str) -> list[str]:
-    """Completes the name of an installed scenario; without a match the shell completes files."""
+    """Completes the name of an installed scenario; without a match the shell completes file names."""
     from pipelines.scenario.load import shipped
 
     return begun(tuple(shipped()))(incomplete)
 
 
 def rounds_of_a_job(value: str) -> str:
-    """Checks the value of ``--rounds-per-job``."""
+    """Checks that the value of ``--rounds-per-job`` is ``auto`` or a positive integer."""
     if value != "auto" and not (value.isdigit() and int(value) >= 1):
         raise typer.BadParameter(f"{value!r} is neither auto nor a whole number from 1 on")
     return value
 
 
 def place(given: str) -> Root | Schema:
-    """Returns the place of a store, or the schema that names it."""
+    """Returns the location or the schema that a command-line argument names."""
     from pipelines.store.roots import place_of
 
     return place_of(given)
 
 
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
-    """Returns the place of a store; a schema is looked up, but not while a shell completes the command."""
+    """Returns the location of a store; looks up a schema in its catalog, except during shell completion."""
     from pipelines.store.roots import Schema
 
     if not isinstance(given, Schema) or context.resilient_parsing:
@@ -95,7 +96,7 @@ def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer
 
 
 def _remote(url: str | None) -> str | None:
-    """Keeps the server's address where the engine and PySpark look for it."""
+    """Stores the server's address in SPARK_REMOTE, which the engine and PySpark read."""
     if url is not None:
         if not url.startswith("sc://"):
             raise typer.BadParameter(f"{url!r} is no address of a Spark Connect server; write sc://host:port")
@@ -113,36 +114,31 @@ File = Annotated[
 Folder = Annotated[
     StorePlace,
     typer.Argument(
-        parser=place,
-        callback=_located,
-        metavar="DIR",
-        help="The store that a run left: a folder, an address, or catalog.schema.",
+        parser=place, callback=_located, metavar="DIR", help="A store: a folder, an address, or catalog.schema.",
         show_default=False,
     ),
-]
+]  # fmt: skip
 FirstStore = Annotated[
     StorePlace, typer.Argument(parser=place, callback=_located, metavar="A", help="A store.", show_default=False)
 ]
 SecondStore = Annotated[
     StorePlace,
-    typer.Argument(parser=place, callback=_located, metavar="B", help="Another, or the same.", show_default=False),
+    typer.Argument(parser=place, callback=_located, metavar="B", help="Another or the same store.", show_default=False),
 ]
 Stores = Annotated[
-    StorePlace, typer.Argument(parser=place, callback=_located, metavar="DIR", help="Where the stores are.")
+    StorePlace, typer.Argument(parser=place, callback=_located, metavar="DIR", help="A folder of stores.")
 ]
 NewStore = Annotated[
     StorePlace,
     typer.Option(
-        parser=place,
-        metavar="DIR",
-        help="New or empty folder, s3a://bucket/folder, hdfs://host:port/folder and the like, or catalog.schema.  "
-        "\\[default: runs/<scenario>/<UTC time>]",
-        show_default=False,
+        parser=place, metavar="DIR", show_default=False,
+        help="A new or empty folder, an address (s3a://bucket/folder, hdfs://host:port/folder, ...), or "
+        "catalog.schema.  \\[default: runs/<scenario>/<UTC time>]",
     ),
-]
+]  # fmt: skip
 
 
-# `_located` reads the engine, wherever it stands on the command line: what is eager comes first.
+# `_located` needs the engine; eager options are parsed first, at any position of the command line.
 def _engine(value: str | None) -> str | None:
     return one_of(ASKED_ENGINES)(None if value is None else str(current_name(value)))
 
@@ -150,7 +146,7 @@ def _engine(value: str | None) -> str | None:
 Engine = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join(ASKED_ENGINES), callback=_engine, autocompletion=begun(ASKED_ENGINES), help="What runs it.",
+        metavar="|".join(ASKED_ENGINES), callback=_engine, autocompletion=begun(ASKED_ENGINES), help="The engine.",
         show_default=False, is_eager=True,
     ),
 ]  # fmt: skip
@@ -158,18 +154,18 @@ Form = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(ASKED_FORMS), callback=one_of(ASKED_FORMS), autocompletion=begun(ASKED_FORMS),
-        help="Node programs (many rounds a job) or dataflow steps (jobs for each round); the rows are the same.",
+        help="Node programs (many rounds per job) or dataflow steps (several jobs per round); the rows are equal.",
         show_default=False,
     ),
 ]  # fmt: skip
 SomeRunId = Annotated[
-    int | None, typer.Option("--run", metavar="R", help="Id of the run, if there are several.", show_default=False)
+    int | None, typer.Option("--run", metavar="R", help="Id of a run; required for several runs.", show_default=False)
 ]
 RowFormat = Annotated[
     str,
     typer.Option(
         "--format", metavar="|".join(FORMATS), callback=one_of(FORMATS), autocompletion=begun(FORMATS),
-        help="How to print the rows.",
+        help="Output format of the rows.",
     ),
 ]  # fmt: skip
 Remote = Annotated[
@@ -181,27 +177,27 @@ Remote = Annotated[
 ]  # fmt: skip
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Changes a value of the scenario; may be repeated."),
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the scenario; may be repeated."),
 ]
 
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-on", metavar="|".join(FAILING), callback=_all_of(FAILING), autocompletion=begun(FAILING),
-        help="Exit with 1, too, where violations are excused, faults went beyond the bound, or wanted deliveries are "
+        help="Also exit with 1 if violations were excused, faults exceeded the fault model, or wanted deliveries are "
         "missing; may be repeated.",
     ),
 ]  # fmt: skip
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print the verdict only; with --json as JSON.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the verdict.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Same as --format json.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write into a file.", show_default=False)
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
-    """Returns how progress is shown."""
+    """Returns the progress display for the command's output options."""
     if quiet:
         return ProgressForm.NONE
     if as_json:
@@ -209,19 +205,19 @@ def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
     return ProgressForm.BAR if sys.stderr.isatty() else ProgressForm.LINES
 
 
-def the_run(result: Result, run_id: int | None) -> int:
-    """Returns the run that is asked about, the only one if none is named.
+def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) -> int:
+    """Returns ``run_id``; without it, returns the id of the only run.
 
     Raises:
-        QueryError: There are several.
+        QueryError: ``run_id`` is missing, and the store has several runs.
     """
-    if run_id is None and len(result.runs) != 1:
-        raise QueryError(f"the store has {len(result.runs):,} runs; name one with --run, e.g. --run 0")
-    return result.runs[0].run_id if run_id is None else run_id
+    if run_id is None and len(runs) != 1:
+        raise QueryError(f"the store has {len(runs):,} runs; name one with --run, e.g. --run 0")
+    return runs[0].run_id if run_id is None else run_id
 
 
 def statement_of(statement: str | None, file: Path | None) -> str:
-    """Returns the SQL of a query, from the argument, stdin or a file.
+    """Returns the SQL statement from the argument, stdin or a file.
 
     Raises:
         BadParameter: Neither or both are given.
@@ -240,7 +236,7 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 
 @contextmanager
 def opened_output(path: Path | None) -> Iterator[TextIO]:
-    """Opens the output of a command: stdout, or a file that is renamed into place when it is complete.
+    """Opens the output of a command: stdout, or a temporary file that replaces ``path`` at the end of the block.
 
     Raises:
         QueryError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""``roundtable plan``: what a scenario would run, and with what."""
+"""The command ``roundtable plan``: the runs, batches, jobs, costs and tables of a scenario."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pipelines.protocols import PROTOCOLS
 _MAX_SHOWN = 20
 _INDENT = len("scenario  ")
 _SETTINGS = 3
-"""What is said of an engine in a line; the rest are its settings."""
+"""Number of leading items of `_engine` that describe the engine; the other items are its settings."""
 _NAMES = (
     "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
 )  # fmt: skip
 
 
 def _faults(rows: Sequence[Combination]) -> list[str]:
-    """Returns the names of the kinds of faults that the runs have; joins of brokers are among them."""
+    """Returns the names of the fault types in the runs; joins count as a fault type."""
     counts = {
         "crashes": sum(row.n_crashes for row in rows), "joins": sum(row.n_joins for row in rows),
         "link faults or pauses": sum(row.n_faults for row in rows),
@@ -40,7 +40,7 @@ def _faults(rows: Sequence[Combination]) -> list[str]:
 
 
 def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
-    """Prints the plan of a scenario; if verbose, with the engine's settings and the tables."""
+    """Prints the plan of a scenario; with ``is_verbose`` also the engine's settings and the tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
     runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
@@ -75,13 +75,12 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
 
 
 def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
-    """Returns the plan of a scenario as one JSON object.
+    """Returns the plan of a scenario as a JSON object.
 
     Returns:
-        ``scenario, n_runs, seeds, protocols, engine, settings, rounds, round_ms``; ``notes`` and ``mappings`` in words;
-        ``forms``: form and reason by protocol; ``costs``: None where they do not follow from the calls;
-        ``combinations``: a list with the fields of `Combination`, counts of the first seed; ``message_kinds`` by
-        protocol; ``tables`` with the grain of each.
+        ``scenario, n_runs, seeds, protocols, engine, settings, rounds, round_ms``; ``notes`` and ``mappings`` as
+        sentences; ``forms``: form and reason by protocol; ``costs``: None if unknown; ``combinations``: a list with the
+        fields of `Combination`, counted for the first seed; ``message_kinds`` by protocol; ``tables`` with their grain.
     """
     rows = combinations(prepared)
     seeds = prepared.scenario.runs.all_seeds()
@@ -91,31 +90,22 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
     taken = costs(rows, len(seeds), prepared.horizon, engine, used, n_batches)
     tables = store_tables({name: form for name, (form, _) in forms.items()})
-    return json.dumps(
-        {
-            "scenario": prepared.scenario.name,
-            "n_runs": len(prepared.runs),
-            "seeds": list(seeds),
-            "protocols": list(prepared.protocols),
-            "engine": engine,
-            "settings": _engine(engine),
-            "rounds": prepared.horizon,
-            "round_ms": sorted({run.scenario.time.round_ms for run in prepared.combinations()}),
-            "notes": [{"part": part, "note": note} for part, note in notes(prepared)],
-            "mappings": mappings(prepared),
-            "forms": {name: {"form": form, "reason": reason} for name, (form, reason) in forms.items()},
-            "n_batches": n_batches,
-            "costs": None if taken is None else asdict(taken),
-            "combinations": [
-                asdict(row) | {"parameters": dict(row.parameters), "n_messages_of_a_kind": row.n_crossings}
-                for row in rows
-            ],
-            "message_kinds": {name: list(message_kinds(name)) for name in prepared.protocols},
-            "tables": [{"table": table.name, "grain": table.grain} for table in tables],
-        },
-        ensure_ascii=False,
-        default=str,
-    )
+    plan = {
+        "scenario": prepared.scenario.name, "n_runs": len(prepared.runs), "seeds": list(seeds),
+        "protocols": list(prepared.protocols), "engine": engine, "settings": _engine(engine),
+        "rounds": prepared.horizon,
+        "round_ms": sorted({run.scenario.time.round_ms for run in prepared.combinations()}),
+        "notes": [{"part": part, "note": note} for part, note in notes(prepared)], "mappings": mappings(prepared),
+        "forms": {name: {"form": form, "reason": reason} for name, (form, reason) in forms.items()},
+        "n_batches": n_batches, "costs": None if taken is None else asdict(taken),
+        "combinations": [
+            asdict(row) | {"parameters": dict(row.parameters), "n_messages_of_a_kind": row.n_crossings}
+            for row in rows
+        ],
+        "message_kinds": {name: list(message_kinds(name)) for name in prepared.protocols},
+        "tables": [{"table": table.name, "grain": table.grain} for table in tables],
+    }  # fmt: skip
+    return json.dumps(plan, ensure_ascii=False, default=str)
 
 
 def _forms(prepared: Prepared, asked: AskedForm, rows: list[Combination]) -> dict[str, tuple[Form, str]]:
@@ -135,7 +125,7 @@ def _times(prepared: Prepared) -> str:
 
 
 def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
-    """Says how many rounds a job has unless --rounds-per-job says otherwise, by protocol where that differs."""
+    """Returns the default rounds per job and per commit, by protocol if they differ."""
     found = {}
     for name, form in forms.items():
         n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)
@@ -146,16 +136,13 @@ def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
 
 
 def _batches(prepared: Prepared, n_rows: int, forms: Iterable[Form]) -> str:
-    """Says how many batches `run` makes unless --batch-runs says otherwise, by the example of the first seeds."""
+    """Returns the default number of batches, estimated from the runs of the first seed."""
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
     size = f"about {n_rows:,} rows of state in all"
     return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
 
 
-def _costs(
-    prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine, forms: list[Form]
-) -> str:  # fmt: skip
-    """Returns the estimates in words."""
+def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine, forms: list[Form]) -> str:
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
     found = costs(rows, n_seeds, prepared.horizon, engine, forms, n_batches)
@@ -188,7 +175,7 @@ def _cells(row: Combination) -> list[object]:
 
 
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
-    """On a tree without faults no call crosses a link twice; otherwise that is a yardstick only."""
+    """Prints the number of messages of each type, an upper bound on trees without faults, else an estimate."""
     total = n_seeds * sum(row.n_crossings for row in rows)
     needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)
     is_bound = needs_tree and not any(row.n_crashes + row.n_faults for row in rows)

@@ -1,4 +1,4 @@
-"""What commands print: lines of prose as a terminal shows them, and rows as a table, as JSON or as CSV."""
+"""Prints the output of commands: lines of prose, and rows as a table, JSON, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from rich.text import Text
 from pipelines.errors import QueryError
 
 _USUAL = 80
-"""Columns of a terminal that does not say how many it has."""
+"""Width of a terminal that reports none."""
 _UNBROKEN = "\x1f"
-"""What stands for a space at which a line is not broken."""
+"""Placeholder for a space at which `print_lines` must not break a line."""
 MAX_SHOWN = 1000
+"""Maximal number of rows that a terminal shows."""
 _WIDE = 10_000
 _NARROWEST = 24
-"""Columns of the terminal below which strings are not folded."""
+"""Width up to which strings are not folded, in characters."""
 _NARROWEST_KEY = 48
+"""As `_NARROWEST`, for key columns."""
 _GAP = 3
 """Spaces between two columns."""
 
 
 def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None:
-    """Prints lines of prose; on a terminal a long one is broken between words.
+    """Prints lines of prose; on a terminal, long lines are wrapped between words.
 
     Args:
         lines: The lines.
@@ -48,36 +50,33 @@ def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None
     width = columns(stream)
     for line in lines:
         margin = " " * (len(line) - len(line.lstrip()) + indent)
-        broken = [line]
-        if width is not None:
-            broken = textwrap.wrap(
-                line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-            )
+        options: Any = {"subsequent_indent": margin, "break_long_words": False, "break_on_hyphens": False}
+        broken = [line] if width is None else textwrap.wrap(line, width, **options)
         stream.write("\n".join(broken or [""]).replace(_UNBROKEN, " ") + "\n")
 
 
 def unbroken(command: str) -> str:
-    """Returns a command as `print_lines` prints it in one piece, so that it can be copied."""
+    """Returns a command that `print_lines` does not wrap, so that users can copy it."""
     return command.replace(" ", _UNBROKEN)
 
 
 def columns(stream: TextIO) -> int | None:
-    """Returns the number of columns of a terminal; None for a stream that is no terminal."""
+    """Returns the width of a terminal in characters; None if the stream is not a terminal."""
     return os.get_terminal_size(stream.fileno()).columns or _USUAL if stream.isatty() else None
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
-    """Writes rows.
+    """Writes rows in a format.
 
     Args:
         rows: The rows.
-        form: ``table``; ``vertical``: a line a value; ``json``: a list of objects, one a line; ``csv``: a line of names
-            first, null is nothing and the empty text is ``""``; ``parquet``: a file of bytes.
-        out: Where to.
-        n_keys: As in `print_table`.
+        form: ``table``; ``vertical``: one line per value; ``json``: a list of objects, one per line; ``csv``: a header
+            line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
+        out: The stream.
+        n_keys: Number of leading key columns, see `print_table`.
 
     Raises:
-        QueryError: Two columns have one name, which an object cannot have.
+        QueryError: Format JSON, and two columns have equal names.
     """
     if form == "json":
         _write_json(rows, out)
@@ -93,13 +92,13 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
 
 
 def values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows as plain values: numbers, strings, booleans, None, and lists and dicts of these."""
+    """Yields the rows as tuples of JSON-compatible values."""
     columns = ([plain(value) for value in column.to_pylist()] for column in rows.columns)
     return zip(*columns, strict=True)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of SQL
-    """Returns a value that JSON can hold."""
+    """Returns a SQL value as a JSON-compatible value."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
@@ -120,7 +119,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value of SQL
 
 
 def shown(value: Any) -> str:  # noqa: ANN401 - any plain value
-    """Returns a plain value as text; null is the word."""
+    """Returns a plain value as a string; None becomes ``null``."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -128,18 +127,18 @@ def print_table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None,
     n_keys: int = 0,
 ) -> None:  # fmt: skip
-    """Prints a table for people.
+    """Prints a table for a terminal; numbers are rounded to six digits.
 
-    On a terminal that is too narrow, columns with one value for all rows go below the table. If it is still too wide,
-    it becomes several tables, each with the key columns; without any, the rows come one below the other. Without a
-    terminal a line is as long as it has to be. Numbers are rounded to six digits.
+    If the terminal is too narrow, columns with equal values in all rows move below the table. If it is still too
+    narrow, the table is split into several tables that repeat the key columns. Without key columns, or if that fails,
+    each value gets its own line. Without a terminal, lines have any length.
 
     Args:
         names: The names of the columns.
-        rows: Their values.
-        are_numbers: Which columns hold numbers.
-        out: Where to; None for stdout.
-        n_keys: How many columns, the first ones, tell what a row is about.
+        rows: The rows.
+        are_numbers: Whether each column is numeric.
+        out: The stream; None for stdout.
+        n_keys: Number of leading columns that identify a row.
     """
     stream = out if out is not None else sys.stdout
     grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers, n_keys)
@@ -163,7 +162,7 @@ def print_table(
 
 
 def print_vertical(names: Sequence[str], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
-    """Prints rows one below the other, a line a column."""
+    """Prints one line per value, with a heading for each row."""
     width = max(map(len, names), default=0)
     for number, row in enumerate(rows, 1):
         out.write(f"── row {number} ".ljust(width + 20, "─") + "\n")
@@ -179,14 +178,7 @@ def _cell(value: Any) -> Text:  # noqa: ANN401 - any plain value, or a cell
 
 @dataclass(frozen=True)
 class _Grid:
-    """A table that is to be printed.
-
-    Attributes:
-        names: The names of the columns.
-        cells: The rows.
-        are_numbers: Which columns hold numbers.
-        n_keys: How many columns, the first ones, tell what a row is about.
-    """
+    """A table with its layout; fields as the arguments of `print_table`."""
 
     names: Sequence[str]
     cells: Sequence[Sequence[Text]]
@@ -194,20 +186,20 @@ class _Grid:
     n_keys: int
 
     def of(self, places: Sequence[int]) -> Self:
-        """Returns some of its columns."""
+        """Returns a table of the columns with these indexes."""
         cells = [[row[place] for place in places] for row in self.cells]
         n_keys = sum(place < self.n_keys for place in places)
         return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
 
     def same(self) -> list[int]:
-        """Returns the columns with one value for all rows, if that is not all of them; keys are left out."""
+        """Returns the indexes of non-key columns with equal values in all rows; empty if that is all columns."""
         places = enumerate(zip(*self.cells, strict=True))
         alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
         same = [place for place in alike if place >= self.n_keys] if len(self.cells) > 1 else []
         return same if len(same) < len(self.names) else []
 
     def parts(self, width: int) -> list[Self]:
-        """Returns tables that fit, each with the key columns and some of the others; none where that cannot be."""
+        """Returns tables that fit the width, each with the key columns and some other columns; empty if impossible."""
         if self.names and self.fits(width):
             return [self]
         keys = [*range(self.n_keys)]
@@ -222,11 +214,11 @@ class _Grid:
         return [self.of(places) for places in parts]
 
     def fits(self, width: int) -> bool:
-        """Returns whether a line of it has room without breaking a name or a number."""
+        """Returns whether the table fits without breaking a name or a number."""
         return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:
-        """Prints it, where it fits."""
+        """Prints the table, which must fit."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name, is_number, wide in zip(self.names, self.are_numbers, self._widths(width), strict=True):
             table.add_column(
@@ -240,7 +232,7 @@ class _Grid:
         stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """Returns how wide each column has to be, and how wide it is if no text is folded."""
+        """Returns the minimal width of each column, and the width at which no string is folded."""
         found = []
         for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
             longest = max((row[place].cell_len for row in self.cells), default=0)
@@ -250,7 +242,6 @@ class _Grid:
         return found
 
     def _widths(self, width: int) -> list[int]:
-        """Returns the widths of the columns; columns with long strings share the remaining width."""
         ranges = self._ranges()
         widths = [least for least, _ in ranges]
         left = width - sum(widths) - _GAP * (len(widths) - 1)

@@ -1,4 +1,4 @@
-"""``roundtable report`` and ``plot``: one HTML file of a store, and single pictures."""
+"""The commands ``roundtable report``, an HTML file of a store, and ``roundtable plot``, a single diagram."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.cli.printing import write_rows
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to others."""
+    """Adds the commands to ``app``."""
     app.command(epilog="Example: roundtable report runs/quickstart/latest --run 0 --out run0.html")(report)
     app.command(
         epilog="Example: roundtable plot runs/delta_study/latest --x quantile --y latency_rounds "
@@ -40,33 +40,25 @@ def report(
     runs: Annotated[
         list[int] | None,
         typer.Option(
-            "--run",
-            metavar="R",
-            show_default=False,
-            help="A run to replay; may be repeated.  \\[default: all of up to 3, else the worst and the median]",
+            "--run", metavar="R", show_default=False,
+            help="Run to replay; may be repeated.  \\[default: up to 3 runs: all; else the worst and the median]",
         ),
     ] = None,
     rounds: Annotated[
-        str | None,
-        typer.Option(metavar="A:B", callback=_rounds, help="The rounds of the replays.", show_default=False),
+        str | None, typer.Option(metavar="A:B", callback=_rounds, help="Rounds of the replays.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The file.  \\[default: DIR/report.html]",
-            show_default=False,
+            "--output", "--out", "-o", metavar="FILE", show_default=False,
+            help="HTML file.  \\[default: DIR/report.html]",
         ),
     ] = None,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
-    """Make one HTML file of a store, which opens offline.
+    engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
+    """Write one HTML file of a store, which opens offline.
 
-    Verdict, replay of the overlay round by round, and the states of its nodes.
+    The file has the verdict, a replay of the overlay round by round, and the states of its nodes.
     """
     from pipelines.api import open_store
     from pipelines.store.roots import size_of
@@ -81,43 +73,42 @@ def report(
 
 def plot(
     folder: Folder,
-    x: Annotated[str | None, typer.Option(metavar="COLUMN", help="The horizontal axis.", show_default=False)] = None,
+    x: Annotated[str | None, typer.Option(metavar="COLUMN", help="Horizontal axis.", show_default=False)] = None,
     y: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The vertical axis, of numbers.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Vertical axis; a numeric column.", show_default=False)
     ] = None,
     colour: Annotated[
         str | None,
-        typer.Option("--colour", "--color", metavar="COLUMN", help="A colour for each value.", show_default=False),
+        typer.Option("--colour", "--color", metavar="COLUMN", help="One colour per value.", show_default=False),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Only rows of this condition.", show_default=False)
+        str | None, typer.Option(metavar="SQL", help="Condition that selects rows.", show_default=False)
     ] = None,
     relation: Annotated[
         str | None,
         typer.Option(
             "--from", metavar="NAME", show_default=False,
-            help="The table or view.  \\[default: result, latency_quantile or round_summary]",
+            help="Table or view.  \\[default: result, latency_quantile or round_summary]",
         ),
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="In place of columns: a picture of the report.", show_default=False),
+        typer.Option(metavar="NAME", help="A diagram of the report, instead of columns.", show_default=False),
     ] = None,
     run_id: SomeRunId = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE", show_default=False,
-            help="FILE.svg, .png, .pdf, or .csv for the data.  \\[default: the data on the terminal]",
+            help="FILE.svg, .png, .pdf, or .csv for the data.  \\[default: print the data]",
         ),
     ] = None,
-    engine: Engine = None,
-    remote: Remote = None,
+    engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
     """Plot columns of a store's views, or a measure of one run.
 
-    A point is the mean over the rows of one x and one colour, with its 95 % confidence interval. Columns are those of
-    the view, parameters by their names in view parameter, seed, protocol and verdict.
+    A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. Columns are those of
+    the view, the parameters by their names in view parameter, seed, protocol and verdict.
     """
     from pipelines.api import open_store
     from pipelines.report.pictures import check_name
@@ -127,7 +118,7 @@ def plot(
     chosen: Any = engine
     with open_store(folder, engine=chosen) as result:
         INTERRUPTION.listen()
-        of_run = 0 if measure is None else the_run(result, run_id)
+        of_run = 0 if measure is None else the_run(result.runs, run_id)
         shown = result.plot(measure, of_run, x=x, y=y, colour=colour, where=where, relation=relation)
     if out is None:
         write_rows(pa.Table.from_pylist(list(shown.rows)), "table", sys.stdout)

@@ -1,4 +1,4 @@
-"""``roundtable runs``: the stores of a folder, what they hold and how they ended."""
+"""The command ``roundtable runs``: lists and removes the stores in a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipelines.tables import RUN
 _DEPTH = 3
 _VALUES = 6
 _GONE = ".removed-"
-"""Names of stores that are being removed begin with it."""
+"""Prefix of the folder name of a store during its removal."""
 _SCHEMA = pa.schema({
     "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
     "parameters": pa.string(), "settings": pa.string(),
@@ -32,17 +32,17 @@ _SCHEMA = pa.schema({
 
 @dataclass(frozen=True)
 class Stored:
-    """A store, as its folder tells.
+    """A store in a folder, as listed.
 
     Attributes:
         path: The folder.
         scenario: Name of the scenario file.
-        state: ``valid``, ``invalid``, ``unknown``; ``running``: a program is writing it; ``interrupted``: it can be
-            resumed; or why it cannot be read.
-        n_runs: Its runs; None: nothing was committed.
-        megabytes: Its size.
-        parameters: Its protocols, and what differs between its runs.
-        settings: What was set from outside.
+        state: ``valid``, ``invalid``, ``unknown``; ``running`` (a program writes the store); ``interrupted`` (it can be
+            resumed); or the reason why it cannot be read.
+        n_runs: Number of runs; None before the first commit.
+        megabytes: Size of all files in MB.
+        parameters: The protocols, and the parameters that differ between the runs.
+        settings: The overrides of the scenario.
     """
 
     path: Root
@@ -55,7 +55,7 @@ class Stored:
 
 
 def stores(folder: Root) -> Iterator[Stored]:
-    """Yields the stores in a folder and the folders in it, by path; ``latest`` is a link and none of its own."""
+    """Yields the stores in a folder and its subfolders, sorted by path; skips the link ``latest``."""
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
@@ -76,7 +76,6 @@ def _stored(path: Root) -> Stored:
 
 
 def _runs(path: Root) -> tuple[int | None, str, str]:
-    """Returns how many runs a store has, how it ended, and their parameters."""
     if is_being_written(path):
         return None, "running", ""
     table = str(path / RUN.name)
@@ -91,7 +90,7 @@ def _runs(path: Root) -> tuple[int | None, str, str]:
 
 
 def _varied(parameters: Sequence[str]) -> Iterator[str]:
-    """Yields the paths that differ between runs, with their values."""
+    """Yields the paths of parameters that differ between runs, with their values."""
     given = labelled([json.loads(text) for text in dict.fromkeys(parameters)])
     for path in dict.fromkeys(path for values in given for path in values):
         values = list(dict.fromkeys(shown(one[path]) for one in given if path in one))
@@ -101,16 +100,12 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 
 
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
-    """Removes the stores of a folder, each as a whole, after a question on the terminal.
+    """Removes a store, or all stores in a folder, after a confirmation on the terminal unless ``is_sure`` is set.
 
-    A store is renamed in one step before its files go: an interruption leaves no half of a store behind.
-
-    Args:
-        folder: A store, or a folder with stores.
-        is_sure: Whether no question is asked.
+    A store is renamed before its files are removed, so an interruption leaves no partial store under its name.
 
     Raises:
-        StoreError: It is no folder, has no store, or a program writes one of them; nothing is removed then.
+        StoreError: The folder does not exist or has no store, or a program writes a store in it; nothing was removed.
     """
     if not isinstance(folder, Path):
         raise StoreError(f"{str(folder)!r} is no folder of this machine; remove it with the tools of its server")
@@ -133,7 +128,7 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 
 
 def _remove(store: Path) -> None:
-    """Removes a store, and points ``latest`` beside it to the youngest one that is left."""
+    """Removes a store; the link ``latest`` beside it then points to the newest remaining store."""
     store = store.resolve()
     link = store.parent / LATEST
     is_latest = link.is_symlink() and link.resolve() == store
@@ -147,15 +142,15 @@ def _remove(store: Path) -> None:
             point(link, Path(left[-1]))
         else:
             link.unlink()
-    for path in store.parent.glob(f"{_GONE}*"):  # interrupted removals leave such folders
+    for path in store.parent.glob(f"{_GONE}*"):  # includes folders of interrupted removals
         remove(path)
 
 
 def store_rows(folder: Root) -> pa.Table:
-    """Returns a row a store.
+    """Returns one row per store, with the columns of `_SCHEMA`.
 
     Raises:
-        StoreError: There is no such folder.
+        StoreError: The folder does not exist.
     """
     if not folder.is_dir():
         raise StoreError(f"there is no folder {str(folder)!r}; `roundtable run` makes runs/<scenario>/<time>")

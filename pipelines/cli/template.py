@@ -1,4 +1,4 @@
-"""``roundtable init``: a commented scenario for the user's own overlay and workload, to be changed."""
+"""Writes the scenario of ``roundtable init``: a commented template for the user's overlay and workload."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WHERE = ("where", "predicate", "filter", "subscription")
 _ROUND = ("round", "time_round")
 _TIME = ("at_ms", "time_ms", "ms", "timestamp", "time", "ts", "datetime", "date", "seen", "when")
 _FIRST_ROUND = 20
-"""Of publications without a time: subscriptions of round 0 have crossed most overlays before."""
+"""First round of publications without a time, late enough for subscriptions of round 0 to cross most overlays."""
 _ROUND_MS = 10
 _PADRES = (".padres", ".tar.xz")
 _ENOUGH = 0.5
@@ -37,18 +37,18 @@ def template(
     name: str, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
     publications: Path | None = None, *, names: Collection[str] = (), spread: bool = False,
 ) -> str:  # fmt: skip
-    """Returns the text of a scenario.
+    """Returns the YAML of a commented scenario.
 
     Args:
         name: The scenario's name.
         schema: Path or URL of the JSON Schema, for editors.
         overlay: A file with an overlay; None for a random tree.
-        subscriptions: A table with subscriptions; None for drawn ones.
-        publications: A table with publications, or PADRES quotes; None for drawn ones.
-        names: The nodes of the overlay. A column of which most values are node names is the node column, under any
+        subscriptions: A table with subscriptions; None for generated subscriptions.
+        publications: A table with publications, or PADRES quotes; None for generated publications.
+        names: The nodes of the overlay. A column whose values are mostly node names is the node column, under any
             title.
-        spread: Whether the subscribers and publishers of the tables are spread over the overlay; otherwise they are
-            its nodes.
+        spread: Whether the subscribers and publishers of the tables are distributed over the overlay; otherwise they
+            are nodes of the overlay.
 
     Raises:
         DataFileError: A file is unreadable, or lacks a required column.
@@ -64,36 +64,36 @@ def template(
 
 
 _TEXT = """{schema}
-# What is to be found out? The first line of this comment is shown by `roundtable list scenarios`.
+# The question of this scenario. `roundtable list scenarios` shows the first line of this comment.
 name: {name}
 
-# Who speaks how: `roundtable list protocols` has all; each has settings of its own, with defaults.
-protocol: {{name: delta, delta: 1}}   # up to delta brokers may be down at once
+# The protocol: `roundtable list protocols` lists all. Each protocol has settings, with defaults.
+protocol: {{name: delta, delta: 1}}   # up to delta brokers may be down at the same time
 
-# Who is connected: brokers and links. `roundtable plan` says what became of a file.
+# The overlay: brokers and links. `roundtable plan` shows the overlay that a file describes.
 overlay:
 {overlay}
 
-# Who subscribes to what, and who publishes. A list has the form {{at: NODE, round: 0, topic: news}}.
+# Subscriptions and publications. An item of a list has the form {{at: NODE, round: 0, topic: news}}.
 workload:
   subscriptions:
 {subscriptions}
   publications:
 {publications}
 
-# What goes wrong: here one broker crashes in some round from 20 to 60, and is back 10 to 30 rounds later.
+# Faults: here one broker crashes in a round from 20 to 60, and recovers 10 to 30 rounds later.
 faults:
   - {{generate: {{kind: crash, count: 1, rounds: [20, 60], down: [10, 30]}}}}
 
-# A run ends when nothing can happen any more, at the latest at this horizon. A round is as long as this, in ms.
+# The horizon in rounds, at which a run ends at the latest, and the duration of a round in ms.
 {origin}
 
-# Every seed with every combination of the grid is a run; any value of this file can be varied.
+# Each seed with each combination of the grid is a run; the grid can vary any value of this file.
 runs:
   seeds: {{count: 5}}
   grid: {{protocol.delta: [0, 1, 2]}}
 
-engine: local   # starts at once; spark for large jobs
+engine: local   # starts without a JVM; spark is for large jobs
 """
 _TREE = "  generate: {kind: random_tree, nodes: 20, max_degree: 4}"
 _SUBSCRIPTIONS = "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}"
@@ -118,11 +118,11 @@ def _overlay(path: Path) -> str:
             settings |= {"latency": found, "latency_unit": unit}
             break
     told = "" if "latency" in settings else "   # latency: COLUMN or edge attribute; latency_unit: us, ms, s or km\n"
-    return f"{told}  file: {_flow(settings)}   # tree and root say which tree of a graph with cycles is taken"
+    return f"{told}  file: {_flow(settings)}   # tree and root select a spanning tree of a graph with cycles"
 
 
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns the subscriptions; without a table to the topics of the publications, so that something matches."""
+    """Returns the subscriptions; without a table, subscriptions to the topics of the publications."""
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
     if publications is None:
@@ -137,7 +137,7 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 
 
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns the publications; without a table on the topics of the subscriptions."""
+    """Returns the publications; without a table, publications on the topics of the subscriptions."""
     if path is not None:
         return _table(path, "publications", names, spread=spread)
     topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]
@@ -148,7 +148,7 @@ def _publications(path: Path | None, subscriptions: Path | None, names: Collecti
 
 
 def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
-    """Returns the time part; with timestamps round 0 is `_FIRST_ROUND` rounds before the first of them."""
+    """Returns the time part; with timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp."""
     firsts = []
     for what, path in tables.items():
         column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]
@@ -171,7 +171,7 @@ def _is_padres(path: Path) -> bool:
 def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> str:
     settings: dict[str, str] = {"path": str(path)}
     if what == "publications" and _is_padres(path):
-        return f"    file: {_flow(settings | {'nodes': '3'})}   # nodes: who publishes them"
+        return f"    file: {_flow(settings | {'nodes': '3'})}   # nodes: the publishers"
     columns, found = _columns(path), _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
@@ -190,10 +190,10 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Returns the columns of a table by the key that names them; None: the table has no such column.
+    """Returns the column of a table for each scenario key; None if the table has no such column.
 
-    The column of nodes is the one with most values among the names of the overlay, if that is at least half of them;
-    only then titles decide. No column has two roles.
+    The node column is the one with the most values among the overlay's nodes, if that is at least half of its values.
+    Otherwise the titles decide. No column has two roles.
     """
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
@@ -212,18 +212,16 @@ def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | Non
 
 
 def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) -> float:
-    """Returns the share of the values of a column that are among the names; empty ones do not count."""
     values = [row[index].strip() for row in rows if index < len(row) and row[index].strip()]
     return sum(value in names for value in values) / len(values) if values else 0.0
 
 
 def _columns(path: Path) -> list[str]:
-    """Returns the titles of the columns of a table."""
     return list(_rows(path)[0])
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns the titles of a table and its first rows, as strings; delimiter and format are found in the file."""
+    """Returns the titles of a table and its first rows as strings; detects the delimiter and the format."""
     table = _loaded(path)
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]

@@ -1,4 +1,4 @@
-"""Commands for testers: a run as a scenario of its own, as small as it can be, and where two runs part."""
+"""Commands for testers: extract one run as a scenario, shrink it, and compare two runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, VALID, complain
-from pipelines.cli.options import Engine, FirstStore, Folder, Json, Output, Remote, SecondStore, SomeRunId
-from pipelines.errors import QueryError, StoreError
+from pipelines.cli.options import Engine, FirstStore, Folder, Json, Output, Remote, SecondStore, SomeRunId, the_run
+from pipelines.errors import StoreError
 
 if TYPE_CHECKING:
     from pipelines.sql.differences import Difference
-    from pipelines.store.roots import Root
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to others."""
+    """Adds the commands to ``app``."""
     app.command(epilog="Example: roundtable extract runs/crash_sweep/latest --run 17 -o run17.yaml")(extract)
     app.command(epilog="Example: roundtable shrink runs/crash_sweep/latest --run 17 -o small.yaml")(shrink)
     app.command(epilog="Example: roundtable diff runs/small/latest runs/small/latest --run 0 --other-run 1")(diff)
@@ -29,41 +28,38 @@ def add_to(app: typer.Typer) -> None:
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
     """Write a scenario of one run alone.
 
-    Its overlay, calls and faults are lists; it plays to the rows of the run.
+    The scenario lists the run's overlay, calls and faults explicitly, and plays equal rows.
     """
     from pipelines.experiment.listed import extracted
+    from pipelines.experiment.manifest import Manifest
     from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
-    run_id = _the_run(folder, run_id)
+    run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
     parts = extracted(folder, run_id)
     write(output, scenario_text(parts, [f"Run {run_id} of {folder}, extracted: its calls and faults one by one."]))
 
 
 def shrink(
-    folder: Folder,
-    run_id: SomeRunId = None,
-    output: Output = None,
+    folder: Folder, run_id: SomeRunId = None, output: Output = None,
     guarantee: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Which one to break.  \\[default: the first that it broke]", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Guarantee to break.  \\[default: the first broken]", show_default=False),
     ] = None,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
-    """Write the smallest scenario that breaks the same guarantee.
+    engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
+    """Write the smallest scenario found that breaks a guarantee.
 
-    Few faults, calls and nodes, as far as is found. Candidates are played as the runs of a job, up to 64 together
-    (delta debugging). Without any one of the faults, calls and nodes that are left, the guarantee holds.
+    Removes faults, calls and nodes of the run by delta debugging. The candidates are played as runs of a job, up to 64
+    at a time. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
     """
     from pipelines.api import open_store
+    from pipelines.experiment.manifest import Manifest
     from pipelines.hunting.shrink import shrink as shrunk_run
     from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
-    run_id = _the_run(folder, run_id)
+    run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
     with open_store(folder, engine=cast("Any", engine)) as result:
         INTERRUPTION.listen()
         found = shrunk_run(folder, run_id, result.session, guarantee, complain)
@@ -75,32 +71,18 @@ def shrink(
     write(output, scenario_text(found.parts, heading))
 
 
-def _the_run(folder: Root, run_id: int | None) -> int:
-    """Returns the run that is meant, the only one if none is named.
-
-    Raises:
-        QueryError: There are several.
-    """
-    from pipelines.experiment.manifest import Manifest
-
-    runs = Manifest.read(folder).prepared().runs
-    if run_id is None and len(runs) != 1:
-        raise QueryError(f"the store has {len(runs):,} runs; name one with --run, e.g. --run 0")
-    return runs[0].run_id if run_id is None else run_id
-
-
 def check_new(output: Path | None) -> None:
-    """Checks that a file does not exist.
+    """Checks that the output file does not exist.
 
     Raises:
-        StoreError: It exists.
+        StoreError: The file exists.
     """
     if output is not None and output.exists():
         raise StoreError(f"the file {str(output)!r} is there already; name a new one with -o")
 
 
 def write(output: Path | None, text: str) -> None:
-    """Writes a scenario to a file, or to stdout.
+    """Writes a scenario to a file, or to stdout for None.
 
     Raises:
         StoreError: The file cannot be written.
@@ -116,21 +98,18 @@ def write(output: Path | None, text: str) -> None:
 
 
 def diff(
-    first: FirstStore,
-    second: SecondStore,
+    first: FirstStore, second: SecondStore,
     run_id: Annotated[
-        int | None, typer.Option("--run", metavar="R", help="One run of A; without it all runs.", show_default=False)
+        int | None, typer.Option("--run", metavar="R", help="Run of A.  \\[default: all runs]", show_default=False)
     ] = None,
     other_run: Annotated[
-        int | None, typer.Option(metavar="S", help="The run of B.  \\[default: R]", show_default=False)
+        int | None, typer.Option(metavar="S", help="Run of B.  \\[default: R]", show_default=False)
     ] = None,
-    as_json: Json = False,
-    engine: Engine = None,
-    remote: Remote = None,
-) -> None:
-    """Show where two runs, or all runs of two stores, part.
+    as_json: Json = False, engine: Engine = None, remote: Remote = None,
+) -> None:  # fmt: skip
+    """Show the first difference of two runs or two stores.
 
-    The earliest round, the table and the rows. Exit code 1 if they do.
+    Shows the earliest round, the table and the rows that differ. Exit code 1 if the runs differ.
     """
     from pipelines.api import open_store
     from pipelines.result import Result
@@ -159,7 +138,7 @@ def difference_json(found: Difference | None, given: Mapping[str, tuple[Any, Any
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns a difference in lines."""
+    """Returns a difference as lines for a terminal."""
     lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
     if found is None:
         return "\n".join([*lines, "no difference: the histories have the same rows"])

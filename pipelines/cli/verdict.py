@@ -1,4 +1,8 @@
-"""``--fail-on``: what makes a command fail although no guarantee is broken."""
+"""Prints and formats the results of runs: tables of runs and measures, violations, and the verdict.
+
+A run is beyond the bound if its faults exceed the fault model of its protocol. Violations of a run beyond the bound are
+excused.
+"""
 
 from __future__ import annotations
 
@@ -57,13 +61,11 @@ from publication p join node n on n.run_id = p.run_id and n.node_id = p.source
 where p.run_id in ({runs})
 """
 _MEASURES = {
-    "delivery_ratio": "delivery ratio",
-    "wanted_ratio": "delivered/wanted",
-    "latency_rounds_median": "latency",
-    "latency_rounds_p95": "95 %",
-    "messages_per_delivery": "messages per delivery",
+    "delivery_ratio": "delivery ratio", "wanted_ratio": "delivered/wanted", "latency_rounds_median": "latency",
+    "latency_rounds_p95": "95 %", "messages_per_delivery": "messages per delivery",
     "confirmation_rounds_median": "confirmed after",
-}
+}  # fmt: skip
+"""Measures of the summary table, with their headings."""
 _UNMEASURED = (None, None, None)
 _COUNTS = 4
 _NAMES = (
@@ -73,7 +75,7 @@ _NAMES = (
 
 
 def print_runs(result: Result) -> None:
-    """Prints a table of the first runs: what was varied, what it cost, how it ended; durations in rounds and in ms."""
+    """Prints a table of the first `MAX_RUNS` runs: varied parameters, counts, durations in rounds and ms, verdicts."""
     first = result.runs[:MAX_RUNS]
     if not first:
         return
@@ -99,7 +101,6 @@ def print_runs(result: Result) -> None:
 
 
 def _cells(measured: Sequence[Any]) -> list[str | int | None]:
-    """Returns the printed cells of a row of `_SUMMARY`: counts, then durations in rounds and ms."""
     counts, durations = measured[:_COUNTS], measured[_COUNTS:]
     return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
 
@@ -113,7 +114,7 @@ def _in_ms(ms: float | None) -> str:
 
 
 def print_summary(result: Result) -> None:
-    """Prints the means over the seeds with their 95 % confidence intervals, where a combination has several runs."""
+    """Prints means over the seeds with 95 % confidence intervals, unless each combination of parameters has one run."""
     combinations: dict[str, list[RunRow]] = {}
     for run in result.runs:
         combinations.setdefault(json.dumps(run.parameters, sort_keys=True), []).append(run)
@@ -139,7 +140,6 @@ def print_summary(result: Result) -> None:
 
 
 def _varied(result: Result) -> list[str]:
-    """Returns the parameters that differ between the runs."""
     seen: dict[str, set[str]] = {}
     for run in result.runs:
         for key, value in run.parameters.items():
@@ -152,7 +152,7 @@ def _ms_of(measure: str) -> str:
 
 
 def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
-    """Returns a mean, its confidence interval, and the mean in ms if it is a duration."""
+    """Returns a mean with its confidence interval and, for a duration, the mean in ms."""
     ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
     mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
@@ -162,7 +162,7 @@ def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: in
 
 
 def print_question(result: Result) -> None:
-    """Prints the command that explains what was lost, where something that a subscriber wanted was."""
+    """Prints the ``why`` command of the store if wanted deliveries are missing."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         missing = n_wanted - n_delivered
@@ -172,7 +172,7 @@ def print_question(result: Result) -> None:
 
 
 def print_findings(result: Result, report: AuditReport) -> None:
-    """Prints what is wrong, a guarantee at a time, then what is excused; nothing where all hold."""
+    """Prints the broken guarantees, the guarantees that could not be judged, and the excused violations."""
     for finding in report.findings:
         if finding.error is not None:
             print_lines(f"{finding.title} could not be checked: {_first_line(finding.error)}")
@@ -192,11 +192,8 @@ def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n
     for place, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
         print_lines(f"  {_story(violation, seq)}", indent=2)
-        if (n_commands is None or place < n_commands) and None not in (
-            violation.node,
-            violation.source,
-            violation.source_seq,
-        ):
+        place_of = (violation.node, violation.source, violation.source_seq)
+        if (n_commands is None or place < n_commands) and None not in place_of:
             named = str(violation.node), str(violation.source), int(violation.source_seq or 0)
             print(f"    {why_command(result.store, why_options(violation.run_id, *named))}")
     if number > len(shown):
@@ -208,25 +205,25 @@ def _print_beyond(report: AuditReport) -> None:
         print_lines(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
     if len(report.beyond) > MAX_BEYOND:
         print_lines(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
-    for undecided in report.undecided[:MAX_BEYOND]:
-        print_lines(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
-    if len(report.undecided) > MAX_BEYOND:
-        print_lines(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
-    for untested in report.untested[:MAX_BEYOND]:
-        print_lines(f"run {untested.run_id} tested nothing: {untested.reason}")
-    if len(report.untested) > MAX_BEYOND:
-        print_lines(f"... and {len(report.untested) - MAX_BEYOND:,} more runs that tested nothing: see view receiver")
+    for found, what, more in (
+        (report.undecided, "cannot be judged", "reasons why runs cannot be judged"),
+        (report.untested, "tested nothing", "runs that tested nothing: see view receiver"),
+    ):
+        for one in found[:MAX_BEYOND]:
+            print_lines(f"run {one.run_id} {what}: {one.reason}")
+        if len(found) > MAX_BEYOND:
+            print_lines(f"... and {len(found) - MAX_BEYOND:,} more {more}")
 
 
 def print_guarantees(report: AuditReport) -> None:
-    """Prints one line a guarantee: whether it holds."""
+    """Prints one line per guarantee with its result."""
     rows = [(finding.title, _state(finding), finding.summary) for finding in report.findings]
     print_table(("guarantee", "result", "says"), rows, (False, False, False), n_keys=1)
     print()
 
 
 def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
-    """Returns the verdict of all runs in a sentence, with what makes the command fail though the verdict does not."""
+    """Returns the verdict of all runs as a sentence; ``failures`` are phrases of `failures`."""
     number = Counter(run.verdict for run in result.runs)
     runs = plural(len(result.runs), "run")
     if result.verdict == "invalid":
@@ -244,18 +241,13 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
     counts = _wanted_by_bound(result)
     n_delivered, n_wanted = counts.get(True, (0, 0))
     missing = _missing_within(result) if result.verdict == "valid" and n_delivered < n_wanted else ()
-    parts = [
-        text,
-        *missing,
-        *_beyond(report, *counts.get(False, (0, 0))),
-        *_lost_by_moves(result),
-        *(f"failed: {failure}" for failure in failures),
-    ]
+    beyond, lost = _beyond(report, *counts.get(False, (0, 0))), _lost_by_moves(result)
+    parts = [text, *missing, *beyond, *lost, *(f"failed: {failure}" for failure in failures)]
     return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
-    """Returns why runs are not decided, where all audits were made."""
+    """Returns the reason for undecided runs, if all audits succeeded."""
     untested = {run.run_id for run in report.untested}
     n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
     ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
@@ -265,28 +257,24 @@ def _why_open(report: AuditReport, n_unknown: int) -> str:
 
 
 def verdict_json(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
-    """Returns the verdict of all runs as one JSON object."""
+    """Returns the verdict of all runs as a JSON object; ``failures`` are phrases of `failures`."""
     n_delivered, n_wanted = wanted(result)
     number = Counter(run.verdict for run in result.runs)
     event = {
-        "event": "verdict",
-        "verdict": result.verdict,
+        "event": "verdict", "verdict": result.verdict,
         "runs": {verdict: number[verdict] for verdict in ("valid", "invalid", "unknown")},
         "violations": violations(report),
-        "runs_beyond_bound": len(report.beyond),
-        "runs_untested": len(report.untested),
-        "wanted": n_wanted,
-        "wanted_delivered": n_delivered,
+        "runs_beyond_bound": len(report.beyond), "runs_untested": len(report.untested),
+        "wanted": n_wanted, "wanted_delivered": n_delivered,
         "lost_by_moves": sum(len(loss.lost) for loss in result.lost_by_moves()),
-        "failed": list(failures),
-        "excused": {finding.title: finding.n_excused for finding in report.findings},
+        "failed": list(failures), "excused": {finding.title: finding.n_excused for finding in report.findings},
         "store": str(result.store),
-    }
+    }  # fmt: skip
     return json.dumps(event, ensure_ascii=False)
 
 
 def run_lines(result: Result) -> Iterator[str]:
-    """Yields a JSON object a run: its parameters, how it ended, and its measures, as view ``run_summary`` has them."""
+    """Yields a JSON object per run: its parameters, its verdict, and the columns of view ``run_summary``."""
     with readable_errors():
         rows = result.sql("select * from run_summary order by run_id").toArrow().to_pylist()
     for run, row in zip(result.runs, rows, strict=True):
@@ -295,25 +283,25 @@ def run_lines(result: Result) -> Iterator[str]:
 
 
 def finished_line(result: Result) -> str:
-    """Returns that there was nothing to resume, in a sentence."""
+    """Returns a sentence about a store whose runs had already ended, for ``roundtable resume``."""
     runs, were = plural(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
     end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
     return f"finished: {runs} {end}; history in {result.store}"
 
 
 def finished_json(result: Result) -> str:
-    """Returns that there was nothing to resume, as one JSON object."""
+    """Returns a JSON object about a store whose runs had already ended, for ``roundtable resume``."""
     event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
     return json.dumps(event, ensure_ascii=False)
 
 
 def violations(report: AuditReport) -> dict[str, int | None]:
-    """Returns how often each guarantee is broken, without an excuse; None where it could not be checked."""
+    """Returns the number of unexcused violations of each guarantee; None if its audit failed."""
     return {finding.title: finding.n_violations for finding in report.findings}
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields how many wanted deliveries are missing in runs within the bound, by excuse."""
+    """Yields the number of missing wanted deliveries in runs within the bound, by excuse."""
     with readable_errors():
         rows = result.sql(_MISSING).collect()
     if rows:
@@ -323,7 +311,7 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields how many runs went beyond the bound, the deliveries that they lost, and what that excuses."""
+    """Yields the number of runs beyond the bound, their lost deliveries, and their excused violations."""
     if not report.beyond:
         return
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
@@ -333,7 +321,6 @@ def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[st
 
 
 def _lost_by_moves(result: Result) -> Iterator[str]:
-    """Yields the number of publications that moving applications lost."""
     with readable_errors():
         losses = result.lost_by_moves()
     if losses:
@@ -342,13 +329,12 @@ def _lost_by_moves(result: Result) -> Iterator[str]:
 
 
 def wanted(result: Result) -> tuple[int, int]:
-    """Returns how many of the deliveries that subscribers wanted happened, and how many they wanted."""
+    """Returns the number of wanted deliveries that happened, and the number of wanted deliveries."""
     counts = _wanted_by_bound(result).values()
     return sum(n_delivered for n_delivered, _ in counts), sum(n_wanted for _, n_wanted in counts)
 
 
 def _wanted_by_bound(result: Result) -> dict[bool | None, tuple[int, int]]:
-    """Returns how many wanted deliveries happened, and how many there are, by whether runs are within the bound."""
     with readable_errors():
         rows = result.sql(_WANTED).collect()
     return {row.within_bound: (row.n_delivered, row.n_wanted) for row in rows}
@@ -366,7 +352,7 @@ def _state(finding: Finding) -> str:
 
 
 def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the number of publications among those of their source, by run, source and call; of the runs shown."""
+    """Returns the number of each publication among its source's, keyed by run, source and call number."""
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
         return {}
@@ -393,13 +379,7 @@ def _first_line(text: str) -> str:
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
-    """Returns a phrase for each cause that applies.
-
-    Args:
-        result: The store, audited.
-        report: What the audit found.
-        causes: Of `CAUSES`.
-    """
+    """Returns a phrase for each cause in ``causes`` (keys of `CAUSES`) that applies."""
     found = {cause: CAUSES[cause](result, report) for cause in CAUSES if cause in causes}
     return [f"{cause}, {what}" for cause, what in found.items() if what]
 
@@ -420,8 +400,6 @@ def _missing(result: Result, _: AuditReport) -> str:
 
 
 CAUSES: Mapping[str, Callable[[Result, AuditReport], str]] = {
-    "excused": _excused,
-    "beyond": _runs_beyond,
-    "missing": _missing,
-}
-"""Excused violations; runs beyond the bound; deliveries that subscribers wanted and that did not happen."""
+    "excused": _excused, "beyond": _runs_beyond, "missing": _missing,
+}  # fmt: skip
+"""Values of ``--fail-on``: excused violations, runs beyond the bound, missing wanted deliveries."""

@@ -1,1 +1,1 @@
-"""The engines: sessions, how they keep relations, and what differs between them."""
+"""Engines: opens Spark sessions (classic, Connect, or embedded Sail), and hides their differences."""

@@ -1,12 +1,13 @@
-"""Frames without the plans that computed them: what a round, or an audit, hands to later plans.
+"""Cuts DataFrames off the plans that computed them, at the end of a dataflow round or of an audit's step.
 
-`Checkpoints.checkpoint` is the end of a dataflow round. It puts the rows of all frames into one frame (`_tagged`), so
-that one job computes a round, and what the driver reads of it comes with that job:
+`Checkpoints.checkpoint` ends a dataflow round. It unites the rows of all frames into one frame (`_tagged`), so one job
+computes a round and returns the counts and rows that the driver needs.
 
-- Spark, classic or behind Spark Connect, keeps the rows in the memory of executors, partitioned by run, or by run and
-  node where there are fewer runs than partitions; few rows go to the driver and into later plans, which takes two
-  thirds of the CPU time;
-- Sail returns them, and takes them again as a part of later plans, or as a file of the scratch folder if they are many.
+- Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
+are fewer runs than partitions. Few rows go through the driver instead and into later plans inline, which takes two
+thirds of the CPU time.
+- Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
+folder.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
-"""The columns that may name the node of a row; the first that a relation has."""
+"""Columns that identify the node of a row; the first one that a relation has is used."""
 _FEW_BYTES: Final = 1024**2
-"""The size up to which Sail inlines a table in plans."""
+"""Size up to which plans of Sail contain the rows of a table inline."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
-"""Without it only what a job ends in forgets how it was computed, and frames kept within a round keep their plans."""
+"""The setting that truncates the lineage of all marked frames of a job, not only of its result."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A frame that a checkpoint takes.
+    """An input frame of a checkpoint.
 
     Attributes:
         rows: The frame.
-        schema: Its columns, of which the first is ``run_id``.
-        digest: SQL for a string: what the driver is told of each row, see `CheckpointResult.counts`.
+        schema: Its columns; the first is ``run_id``.
+        digest: SQL for a string by which `CheckpointResult.counts` groups the rows.
     """
 
     rows: DataFrame
@@ -53,12 +54,12 @@ class Part:
 
 @dataclass(frozen=True)
 class CheckpointResult:
-    """The frames, rows and counts of a checkpoint.
+    """The frames, fetched rows and counts of a checkpoint.
 
     Attributes:
-        frames: The frames by name, without their plans; fetched frames are excluded.
+        frames: The frames by name, cut off their plans, except the fetched frames.
         tables: The rows of the fetched frames by name.
-        counts: By name: the number of rows by digest.
+        counts: For each frame, the number of rows by digest.
     """
 
     frames: Mapping[str, DataFrame]
@@ -68,14 +69,14 @@ class CheckpointResult:
 
 @dataclass(frozen=True)
 class _Slots:
-    """The columns of a frame that holds several relations.
+    """The shared columns of a frame that contains several relations.
 
-    A struct column for each relation takes longer to analyse and optimise: each relation would have a null struct, with
-    all its fields, of every other one.
+    A struct column per relation would take longer to analyse and optimise: each row would contain a null struct, with
+    all its fields, for every other relation.
 
     Attributes:
-        types: The SQL type of each column.
-        of: By relation: the column of each of its fields, except the run and the node.
+        types: The SQL type of each shared column.
+        of: For each relation, the shared column of each field except the run and the node.
     """
 
     types: Mapping[str, str]
@@ -83,40 +84,29 @@ class _Slots:
 
 
 class Checkpoints(ABC):
-    """Keeps the rows of frames in the way that suits the engine."""
+    """Computes frames once and keeps their rows, in a way that depends on the engine."""
 
     def __init__(self, session: Session) -> None:
-        """Keeps nothing yet."""
         self.session = session
 
     @abstractmethod
     def load(self, rows: pa.Table) -> DataFrame:
-        """Returns a frame of rows that the driver holds, to be read by many plans."""
+        """Returns a frame of an Arrow table that many later plans read."""
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes the rows of a frame once, and returns a frame that several plans can read.
-
-        Args:
-            name: The name of the frame.
-            frame: The frame.
-        """
+        """Computes a frame once; returns a frame of its rows that several plans can read. ``name`` labels its file."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns `keep` of the arguments: protocols use the object as a function (`Keeper`)."""
+        """Calls `keep`; protocols use this object as a function (`Keeper`)."""
         return self.keep(name, frame)
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes frames in one job, and cuts off their plans.
-
-        Args:
-            parts: The frames by name, at least one.
-            fetched: The names of those whose rows the driver reads.
-        """
+        """Computes frames in one job and cuts off their plans; fetches the rows of the frames in ``fetched``."""
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to have no rows; Spark would have to run a job for that."""
+        """Returns whether a kept frame is known to be empty; Spark would need a job to find out and returns False."""
         return False
 
     def empty(self, schema: T.StructType) -> DataFrame:
@@ -124,23 +114,16 @@ class Checkpoints(ABC):
         return self.session.spark.createDataFrame([], schema)
 
     def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees what nobody refers to
-        """Frees what was kept for a round.
-
-        Args:
-            read: The frames that later rounds read.
-        """
+        """Frees the frames of a round except those in ``read``, which later rounds use."""
 
     def close(self) -> None:  # noqa: B027 - not every engine has something to give back
-        """Frees everything; no frame may be used afterwards."""
+        """Frees all frames; no frame may be used afterwards."""
 
 
 def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
     """Returns the checkpoints of a session.
 
-    Args:
-        session: The engine.
-        n_runs: The number of runs; None: unknown.
-        is_small: Whether all frames have few rows.
+    ``n_runs`` may be unknown (None); ``is_small`` says that all frames have few rows.
     """
     if session.engine == "local":
         return SailCheckpoints(session)
@@ -149,15 +132,13 @@ def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bo
 
 
 class SparkCheckpoints(Checkpoints):
-    """Keeps rows in the executors' memory; the JVM frees them when no frame refers to them any more."""
+    """Keeps rows in the executors' memory; the JVM frees rows that no frame references."""
 
     def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
         """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
 
-        Args:
-            session: The engine.
-            is_by_node: Whether frames are partitioned by run and node.
-            is_small: Whether checkpoints go through the driver.
+        ``is_by_node`` partitions frames by run and node instead of by run; ``is_small`` sends checkpoints through the
+        driver.
         """
         super().__init__(session)
         self._is_small = is_small
@@ -167,7 +148,7 @@ class SparkCheckpoints(Checkpoints):
         session.spark.conf.set(_CUT_ALL, "true")
 
     def close(self) -> None:
-        """Leaves the session's settings as they were."""
+        """Frees the cached rows and restores the session's settings."""
         self._uncache(None)
         if self._was_cut_all is None:
             self.session.spark.conf.unset(_CUT_ALL)
@@ -175,7 +156,7 @@ class SparkCheckpoints(Checkpoints):
             self.session.spark.conf.set(_CUT_ALL, self._was_cut_all)
 
     def load(self, rows: pa.Table) -> DataFrame:
-        """Distributes the rows, so that later joins and windows need no exchange."""
+        """Distributes the rows of an Arrow table, so that later joins and windows need no exchange."""
         if self._is_small:
             return frame_of(self.session.spark, rows).coalesce(1)
         by = [name for name in (_place(rows.schema.names) if one == "place" else one for one in self._by) if name]
@@ -183,14 +164,14 @@ class SparkCheckpoints(Checkpoints):
         return frame.localCheckpoint(eager=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Marks a frame: the first job that reads it keeps its rows."""
+        """Marks a frame for a checkpoint: the first job that reads it keeps its rows."""
         return frame.localCheckpoint(eager=False)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Runs one job, which counts rows and fetches some of them; the next job cuts off the plan.
+        """Runs one job that counts rows and fetches some of them; the next job cuts off the plan.
 
-        The rows are cached first: the planner knows the size of cached rows, and with the estimates of one checkpoint
-        after the other, each a product of those before, planning would take minutes after some 20 rounds.
+        The rows are cached first, so the planner knows their size. Without the cache, the planner multiplies its size
+        estimates at each checkpoint, and planning takes minutes after about 20 rounds.
         """
         if self._is_small:
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
@@ -209,7 +190,7 @@ class SparkCheckpoints(Checkpoints):
         return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
-        """Frees the cached rows of the checkpoint before: the job of this one has cut them off."""
+        """Frees the cached rows of the previous checkpoint, whose plan the current job has cut off."""
         if self._cached is not None:
             self._cached.unpersist()
         self._cached = cached
@@ -217,11 +198,11 @@ class SparkCheckpoints(Checkpoints):
 
 @dataclass(frozen=True)
 class _SailFrame:
-    """A frame of rows of this process.
+    """A kept frame of engine Sail.
 
     Attributes:
-        frame: The frame; while it exists, no other has its id.
-        file: Its file, if it has one.
+        frame: The frame; this reference keeps its `id` unique.
+        file: The file of its rows; None for inline rows.
         is_empty: Whether it has no rows.
     """
 
@@ -231,28 +212,27 @@ class _SailFrame:
 
 
 class SailCheckpoints(Checkpoints):
-    """Keeps rows in this process, and many of them in files of the scratch folder."""
+    """Keeps rows in this process, and large tables in files of the scratch folder."""
 
     def __init__(self, session: Session) -> None:
-        """Keeps nothing yet."""
         super().__init__(session)
         self._number = itertools.count()
         self._kept: dict[int, _SailFrame] = {}
 
     def close(self) -> None:
-        """Removes the files."""
+        """Removes the files of all kept frames."""
         self.end_round(())
 
     def load(self, rows: pa.Table) -> DataFrame:
-        """Takes the rows into plans, or writes them to a file that stays with the scratch folder."""
+        """Returns a frame of an Arrow table; a large table is written to a file in the scratch folder."""
         return self._frame("loaded", rows, is_kept=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Fetches the rows."""
+        """Fetches the rows of a frame; returns a frame of them."""
         return self._frame(name, frame.toArrow(), is_kept=True)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Fetches all rows with one query."""
+        """Fetches the rows of all frames with one query."""
         return _through_driver(parts, fetched, lambda name, rows: self._frame(name, rows, is_kept=True))
 
     def is_empty(self, frame: DataFrame) -> bool:
@@ -261,13 +241,12 @@ class SailCheckpoints(Checkpoints):
         return kept is not None and kept.is_empty
 
     def end_round(self, read: Sequence[DataFrame]) -> None:
-        """Removes the files that no later round reads."""
+        """Removes the files of kept frames that later rounds do not read."""
         for gone in self._kept.keys() - {id(frame) for frame in read}:
             if (file := self._kept.pop(gone).file) is not None:
                 file.unlink(missing_ok=True)
 
     def _frame(self, name: str, rows: pa.Table, *, is_kept: bool) -> DataFrame:
-        """Returns a frame of an Arrow table; `end_round` frees a kept frame."""
         spark, file = self.session.spark, None
         if rows.nbytes <= _FEW_BYTES:
             frame = frame_of(spark, rows)
@@ -281,12 +260,11 @@ class SailCheckpoints(Checkpoints):
 
 
 def _place(columns: Sequence[str]) -> str | None:
-    """Returns the column that names the node of a row."""
     return next((name for name in _NODE if name in columns), None)
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the columns that relations share: as many of each type as one relation needs."""
+    """Returns the shared columns of relations: of each type, the largest number that one relation needs."""
     names: dict[tuple[str, int], str] = {}
     of = {}
     for name, schema in schemas.items():
@@ -301,7 +279,7 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 
 
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
-    """Returns all frames as one: ``tag, digest, run_id, place``, and the shared columns."""
+    """Returns the union of all frames: ``tag, digest, run_id, place`` and the shared columns."""
     frames = []
     for name, part in parts.items():
         field_of = {slot: field for field, slot in slots.of[name].items()}
@@ -318,13 +296,7 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 def _through_driver(
     parts: Mapping[str, Part], fetched: Collection[str], frame: Callable[[str, pa.Table], DataFrame]
 ) -> CheckpointResult:
-    """Fetches the rows of all frames with one query.
-
-    Args:
-        parts: As in `Checkpoints.checkpoint`.
-        fetched: As there.
-        frame: Returns a frame of rows, given what they are called.
-    """
+    """Fetches the rows of all frames with one query; ``frame`` creates a frame from a name and rows."""
     slots = _slots({name: part.schema for name, part in parts.items()})
     found = _tagged(parts, slots).toArrow()
     tables = {name: _part_of(found, name, part.schema, slots) for name, part in parts.items()}
@@ -334,7 +306,7 @@ def _through_driver(
 
 
 def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns the counts of rows (``n_rows`` is not null), and the fetched rows."""
+    """Returns the row counts (rows with ``n_rows``) and the fetched rows (null in ``n_rows``)."""
     read = sorted({slot for name in fetched for slot in slots.of[name].values()})
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]
     counts = whole.groupBy("tag", "digest").count().selectExpr(
@@ -349,19 +321,17 @@ def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> Data
 
 
 def _sources(name: str, schema: T.StructType, slots: _Slots) -> dict[str, str]:
-    """Returns the column of a checkpoint for each field of one of its frames."""
+    """Returns the column of the united frame for each field of frame ``name``."""
     node = _place(schema.names)
     return {"run_id": "run_id", **({} if node is None else {node: "place"}), **slots.of[name]}
 
 
 def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
-    """Returns one of the frames that a checkpoint holds."""
     sources = _sources(name, schema, slots)
     return cut.where(f"tag = '{name}'").selectExpr(*(f"{sources[field.name]} as `{field.name}`" for field in schema))
 
 
 def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
-    """Returns one of the frames that were fetched."""
     rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
     sources = _sources(name, schema, slots)
     columns = [rows[sources[field.name]].cast(field.type) for field in wanted]
@@ -369,6 +339,5 @@ def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) ->
 
 
 def _counts(found: pa.Table, name: str) -> dict[str, int]:
-    """Returns the number of rows of one of the frames by digest."""
     digests = found.filter(pc.equal(found["tag"], name))["digest"].combine_chunks().value_counts()
     return {row["values"]: row["counts"] for row in digests.to_pylist()}

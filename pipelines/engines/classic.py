@@ -1,4 +1,4 @@
-"""Starts a classic Spark in this process, quietly."""
+"""Starts a classic Spark session in this process, without Spark's console output."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pipelines.errors import EngineError
 
 
 def running_session() -> SparkSession | None:
-    """Returns the session that a notebook or ``spark-submit`` has for this program, if there is one."""
+    """Returns the classic session of this program, as in a notebook or under ``spark-submit``; None without one."""
     if SparkContext._active_spark_context is not None:
-        with functions_for(is_classic=True):  # where Sail is in use, too, PySpark would return its session
+        with functions_for(is_classic=True):  # in Connect mode PySpark would return a session of Sail
             return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
     return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
 
@@ -40,13 +40,13 @@ def start_classic(
 
     Args:
         scratch: The session's private folder.
-        closing: Gets what stops the session.
-        say: Told what takes long (a first start fetches jars).
-        scheme: That of the store's address, if it has one.
-        is_small: Whether it is for a job of few rows, which suits the JVM to that.
+        closing: Receives the callback that stops the session.
+        say: Called with a progress message if jars have to be downloaded.
+        scheme: The scheme of the store's address; None for a folder.
+        is_small: Whether the job has few rows; the JVM then gets ``conf/spark/small.conf``.
 
     Raises:
-        EngineError: No fitting Java, no jars, or the JVM does not start.
+        EngineError: Java is missing or has an unsupported version, jars are missing, or the JVM does not start.
     """
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -63,10 +63,10 @@ def start_classic(
 
 
 def _start_context(conf: SparkConf) -> SparkContext:
-    """Starts the JVM with its output in a file: Spark, Ivy and the launcher print pages of messages."""
+    """Starts the JVM; a temporary file receives the output of Spark, Ivy and the launcher."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
-            # The JVM of an earlier session of this process is used again.
+            # A process has one JVM: an earlier session may have launched it.
             gateway = None if SparkContext._gateway else _launch(conf, {"stdout": log, "stderr": log})
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
@@ -78,7 +78,7 @@ def _launch(conf: SparkConf, streams: Mapping[str, IO[str]]) -> JavaGateway:
 
 
 def _quiet_errors() -> None:
-    """Stops PySpark from printing each exception that it raises, Java's stack included; and Py4J Ctrl-C."""
+    """Stops PySpark from printing each exception that it raises, and Py4J from printing Ctrl-C."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     for source in (None, "py4j.clientserver", "py4j.java_gateway"):
@@ -98,9 +98,9 @@ def _last_words(log: IO[str]) -> str:
 
 
 def _submitted_session() -> SparkSession:
-    """The first session of a job that ``spark-submit`` runs: its master and resources are the submitter's choice."""
+    """Creates the session of a ``spark-submit`` job, which keeps the submitter's settings."""
     builder = SparkSession.builder
-    SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what the submitter set
+    SparkContext._ensure_initialized()  # SparkConf reads the submitter's settings from the JVM
     given = dict(SparkConf().getAll())
     for key, value in shipped_settings().items():
         if key not in given and key.startswith(("spark.sql.", "spark.databricks.", "spark.python.")):

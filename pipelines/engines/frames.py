@@ -1,4 +1,4 @@
-"""Frames of any client of Spark: PySpark's functions for classic Spark or Spark Connect, and frames of Arrow tables."""
+"""DataFrames on classic Spark and Spark Connect: the mode of PySpark's functions, unions, frames of Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-"""The environment variable that has PySpark's functions build columns for Spark Connect."""
+"""The environment variable that makes PySpark's functions build columns for Spark Connect."""
 
 
 @contextmanager
 def functions_for(*, is_classic: bool) -> Iterator[None]:
-    """Selects the mode in which PySpark's functions build columns inside the block: classic or Spark Connect."""
+    """Sets the mode of PySpark's functions inside the block: columns for classic Spark, or for Spark Connect."""
     was_classic = _CONNECT_MODE not in os.environ
     set_functions(is_classic=is_classic)
     try:
@@ -28,7 +28,7 @@ def functions_for(*, is_classic: bool) -> Iterator[None]:
 
 
 def set_functions(*, is_classic: bool) -> None:
-    """Selects the mode in which PySpark's functions build columns: classic or Spark Connect."""
+    """Sets the mode of PySpark's functions: they build columns for classic Spark, or for Spark Connect."""
     if is_classic:
         os.environ.pop(_CONNECT_MODE, None)
     else:
@@ -36,12 +36,12 @@ def set_functions(*, is_classic: bool) -> None:
 
 
 def union(frames: Iterable[DataFrame]) -> DataFrame:
-    """Returns the rows of all frames, which have columns of the same names."""
+    """Returns the union of frames that have equal column names."""
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns the rows of an Arrow table as a frame."""
+    """Returns a DataFrame of the rows of an Arrow table."""
     schema = from_arrow_schema(rows.schema)
-    # Spark Connect takes no table without a chunk, and Sail's from_json no chunk without rows.
+    # Spark Connect rejects a table without chunks, and Sail's from_json rejects a chunk without rows.
     return spark.createDataFrame(rows.combine_chunks(), schema) if len(rows) else spark.createDataFrame([], schema)

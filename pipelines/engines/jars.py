@@ -1,7 +1,7 @@
-"""The jars of Delta Lake and GraphFrames: fetched once into the user's cache, then found without network.
+"""Downloads the jars of Delta Lake and GraphFrames once into the user's cache; later starts need no network.
 
-The wheels hold no jars. Spark can fetch them at each start, but prints pages and needs the network; so a child process
-does that once, and later starts read the list that it wrote.
+The Python packages contain no jars. Spark can download jars at each start, but this needs the network and prints pages
+of output. So a child process downloads them once and writes an index file, which later starts read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 import xml.etree.ElementTree as ElementTree
 
-# GraphFrames' own artifact is not in every mirror; Sedona's carries the same classes as far as motifs go.
+# Some Maven mirrors lack GraphFrames' own artifact; Sedona's artifact contains the classes that motifs need.
 GRAPHFRAMES = ("io.graphframes:graphframes-spark4_2.13:0.12.3", "org.apache.sedona:sedona-spark-shaded-4.0_2.13:1.8.0")
-# What Spark has already, in other versions.
+# Packages that Spark contains in other versions.
 _EXCLUDED = (
     "org.apache.hadoop:*,org.apache.parquet:*,org.apache.logging.log4j:*,org.slf4j:*,org.roaringbitmap:*,"
     "com.fasterxml.jackson.core:*,com.fasterxml.jackson.datatype:*,com.github.luben:*,org.xerial.snappy:*,io.airlift:*,"
     "commons-pool:*,commons-logging:*,com.google.code.findbugs:*,javax.annotation:*,org.locationtech.jts:*"
 )
-# Hadoop's client of S3 in the version of Spark's Hadoop, and of Amazon's library what it uses: all of it has 600 MB.
+# The S3 client in the version of Spark's Hadoop, and the parts of Amazon's SDK that it uses; the whole SDK has 600 MB.
 _HADOOP, _SDK = "3.4.2", "2.29.52"
 _S3 = tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts"))
 _S3_EXCLUDED = (
@@ -49,14 +50,12 @@ _LONGEST_SECONDS = 900
 
 
 def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
-    """Returns the jars that the classic engine needs beside Spark's own.
+    """Returns the jars that the classic engine needs in addition to Spark's own; downloads missing jars.
 
-    Args:
-        say: Told when they have to be fetched.
-        cache: Where they are kept; the user's cache folder if not given.
+    ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's.
 
     Raises:
-        EngineError: They are neither cached nor can be fetched.
+        EngineError: The jars are not cached and cannot be downloaded.
     """
     cache = cache or _cache()
     index = cache / _index_name()
@@ -72,33 +71,30 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
 
 
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
-    """Returns the jars with which Spark reads and writes a store in a bucket; none where Spark needs none.
+    """Returns the jars with which Spark accesses a store in a bucket; downloads missing jars.
 
-    Args:
-        scheme: That of the store's address; None for a folder.
-        say: Told when they have to be fetched.
+    The result is empty if scheme ``scheme`` needs no additional jars. ``say`` is called before a download.
 
     Raises:
-        EngineError: They are neither cached nor can be fetched.
+        EngineError: The jars are not cached and cannot be downloaded.
     """
     if scheme not in _S3_SCHEMES:
         return []
-    return hadoop_jars(
-        "hadoop-aws", _S3, _S3_EXCLUDED, lambda: say("fetching Hadoop's client of S3 for Spark (once; 15 MB)")
-    )
+    fetching = partial(say, "fetching Hadoop's client of S3 for Spark (once; 15 MB)")
+    return hadoop_jars("hadoop-aws", _S3, _S3_EXCLUDED, fetching)
 
 
 def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Callable[[], None]) -> list[Path]:
-    """Returns the jars of an artifact of Hadoop that Spark does not have, in the version of Spark's Hadoop.
+    """Returns the jars of a Hadoop artifact in the version of Spark's Hadoop, without the jars that Spark contains.
 
     Args:
-        artifact: Its name.
-        more: Coordinates of others that it needs.
+        artifact: Name of the artifact.
+        more: Coordinates of further required artifacts.
         excluded: Coordinates to exclude, comma-separated as in ``spark.jars.excludes``.
-        fetching: Called when they have to be fetched.
+        fetching: Called before a download.
 
     Raises:
-        EngineError: They are neither cached nor can be fetched.
+        EngineError: The jars are not cached and cannot be downloaded.
     """
     cache, coordinates = _cache(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
     index = cache / f"{artifact}{_HADOOP}.json"
@@ -118,7 +114,7 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
 
 
 def cached_jars() -> list[Path]:
-    """Returns the jars in the user's cache folder; none where the first run on Spark has yet to fetch them."""
+    """Returns the engine's jars in the user's cache folder; empty before the first download."""
     return _listed(_cache() / _index_name())
 
 
@@ -132,12 +128,7 @@ def _index_name() -> str:
 
 
 def fetch(graphframes: str, ivy: str) -> None:
-    """Lets Spark fetch Delta Lake and one GraphFrames artifact; runs in a process of its own.
-
-    Args:
-        graphframes: Coordinates of the artifact.
-        ivy: The folder that Ivy fetches into; the jars come to lie in its ``jars``.
-    """
+    """Downloads Delta Lake and one GraphFrames artifact with Spark into ``ivy/jars``; runs in a child process."""
     from delta import configure_spark_with_delta_pip
 
     builder = _fetching(ivy, _EXCLUDED)
@@ -145,12 +136,9 @@ def fetch(graphframes: str, ivy: str) -> None:
 
 
 def fetch_packages(packages: str, excluded: str, ivy: str) -> None:
-    """Lets Spark fetch packages; runs in a process of its own, as `fetch`.
+    """Downloads packages with Spark into folder ``ivy/jars``; runs in a child process.
 
-    Args:
-        packages: Their coordinates.
-        excluded: Coordinates to exclude.
-        ivy: As in `fetch`.
+    ``packages`` and ``excluded`` are comma-separated coordinates.
     """
     _fetching(ivy, excluded).config("spark.jars.packages", packages).getOrCreate().stop()
 
@@ -169,7 +157,7 @@ def _fetching(ivy: str, excluded: str) -> SparkSession.Builder:
 
 
 def _listed(index: Path) -> list[Path]:
-    """The jars of a list, or none if there is no list or a jar of it is gone."""
+    """Returns the jars in an index file; empty if the index or a jar is missing."""
     try:
         jars = [index.parent / name for name in json.loads(index.read_text(encoding="utf-8"))]
     except (OSError, ValueError):
@@ -178,7 +166,7 @@ def _listed(index: Path) -> list[Path]:
 
 
 def _fetched(cache: Path, index: Path) -> list[Path]:
-    """Fetches into a new folder and lists it last, so that another process sees all or nothing."""
+    """Fetches the jars into a new folder and writes the index last, so other processes see all jars or none."""
     causes = []
     for graphframes in GRAPHFRAMES:
         with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
@@ -195,7 +183,7 @@ def _fetched(cache: Path, index: Path) -> list[Path]:
 
 
 def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
-    """Moves the jars to a folder of their own and lists them, unless another process was first."""
+    """Moves downloaded jars to a new folder and indexes them, unless another process has written the index."""
     first = _listed(index)
     if first:
         return first
@@ -211,7 +199,7 @@ def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
 
 
 def _run_child(name: str, *arguments: str) -> str | None:
-    """Calls a function of this module in a child process; returns a line about its failure, or None."""
+    """Calls a function of this module in a child process; returns a one-line error, or None on success."""
     command = [sys.executable, "-c", _CHILD.format(name=name), *arguments]
     try:
         child = subprocess.run(  # noqa: S603 - this interpreter
@@ -223,7 +211,7 @@ def _run_child(name: str, *arguments: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """The child's environment: that of this process, not its session, and Maven's mirror where Spark looks for it."""
+    """Returns this process's environment without its Spark session, with Maven's mirror in the variable of Spark."""
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -238,7 +226,7 @@ def _environment() -> dict[str, str]:
 
 
 def _cause(output: str) -> str:
-    """Ivy and Java print pages; one line of them says what is missing or what broke."""
+    """Returns the line of Ivy's and Java's output that names a missing dependency or an error."""
     missing = re.search(r"\[(unresolved dependency.*?)\]", output)
     if missing:
         return missing.group(1)[:300]
@@ -248,7 +236,10 @@ def _cause(output: str) -> str:
 
 
 def central_mirror() -> str | None:
-    """Returns the mirror's URL with a slash at its end: from the user's settings, else from Maven's own, else none."""
+    """Returns the URL of Maven Central's mirror, ending in a slash; None if no ``settings.xml`` names a mirror.
+
+    The user's settings take precedence over those of the Maven installation.
+    """
     for file in (Path.home() / ".m2" / "settings.xml", *_maven_settings()):
         url = mirror_in(file)
         if url:
@@ -257,7 +248,7 @@ def central_mirror() -> str | None:
 
 
 def mirror_in(file: Path) -> str | None:
-    """Returns the URL of the first mirror of Central in a ``settings.xml``; none if it has none or cannot be read."""
+    """Returns the URL of the first mirror of Maven Central in a ``settings.xml``; None without a mirror."""
     try:
         root = ElementTree.parse(file).getroot()  # noqa: S314 - the user's own settings
     except (OSError, ElementTree.ParseError):

@@ -1,4 +1,4 @@
-"""The names of the engines, which one runs a scenario, and the Java that Spark needs; imports no engine."""
+"""The engines' names, the choice of an engine, and the check of Java; imports no engine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ AskedEngine = Literal["auto", "spark", "connect", "local"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
 _OLDER: Final = {"sail": "local"}
-"""Names that scripts of earlier versions use."""
+"""Former names of engines, accepted in scripts, and the current names."""
 _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "graphframes": "spark", "py4j": "spark"}
-"""By package: the extra of this project that installs it."""
+"""The extra of this project that installs each package."""
 OLDEST, NEWEST = 17, 21
-"""The major versions of Java that Spark 4 runs on."""
+"""The major versions of Java that Spark 4 supports."""
 WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
 
 
 def engine_cure(error: ModuleNotFoundError) -> str | None:
-    """Returns the missing engine package and its installation; None where another package is missing."""
+    """Returns the pip command for a missing engine package; None for any other package."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return None
@@ -38,19 +38,15 @@ def engine_cure(error: ModuleNotFoundError) -> str | None:
 
 
 def current_name(engine: object) -> object:
-    """Returns the current name of an engine that is given by an older name; anything else as it is."""
+    """Returns the current name of an engine for a former name; returns any other value unchanged."""
     return _OLDER.get(engine, engine) if isinstance(engine, str) else engine
 
 
 def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngine:
-    """Returns the engine that is asked for: `given`, else the one of ROUNDTABLE_ENGINE, else that of the scenario.
-
-    Args:
-        given: The engine that the caller names; None: none.
-        otherwise: The engine of the scenario.
+    """Returns the requested engine: ``given`` (by the caller), else ROUNDTABLE_ENGINE, else ``otherwise``.
 
     Raises:
-        EngineError: `given` or ROUNDTABLE_ENGINE names no engine.
+        EngineError: ``given`` or ROUNDTABLE_ENGINE is not an engine.
     """
     variable = os.environ.get("ROUNDTABLE_ENGINE")
     named = current_name(given or variable or otherwise)
@@ -62,12 +58,7 @@ def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngi
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
-    """Returns the engine that runs a scenario, and the reason.
-
-    Args:
-        asked: The engine that is asked for.
-        running: The engine of the session that the caller has; None: there is no session.
-    """
+    """Returns the engine that runs a scenario, and the reason; ``running`` is the engine of the caller's session."""
     if running is not None and asked in ("auto", running):
         return running, "the session of this program"
     if asked != "auto":
@@ -85,7 +76,7 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
 
 
 def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
-    """Returns the engine of a scenario where the caller has no session; arguments and errors as in `asked_engine`."""
+    """Returns the engine that runs a scenario without a caller's session; arguments and errors as in `asked_engine`."""
     return chosen_engine(asked_engine(given, otherwise))[0]
 
 
@@ -93,7 +84,7 @@ def check_java() -> int:
     """Returns the major version of the Java that Spark will start.
 
     Raises:
-        EngineError: No Java was found, or one that Spark does not run on; the message says which.
+        EngineError: Java is missing or has a version that Spark does not support.
     """
     wanted = f"Java {OLDEST} to {NEWEST}"
     program = _java_program()
@@ -112,13 +103,12 @@ def check_java() -> int:
 
 
 def major_version(text: str) -> int | None:
-    """Returns the major version in what ``java -version`` prints (8 for ``1.8.0_392``), or none."""
+    """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``), or None."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 
 
 def _java_program() -> str | None:
-    """The same choice as Spark's launcher: JAVA_HOME, else PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return str(Path(home, "bin", "java"))
@@ -127,7 +117,7 @@ def _java_program() -> str | None:
 
 @cache
 def _version_text(program: str) -> str:
-    """Returns the output of ``java -version``: a JVM starts for it, and several parts of a program ask."""
+    """Returns the output of ``java -version``; cached, because the command starts a JVM."""
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's Java
     except (OSError, subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""All paths of at most δ hops in trees: the nodes within distance δ of each node, and the path to each.
+"""Computes all paths of at most δ hops in trees: the nodes within distance δ of each node, with the path to each.
 
-On classic Spark they are motifs of GraphFrames, elsewhere joins; both give the same rows.
+Classic Spark uses motifs of GraphFrames, other engines use joins; the rows are equal.
 """
 
 from __future__ import annotations
@@ -20,75 +20,59 @@ _RESULT = ("run_id", "node_id", "target", "distance", "path", "responsible")
 
 
 def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
-    """Returns the path from each node to each node at most `max_hops` hops away.
+    """Returns the path from each node to each node at most ``max_hops`` hops away.
 
     Args:
         session: The engine.
-        link: One row a directed link of a tree, both directions present: ``run_id BIGINT, src BIGINT, dst BIGINT``.
-        max_hops: The longest distance, at least 0.
+        link: The links of trees, one row for each direction: ``run_id BIGINT, src BIGINT, dst BIGINT``.
+        max_hops: The largest distance, at least 0.
 
     Returns:
-        One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT,
-        target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included),
-        ``responsible BIGINT`` (the first hop; the node itself at distance 0). A node without links has no row.
+        One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT, target
+        BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included), ``responsible BIGINT``
+        (the first hop; the node itself at distance 0). A node without links has no row.
     """
     graph = _graph(link) if session.is_classic and max_hops > 0 else None
     return joined_paths(link, max_hops) if graph is None else _motif_paths(graph, link, max_hops)
 
 
 def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
-    """Returns the rows of `delta_paths` by joining one more link to the paths of each length; for every engine.
-
-    Args:
-        link: As in `delta_paths`.
-        max_hops: As in `delta_paths`.
-
-    Returns:
-        As in `delta_paths`.
-    """
+    """Returns the rows of `delta_paths` by joins: each step extends the paths of the previous length by one link."""
     hop = link.selectExpr("run_id", "src as target", "dst as next_id")
-    # The node before the target has a column of its own: Sail takes constant positions in arrays only.
+    # Column `previous` holds the node before the target: Sail supports only constant array indexes.
     found = [_stay(link).selectExpr("*", "cast(null as bigint) as previous")]
     for _ in range(max_hops):
         longer = found[-1].join(hop, ["run_id", "target"]).where("previous is null or next_id <> previous")
         found.append(
             longer.selectExpr(
-                "run_id",
-                "node_id",
-                "next_id as target",
-                "distance + 1 as distance",
-                "concat(path, array(next_id)) as path",
-                "if(distance = 0, next_id, responsible) as responsible",
+                "run_id", "node_id", "next_id as target", "distance + 1 as distance",
+                "concat(path, array(next_id)) as path", "if(distance = 0, next_id, responsible) as responsible",
                 "target as previous",
             )
-        )
+        )  # fmt: skip
     return _union(found)
 
 
 def _motif_paths(graph: GraphFrame, link: DataFrame, max_hops: int) -> DataFrame:
-    """One motif a number of hops, e.g. ``(n0)-[]->(n1); (n1)-[]->(n2)`` without stepping back."""
+    """Computes the paths of each length with one motif, e.g. ``(n0)-[]->(n1); (n1)-[]->(n2)`` for two hops."""
     found = [_stay(link)]
     for hops in range(1, max_hops + 1):
         walks = graph.find("; ".join(f"(n{i})-[]->(n{i + 1})" for i in range(hops)))
         for i in range(2, hops + 1):
-            # In a tree, a walk that never steps back is the path.
+            # In a tree, a walk that never reverses a step is a path.
             walks = walks.where(f"n{i - 2}.node_id <> n{i}.node_id")
         nodes = ", ".join(f"n{i}.node_id" for i in range(hops + 1))
         found.append(
             walks.selectExpr(
-                "n0.run_id",
-                "n0.node_id",
-                f"n{hops}.node_id as target",
-                f"{hops} as distance",
-                f"array({nodes}) as path",
-                "n1.node_id as responsible",
+                "n0.run_id", "n0.node_id", f"n{hops}.node_id as target", f"{hops} as distance",
+                f"array({nodes}) as path", "n1.node_id as responsible",
             )
-        )
+        )  # fmt: skip
     return _union(found)
 
 
 def _graph(link: DataFrame) -> GraphFrame | None:
-    """The links of all runs as one graph; none where the caller's session came without GraphFrames' jar."""
+    """Returns the links of all runs as one graph; None if the session lacks GraphFrames' jar."""
     from graphframes import GraphFrame
 
     node = link.selectExpr("struct(run_id, src as node_id) as id", "run_id", "src as node_id").distinct()
@@ -102,7 +86,6 @@ def _graph(link: DataFrame) -> GraphFrame | None:
 
 
 def _stay(link: DataFrame) -> DataFrame:
-    """The paths of no hop: each node that has a link, to itself."""
     node = link.selectExpr("run_id", "src as node_id").distinct()
     return node.selectExpr(
         "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"

@@ -1,4 +1,4 @@
-"""Sessions on Spark Connect servers: one that is running, or Sail, which starts in this process without a JVM."""
+"""Opens sessions on Spark Connect servers: a remote server, or Sail, which runs in this process without a JVM."""
 
 from __future__ import annotations
 
@@ -21,36 +21,32 @@ from pipelines.engines.workers import stop_workers
 from pipelines.errors import EngineError
 
 ANSWER_SECONDS = 10.0
-"""How long a server may take to accept a connection; PySpark itself would try for ten minutes."""
+"""Timeout of the first connection to a server; PySpark itself would retry for ten minutes."""
 _FAREWELL_SECONDS = 3.0
-# The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
+# The calling thread reads the answer; without this option gRPC starts a thread for each query.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
-# A batch of an answer has a fixed number of rows: 8,000 runs with their nodes exceed the 128 MiB that a client takes by
-# default.
+# A batch of an answer has a fixed number of rows: 8,000 runs with their nodes exceed the default limit of 128 MiB.
 _NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
-# Sail reads these when the server starts. Other settings were measured without an effect beyond noise.
+# Sail reads these variables when the server starts. Other settings had no measurable effect.
 _ENVIRONMENT = {
     "RUST_LOG": "off",
-    # An idle session loses its views and state after 15 minutes otherwise.
+    # By default an idle session loses its views and state after 15 minutes.
     "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(365 * 24 * 3600),
-    # Every round writes new files: without a limit the cache of their footers only grows.
+    # Every round writes new files; an unlimited cache of their footers would grow forever.
     "SAIL_PARQUET__FILE_METADATA_CACHE__SIZE_LIMIT": str(64 * 1024**2),
 }
 
 
 def connect(
-    url: str,
-    closing: ExitStack,
-    is_near: bool = False,
-    interceptors: Sequence[grpc.UnaryStreamClientInterceptor] = (),
+    url: str, closing: ExitStack, is_near: bool = False, interceptors: Sequence[grpc.UnaryStreamClientInterceptor] = ()
 ) -> SparkSession:
-    """Opens a session of its own on a server.
+    """Opens a new session on a server.
 
     Args:
         url: ``sc://host:port``.
-        closing: Gets what ends the session.
-        is_near: Whether the server is in this very process.
-        interceptors: See each request before it is sent.
+        closing: Receives the callback that ends the session.
+        is_near: Whether the server runs in this process.
+        interceptors: gRPC interceptors of all requests.
     """
     channel = DefaultChannelBuilder(url, [*_OPTIONS, *(_NEAR_OPTIONS if is_near else ())])
     for interceptor in interceptors:
@@ -59,16 +55,16 @@ def connect(
         _check_answers(channel, url)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
-    # PySpark 4.1 drops models at exit. There are none, and after a call that Ctrl-C broke off it waits.
+    # PySpark 4.1 deletes cached ML models at exit, which blocks after Ctrl-C; this program caches no models.
     if hasattr(session.client, "_cleanup_ml_cache"):
         atexit.unregister(session.client._cleanup_ml_cache)
     if is_near:
-        # Noting for each column where the program makes it takes a tenth of the time of small rounds. Spark takes this
-        # setting at its start only.
+        # Recording the call site of each column takes a tenth of the time of small rounds. Spark accepts this setting
+        # only at its start.
         session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
-        # Streams within a process do not break off; not preparing for that halves the time of a small query.
+        # Streams within a process do not break; without reattachable execution a small query takes half the time.
         session.client.disable_reattachable_execute()
-        # Ctrl-C ends the server at once: asking it again, or for a farewell, would hold up the end for ten minutes.
+        # Ctrl-C ends the server immediately; retries and a release request would delay the exit by ten minutes.
         session.client.set_retry_policies([])
         session.release_session_on_close = False
     return cast(SparkSession, session)
@@ -86,17 +82,17 @@ def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
 
 
 def _stop(session: RemoteSession) -> None:
-    """Ends a session, but does not block: gRPC does when Ctrl-C broke off a call (its issue 19973)."""
+    """Ends a session; waits at most `_FAREWELL_SECONDS`, because gRPC blocks after a call that Ctrl-C interrupted."""
     farewell = Thread(target=session.stop, daemon=True)
     farewell.start()
     farewell.join(_FAREWELL_SECONDS)
 
 
 def connect_given(closing: ExitStack) -> SparkSession:
-    """Opens a session on the server that the variable SPARK_REMOTE names, with the settings that rounds need.
+    """Opens a session on the server in SPARK_REMOTE, and applies the settings of ``conf/spark/local.conf``.
 
     Raises:
-        EngineError: The variable is not set, or the server does not answer.
+        EngineError: SPARK_REMOTE is not set, or the server does not answer.
     """
     url = os.environ.get("SPARK_REMOTE")
     if not url:
@@ -118,38 +114,35 @@ def connect_given(closing: ExitStack) -> SparkSession:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
+    """Returns whether a session uses Spark Connect."""
     return isinstance(session, RemoteSession)
 
 
 def is_sail(session: SparkSession) -> bool:
-    """Whether a remote session is answered by Sail.
+    """Returns whether Sail answers a Spark Connect session.
 
-    Both say a release of Spark to ``session.version``. ``version()`` is a release and a revision on Spark and its
-    derivatives, and Sail's own release alone on Sail.
+    The SQL function ``version()`` returns a release and a revision on Spark, but only a release on Sail.
+    ``session.version`` does not distinguish them.
     """
     answer = session.sql("select version()").collect()[0][0]
     return len(str(answer).split()) == 1
 
 
 def start_sail(closing: ExitStack) -> SparkSession:
-    """Starts a server on a free loopback port and a session on it.
-
-    Args:
-        closing: Gets what stops both.
+    """Starts a Sail server on a free loopback port and opens a session on it; ``closing`` stops both.
 
     Raises:
-        EngineError: It does not listen.
+        EngineError: The server does not listen.
     """
     for key, value in _ENVIRONMENT.items():
         os.environ.setdefault(key, value)
     url = endpoint()
-    if url is not None:  # Sail knows it by this name only
+    if url is not None:  # Sail reads only this variable
         os.environ.setdefault("AWS_ENDPOINT", url)
     server = SparkConnectServer()
     server.start(background=True)
     closing.callback(server.stop)
-    closing.callback(stop_workers)  # before the server, which waits for the functions that wait for them
+    closing.callback(stop_workers)  # runs before server.stop, which waits for pending functions
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")

@@ -1,9 +1,9 @@
-"""SQL expressions, parsed here instead of on the server.
+"""Parses SQL expressions in the client instead of in the Sail server.
 
-Sail 0.7 builds a parser for each expression and never frees it: some 40 KB a column of ``selectExpr``, 1 GB after
-half a minute of small rounds, which no closing of the session gives back. The program's expressions are few and repeat,
-so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (window frames,
-decimal numbers ...) stays text.
+Sail 0.7 creates a parser for each expression and never frees it: about 40 KB per column of ``selectExpr``, 1 GB after
+half a minute of small rounds, even if the session closes. The program's expressions are few and repeat, so this module
+parses each expression once and sends the protocol buffer that PySpark sends for ``Column`` objects. Expressions outside
+this grammar (window frames, decimal numbers ...) are sent as strings.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _WORDS: Final = frozenset([
     "div", "all", "any", "some", "current_date", "current_timestamp",
 ])  # fmt: skip
 _CALLED: Final = frozenset(["filter", "exists"])
-"""Words that are functions of arrays, too."""
-# Nobody here needs them, or their arguments are no list.
+"""Keywords that are also functions of arrays."""
+# Functions that the program does not use, or whose arguments are not a list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final = {
     "bigint": DataType(long=DataType.Long()), "int": DataType(integer=DataType.Integer()),
@@ -41,18 +41,15 @@ _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
 
 
 class _OtherSyntaxError(Exception):
-    """The text is beyond this grammar, which the server knows in full."""
+    """The expression is outside this grammar; the server parses it instead."""
 
 
 @lru_cache(maxsize=20_000)
 def parsed(text: str) -> proto.Expression | None:
-    """Parses an expression with an alias or without.
-
-    Args:
-        text: What ``selectExpr``, ``where`` or ``expr`` are given.
+    """Parses an argument of ``selectExpr``, ``where`` or ``expr``, with or without an alias.
 
     Returns:
-        What PySpark sends for the same ``Column``; None for what has to stay text.
+        The message that PySpark sends for the equal ``Column``; None if the expression is outside this grammar.
     """
     if text.strip() == "*":
         return proto.Expression(unresolved_star=proto.Expression.UnresolvedStar())
@@ -63,15 +60,15 @@ def parsed(text: str) -> proto.Expression | None:
 
 
 class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # untyped
-    """Puts the parsed form of each expression into requests."""
+    """A gRPC interceptor that replaces each SQL expression in a request by its parsed form."""
 
     def intercept_unary_unary(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Rewrites a request for an analysis."""
+        """Rewrites an analysis request."""
         _rewrite(request)
         return ask(details, request)
 
     def intercept_unary_stream(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Rewrites a request for an execution."""
+        """Rewrites an execution request."""
         _rewrite(request)
         return ask(details, request)
 
@@ -104,7 +101,7 @@ def _field(of: proto.Expression, name: str) -> proto.Expression:
 
 
 class _Parser:
-    """By descent: or, and, not, comparison, sum, product, primary."""
+    """A recursive-descent parser with the levels or, and, not, comparison, sum, product, primary."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = []
@@ -152,7 +149,7 @@ class _Parser:
         return name
 
     def _alias(self) -> str:
-        """Reads the name of a whole expression, which may be a word of the grammar."""
+        """Reads the alias of a whole expression, which may be a keyword."""
         name = self._take()
         if not re.fullmatch(r"[a-zA-Z_]\w*|`[^`]+`", name):
             raise _OtherSyntaxError
@@ -211,7 +208,7 @@ class _Parser:
         return self._chain(self._primary, "*", "/", "%", "div")
 
     def _list(self) -> list[proto.Expression]:
-        """Reads up to the closing parenthesis."""
+        """Reads arguments up to the closing parenthesis."""
         if self._took(")"):
             return []
         items = [self._argument()]
@@ -229,7 +226,6 @@ class _Parser:
         return proto.Expression(alias=proto.Expression.Alias(expr=value, name=[self._name()]))
 
     def _lambda(self) -> proto.Expression:
-        """Reads a function of one variable."""
         name = self._name()
         self._expect("->")
         self._variables.append(name)

@@ -1,7 +1,7 @@
-"""The engines: the only place that knows which one runs.
+"""Opens an engine as a `Session`, the interface through which all other modules use it.
 
-`open_session` returns a `Session`, and everything else works with that. PySpark's functions (``F.expr`` ...) build
-columns for classic Spark or for Spark Connect, one of the two at a time in a process; `Session.activate` chooses.
+PySpark's functions (``F.expr`` ...) build columns either for classic Spark or for Spark Connect, one mode per process;
+`Session.activate` selects the mode.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from pipelines.engines.workers import n_workers_of
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
-"""Characters that a tag of Spark Connect must not contain."""
+"""Characters that Spark Connect rejects in a tag."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
-# Waits until its standard input closes, which happens however this program ends; then removes the folder. It tries
-# again because a JVM may still be writing.
+# Waits until its standard input closes, which happens at any end of this program; then removes the folder. It retries
+# because a JVM may still be writing.
 _REMOVER = """
 import shutil, sys, time
 sys.stdin.read()
@@ -61,15 +61,15 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Session:
-    """An engine that is ready, and what comes with it. A context manager: leaving it closes it.
+    """An open engine with its resources; a context manager that closes them.
 
     Attributes:
         spark: The PySpark session.
-        engine: What answers: ``spark`` (classic), ``connect`` (a Spark behind Spark Connect) or ``local``.
-        is_classic: Whether it is a classic session, with a JVM behind each DataFrame.
-        partitions: Partitions that a relation is spread over.
-        owns: Whether closing stops the engine; a caller's session is left as it is.
-        scratch: A private folder for intermediate relations, removed at the end.
+        engine: ``spark`` (classic Spark), ``connect`` (a Spark Connect server) or ``local`` (embedded Sail).
+        is_classic: Whether the session is classic, with a JVM object behind each DataFrame.
+        partitions: Number of partitions of a relation.
+        owns: Whether `close` stops the engine; it leaves a caller's session open.
+        scratch: A private folder for intermediate relations, removed by `close`.
     """
 
     spark: SparkSession
@@ -81,27 +81,27 @@ class Session:
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def activate(self) -> None:
-        """Makes PySpark's functions build columns for this session; needed where a process uses several engines."""
+        """Sets PySpark's functions to build columns for this session; needed in a process that uses several engines."""
         set_functions(is_classic=self.is_classic)
 
     @property
     def n_python_workers(self) -> int:
-        """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
+        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which has its own."""
         return n_workers_of(self.engine)
 
     def ship_udfs(self) -> None:
-        """Sends package `udfs`, which executors import, to the executors of a cluster, later ones included."""
+        """Sends package `udfs` to all present and later executors of a cluster."""
         is_local = self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "")
         if self.engine != "local" and not is_local:
             self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
 
     @contextmanager
     def tagged(self, tag: str, description: str) -> Iterator[None]:
-        """Tags and describes the jobs of Spark that this thread starts inside the block.
+        """Tags and describes the Spark jobs that this thread starts inside the block.
 
         Args:
-            tag: For `end_tagged`.
-            description: What Spark's pages and event log say of the jobs; over Spark Connect it is another tag.
+            tag: The tag, for `end_tagged`.
+            description: The description in Spark's UI and event log; over Spark Connect it becomes a second tag.
         """
         if self.engine == "local":
             yield
@@ -121,18 +121,18 @@ class Session:
                 spark.removeTag(one)
 
     def end_tagged(self, tag: str) -> None:
-        """Ends the jobs that bear a tag."""
+        """Interrupts the jobs that have a tag."""
         if self.engine != "local":
             self.spark.interruptTag(tag)
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
-        """Suits the engine for a while to what it is about to run.
+        """Tunes the engine inside the block.
 
         Args:
-            is_small: Whether there are few rows. Spark interprets plans then: to compile them takes longer than to run
-                them.
-            is_in_one: Whether one partition holds all rows of an exchange: each further one is a task more.
+            is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling takes longer than
+                running.
+            is_in_one: Whether exchanges use one partition, because each further partition adds a task.
         """
         conf = self.spark.conf
         wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
@@ -150,45 +150,41 @@ class Session:
                     conf.set(key, before)
 
     def close(self) -> None:
-        """Stops what the session owns and removes its scratch folder; may be called again."""
+        """Stops an owned engine and removes the scratch folder; further calls do nothing."""
         atexit.unregister(self._closing.close)
         self._closing.close()
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns this session."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it."""
+        """Closes this session."""
         self.close()
 
 
 def open_session(
-    engine: AskedEngine = "auto",
-    spark: SparkSession | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    scheme: str | None = None,
-    *,
-    is_small: bool = False,
-) -> Session:
-    """Starts an engine, or takes the running one.
+    engine: AskedEngine = "auto", spark: SparkSession | None = None, say: Callable[[str], None] = lambda _: None,
+    scheme: str | None = None, *, is_small: bool = False,
+) -> Session:  # fmt: skip
+    """Starts an engine, or uses a running session.
 
     Args:
-        engine: ``auto`` chooses as `engines.names.chosen_engine`; ``spark`` takes the classic session of a notebook or
-            of ``spark-submit`` if there is one, and starts a local one otherwise; ``connect`` opens a session on the
-            server that SPARK_REMOTE names; ``local`` starts an embedded server.
-        spark: The caller's session, used as it is; ``engine`` is then found out.
-        say: Told, in one line, about what takes long.
-        scheme: That of the store's address, if it has one: a local Spark needs a package for buckets.
-        is_small: Whether the job has few rows: a local Spark is started with `conf/spark/small.conf` then.
+        engine: ``auto`` chooses as `chosen_engine` does; ``spark`` uses the classic session of a notebook or of
+            ``spark-submit``, else starts a local one; ``connect`` opens a session on the server in SPARK_REMOTE;
+            ``local`` starts an embedded Sail.
+        spark: The caller's session, whose engine is detected; None uses ``engine``.
+        say: Called with progress messages before slow steps.
+        scheme: The scheme of the store's address; a local Spark needs additional jars for buckets. None for a folder.
+        is_small: Whether the job has few rows; a local Spark then gets ``conf/spark/small.conf``.
 
     Returns:
         The session, activated.
 
     Raises:
-        EngineError: The engine is unknown, cannot be started, or lacks what is needed.
+        EngineError: The engine is unknown, cannot be started, or lacks a component.
     """
     chosen, _ = chosen_engine(asked_engine(engine, "auto"), engine_of_program(spark))
     with ExitStack() as closing:
@@ -204,7 +200,7 @@ def open_session(
 
 @contextmanager
 def beside(session: Session) -> Iterator[Session]:
-    """Starts an embedded Sail beside another engine of this process, for a while; then that is activated again."""
+    """Starts an embedded Sail beside another session; activates that session again at the end of the block."""
     try:
         with open_session("local") as other:
             yield other
@@ -228,7 +224,7 @@ def engine_of(spark: SparkSession) -> Engine:
 
 
 def engine_of_program(spark: SparkSession | None) -> Engine | None:
-    """Returns the engine of a session of this program: the given one, or a classic one that runs; None: none does."""
+    """Returns the engine of ``spark``, else of the classic session of this program; None without a session."""
     found = spark or running_session()
     return None if found is None else engine_of(found)
 
@@ -241,22 +237,15 @@ def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStac
 
 
 def open_scratch(closing: ExitStack) -> Path:
-    """Makes a folder that goes away with ``closing``, or with this process, even if it is killed.
+    """Creates an empty folder that only this user can read.
 
-    Args:
-        closing: Gets the folder's removal.
-
-    Returns:
-        The empty folder, readable by this user only.
+    ``closing`` removes the folder. If this process is killed, a child process removes it.
     """
     folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if _has_room(_MEMORY) else None))
     remover = subprocess.Popen(  # noqa: S603 - this interpreter
         [sys.executable, "-I", "-S", "-c", _REMOVER, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
 
     def remove() -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -271,7 +260,7 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Returns an archive of package `udfs`; Spark takes a file name from one path only, as long as a driver lives."""
+    """Returns an archive of package `udfs`, created once per process: Spark rejects a file name from a second path."""
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
         for path in sorted(package.rglob("*.py")):
@@ -286,13 +275,9 @@ def _has_room(place: Path) -> bool:
 
 
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
-    """Runs jobs at the same time; returns their answers in the order of the jobs.
+    """Runs functions in ``n_threads`` threads; returns their results in order.
 
-    If one fails, or the program is interrupted, running jobs end and waiting ones are dropped.
-
-    Args:
-        jobs: Functions without arguments.
-        n_threads: The number of threads.
+    If a function fails or the program is interrupted, waiting functions are dropped and running ones end.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

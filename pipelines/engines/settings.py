@@ -1,6 +1,6 @@
-"""The settings of the local classic engine: `conf/spark/local.conf`, `small.conf` for few rows, and the machine's.
+"""The settings of a local classic session, from `conf/spark/local.conf`, `conf/spark/small.conf` and the machine.
 
-Region and endpoint of object stores come from the environment variables that the tools of each cloud use.
+Region and endpoint of object stores come from the environment variables of each cloud's own tools.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pipelines.files import find_file
 
-# A heap fills up before anything in it is freed, and the process takes more than its heap. The rest is for what runs
-# beside: this program, an embedded Sail, scratch folders in memory.
+# A quarter of the memory: a JVM fills its heap before it collects garbage and needs memory beside the heap. This
+# program, an embedded Sail and scratch folders in memory use the rest.
 _MEMORY_SHARE = 4
 _LARGEST_HEAP_MB = 8 * 1024
 _SMALLEST_HEAP_MB = 1024
@@ -20,7 +20,7 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def read_settings(file: Path) -> dict[str, str]:
-    """Returns the settings of a file in the form of ``spark-defaults.conf``: key, white space, value."""
+    """Returns the settings of a file in the format of ``spark-defaults.conf``: key, white space, value."""
     settings = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         words = line.split(None, 1)
@@ -39,7 +39,8 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
     Args:
         scratch: The session's private folder.
-        is_small: Whether the session runs jobs of few rows: adds ``small.conf``, which ``local.conf`` overrides.
+        is_small: Whether the session runs jobs of few rows; it then also gets ``small.conf``, which ``local.conf``
+            overrides.
     """
     cores = str(os.cpu_count() or 1)
     settings = {
@@ -56,7 +57,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
 
 def heap_megabytes() -> int | None:
-    """Returns the JVM's heap size in MB, a share of the memory of the machine or container; None if that is unknown."""
+    """Returns the JVM's heap size in MB, a share of the machine's or container's memory; None if that is unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -68,7 +69,6 @@ def heap_megabytes() -> int | None:
 
 
 def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
-    """Returns whether the user sets the heap size: by variable, in the settings, or in spark-defaults.conf."""
     if "SPARK_DRIVER_MEMORY" in os.environ or "spark.driver.memory" in settings:
         return True
     folder = os.environ.get("SPARK_CONF_DIR")
@@ -77,9 +77,9 @@ def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
 
 
 def endpoint() -> str | None:
-    """Returns the endpoint that the environment names for S3, if it names one.
+    """Returns the S3 endpoint that the environment variables name, or None.
 
-    Where it is one without TLS, clients of object stores may speak to it.
+    If the endpoint uses plain HTTP, the function sets AWS_ALLOW_HTTP, so that S3 clients accept it.
     """
     url = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
     if url is not None and url.startswith("http://"):
@@ -88,7 +88,7 @@ def endpoint() -> str | None:
 
 
 def hadoop_settings() -> dict[str, str]:
-    """Returns Spark's settings for S3: where it is. Credentials are not among them: the JVM finds them itself."""
+    """Returns Spark's settings for S3: file system class, region and endpoint. The JVM finds credentials itself."""
     settings = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region:

@@ -1,6 +1,6 @@
-"""Arrow functions over independent rows: in this process, in processes of this machine, on Spark's executors.
+"""Applies Arrow functions to independent rows: in this process, in worker processes, or on Spark's executors.
 
-Processes use all cores of engine `local`: the threads of one process take turns at Python's interpreter lock.
+Worker processes let engine `local` use all cores: the threads of one process share Python's interpreter lock.
 """
 
 from __future__ import annotations
@@ -24,35 +24,33 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 
 _SLICES_PER_CORE = 4
-"""Slices of rows a core: no core waits long for the last slice, and none holds all of its share at once."""
+"""Slices of rows per core: small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
 _lock = Lock()
 
 
 @dataclass
 class _Pool:
-    """Processes; `is_stopped`: their results are not needed any more."""
+    """A process pool; ``is_stopped`` means that `stop_workers` has killed it."""
 
     executor: ProcessPoolExecutor
     is_stopped: bool = False
 
 
 _pools: dict[int, _Pool] = {}
-"""By the number of processes: all partitions and jobs share them, as each takes half a second to start."""
+"""Process pools by number of processes; all jobs share them, because a process takes half a second to start."""
 
 
 def _pool(n_workers: int) -> _Pool:
     with _lock:
         if n_workers not in _pools:
-            executor = ProcessPoolExecutor(
-                n_workers, timeout=_IDLE_SECONDS, initializer=serve, initargs=(os.getpid(),)
-            )  # fmt: skip
+            executor = ProcessPoolExecutor(n_workers, timeout=_IDLE_SECONDS, initializer=serve, initargs=(os.getpid(),))
             _pools[n_workers] = _Pool(executor)
         return _pools[n_workers]
 
 
 def stop_workers() -> None:
-    """Kills all processes; functions that wait for them fail."""
+    """Kills all worker processes; pending calls of their functions fail."""
     with _lock:
         pools = [*_pools.values()]
         _pools.clear()
@@ -62,19 +60,12 @@ def stop_workers() -> None:
         pool.executor.shutdown(wait=False, kill_workers=True)
 
 
-def _forget(n_workers: int, gone: _Pool) -> None:
-    """Forgets processes of which one has died: none of them takes work any more."""
-    with _lock:
-        if _pools.get(n_workers) is gone:
-            del _pools[n_workers]
-
-
 @dataclass(frozen=True)
 class InWorkers:
-    """An Arrow function that processes of this machine apply to batches; rows have to be independent of each other.
+    """An Arrow function that worker processes apply to batches of independent rows.
 
     Attributes:
-        text: The function that returns it, pickled.
+        text: A pickled function without arguments that returns the Arrow function.
         n_workers: The number of processes.
     """
 
@@ -82,9 +73,9 @@ class InWorkers:
     n_workers: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields what the function returns, in the order of the batches.
+        """Yields the results in the order of the batches.
 
-        Each process works on a part; one more part waits, or has its result ready.
+        Each process computes one batch; one additional batch waits or has its result ready.
         """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
@@ -97,7 +88,10 @@ class InWorkers:
             yield from result()
 
     def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
-        """Submits rows to a process; returns the function of the result, which runs here if the process died."""
+        """Submits a batch to a process; returns a function that waits for the result.
+
+        If the process dies, that function computes the result in this process.
+        """
 
         def result() -> list[pa.RecordBatch]:
             try:
@@ -105,7 +99,9 @@ class InWorkers:
             except BrokenProcessPool:
                 if pool.is_stopped:
                     raise
-                _forget(self.n_workers, pool)
+                with _lock:  # a pool with a dead process accepts no work
+                    if _pools.get(self.n_workers) is pool:
+                        del _pools[self.n_workers]
                 return apply(self.text, part)
 
         try:
@@ -116,28 +112,26 @@ class InWorkers:
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns the number of processes for Python functions: one a core, none where Spark starts them."""
+    """Returns the number of worker processes of an engine: one per core for ``local``, else 0, as Spark has its own."""
     return (os.cpu_count() or 1) if engine == "local" else 0
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
-    """Returns an Arrow function that processes apply; they end after five idle minutes.
+    """Returns an Arrow function that worker processes apply; the processes end after five idle minutes.
 
     Args:
-        make: Returns the function, of which each returned row depends on one given row. Importable parts are pickled by
-            name.
-        n_workers: The number of processes; below two the function runs in this one.
+        make: Returns the function; each row of its result depends on one row of its input. Importable parts are pickled
+            by name.
+        n_workers: The number of processes; with fewer than two the function runs in this process.
     """
     return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
 
 
 @contextmanager
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
-    """Starts the processes of `in_workers` inside the block; if the block fails, they end.
+    """Starts the worker processes of `in_workers` in the background; kills them if the block fails.
 
-    Args:
-        make: As in `in_workers`.
-        n_workers: The number of processes; below two none starts.
+    With fewer than two processes it does nothing.
     """
     if n_workers > 1:
         _prepared(make, n_workers)
@@ -150,17 +144,17 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
 
 
 def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
-    """Starts processes and imports the modules of a function in them; returns `make`, pickled."""
+    """Starts processes, imports the function's modules in them, and returns ``make`` pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
-    with suppress(BrokenProcessPool):  # their user gets the error
+    with suppress(BrokenProcessPool):  # the caller of the function gets the error
         executor = _pool(n_workers).executor
-        for _ in range(n_workers):  # they start concurrently
+        for _ in range(n_workers):  # the processes start concurrently
             executor.submit(prepare, text)
     return text
 
 
 def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
-    """Returns rows cut into slices of equal length, `_SLICES_PER_CORE` a core at most."""
+    """Returns ``rows`` cut into slices of equal length, at most `_SLICES_PER_CORE` per core."""
     n_rows = -(-len(rows) // (max(n_cores, 1) * _SLICES_PER_CORE)) or 1
     parts = (rows.slice(first, n_rows).combine_chunks() for first in range(0, len(rows), n_rows))
     return [batch for part in parts for batch in part.to_batches()]
@@ -170,13 +164,13 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
     """Returns the result of an Arrow function that this process calls.
 
     Args:
-        rows: Its input.
-        function: Maps batches of rows, each row by itself; it may submit them to processes.
-        schema: The columns that it returns.
-        n_cores: The cores that work on them.
+        rows: The input.
+        function: Maps batches of independent rows; it may submit them to worker processes.
+        schema: The schema of the result.
+        n_cores: The number of cores, which determines the number of slices.
 
     Raises:
-        PySparkException: The function fails.
+        PySparkException: The function raises an exception.
     """
     try:
         return pa.Table.from_batches(function(slices_of(rows, n_cores)), schema)
@@ -187,20 +181,13 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
 def mapped_on_executors(
     spark: SparkSession, rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int
 ) -> pa.Table:  # fmt: skip
-    """Returns the result of an Arrow function that Spark's executors call in one job.
+    """Returns the result of an Arrow function that Spark's executors call in one job; arguments as in `mapped_here`.
 
-    A slice of rows is one binary value, as is each batch of the result: Spark would convert each value of each row.
-    Slices are dealt out in turn from one partition, so that tasks have equal numbers of them (within one).
-
-    Args:
-        spark: A session of Spark, classic or Connect.
-        rows: Its input.
-        function: As in `mapped_here`.
-        schema: The columns that it returns.
-        n_cores: The cores of all executors.
+    Each slice of rows travels as one binary value, because Spark would convert each value of each row. The slices are
+    distributed round-robin, so the numbers of slices of two tasks differ by at most one.
 
     Raises:
-        PySparkException: The function fails, or executors are lost too often.
+        PySparkException: The function raises an exception, or too many executors are lost.
     """
     packs = pack(slices_of(rows, n_cores))
     tasks = spark.createDataFrame(packs).coalesce(1).repartition(min(len(packs), n_cores))

@@ -1,1 +1,1 @@
-"""An experiment: from a scenario to the rows that its runs are given, and the manifest of it."""
+"""Experiments: expands a scenario into runs, builds their input tables, and writes the manifest of a store."""

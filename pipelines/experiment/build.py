@@ -1,6 +1,6 @@
-"""The runs of an experiment as tables: nodes, links, application calls, predicates, contents and faults.
+"""Builds the input tables of all runs: nodes, links, calls, predicates, attributes and faults.
 
-The driver builds them from the scenario and hashes of the seed, so they are the same on every engine.
+The driver computes them from the scenario and from hashes of the seed, so they are equal on all engines.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ def build_inputs(
     runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None,
     built: Sequence[Built] | None = None,
 ) -> Inputs:  # fmt: skip
-    """Builds overlays, workloads and faults of all runs.
+    """Builds the input tables of all runs.
 
     Args:
-        runs: The expanded runs.
+        runs: The runs.
         beside: Folder of the scenario file, for relative paths.
-        observe: Told after each run how many are built.
-        built: The parts of each run where `build_run` has built them already; None: they are built.
+        observe: Called after each run with the number of runs built.
+        built: The results of `build_run` for all runs; None builds them.
 
     Raises:
         OverlayError: An overlay cannot be built.
         WorkloadError: A workload does not fit its overlay.
-        FaultError: Faults do not fit their overlay, or cannot be placed.
+        FaultError: Faults do not fit their overlay, or cannot be scheduled.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     chunks: list[Inputs] = []
@@ -92,15 +92,16 @@ def _combined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) -> Built:
-    """Builds the overlay, the workload and the faults of one run; errors as in `build_inputs`.
+    """Builds the overlay, the workload and the faults of one run.
 
     Args:
         run: The run.
         beside: Folder of the scenario file, for relative paths.
-        before: What a run that differs in its faults alone has; None: everything is built.
+        before: Inputs of a run that differs only in its faults, whose overlay and workload are reused; None builds
+            both.
 
     Raises:
-        InputError: The protocol cannot run with them.
+        InputError: The inputs are invalid, or the protocol does not support them.
     """
     built = build_mapped_run(run, beside, None if before is None else (before[0], before[1]))
     return built.overlay, built.workload, built.faults
@@ -109,15 +110,15 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
 def build_mapped_run(
     run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None
 ) -> Mapped:  # fmt: skip
-    """Builds the overlay, the workload and the faults of one run, among runs of other protocols by the rules of those.
+    """Builds the inputs of one run and, in a scenario with several protocols, maps them to the run's protocol.
 
     Args:
         run: The run.
         beside: Folder of the scenario file, for relative paths.
-        before: Overlay and workload where they are built already; only for a run of one protocol.
+        before: An overlay and a workload to reuse, only for a scenario with one protocol; None builds both.
 
     Raises:
-        InputError: As in `build_run`.
+        InputError: The inputs are invalid, or the protocol does not support them.
     """
     scenario = run.scenario
     overlay = build_run_overlay(run, beside) if before is None else before[0]
@@ -143,7 +144,7 @@ def build_mapped_run(
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns the inputs of a run with all links of the graph, where other protocols alone need the tree."""
+    """Returns the inputs with all links of the graph if the run's protocol, unlike another one, needs no tree."""
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
         return built
@@ -154,7 +155,7 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
-    """Yields what the protocol of a run cannot run with."""
+    """Yields the inputs that the protocol of a run does not support."""
     scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
     overlay, workload, faults = built.overlay, built.workload, built.faults
     yield from _several_origins(run, beside)
@@ -168,7 +169,7 @@ def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Pr
 
 
 def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
-    """Yields that several parts have timestamps, and none says which time is round 0."""
+    """Yields a problem if several input files have timestamps and the scenario does not set the time of round 0."""
     scenario = run.scenario
     if scenario.time.origin is not None:
         return
@@ -182,7 +183,7 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
 
 
 def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
-    """Returns how the times in a run's files of outages became rounds, a sentence each."""
+    """Returns a sentence for each outage file of a run, about the conversion of its times to rounds."""
     scenario = run.scenario
     return [
         note
@@ -192,7 +193,7 @@ def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
 
 
 def rounding_notes(run: RunConfig) -> list[str]:
-    """Returns the largest rounding error of the times that a scenario lists, as a sentence; none without an error."""
+    """Returns a sentence about the largest rounding error of the times in a scenario; empty if all times are exact."""
     scenario = run.scenario
     error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
     if error == 0:
@@ -203,7 +204,7 @@ def rounding_notes(run: RunConfig) -> list[str]:
 def build_run_overlay(
     run: RunConfig, beside: Path | None, *, notes_rounding: bool = False, keeps_links: bool = False
 ) -> Overlay:
-    """Builds the overlay of one run; arguments, errors and notes as in `build_overlay`."""
+    """Builds the overlay of one run; keyword arguments and errors are those of `build_overlay`."""
     scenario = run.scenario
     return build_overlay(
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
@@ -220,18 +221,14 @@ def _roles(overlay: Overlay, spec: Protocol) -> list[str]:
 
 
 def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Yields servers and calls that the protocol knows nothing of."""
     if overlay.n_servers and spec.servers is None:
         served = ", ".join(one.name for one in PROTOCOLS.values() if one.servers)
         message = f"protocol {spec.name} has no servers; leave them out, or take protocol {served}"
         yield Problem(("overlay", "servers"), message)
     for index, kind in enumerate(workload.other_call["kind"].to_pylist()):
         if kind not in spec.calls:
-            allowed = (
-                f"allowed: {', '.join(spec.calls)}"
-                if spec.calls
-                else "it takes none but subscriptions and publications"
-            )
+            named = f"allowed: {', '.join(spec.calls)}"
+            allowed = named if spec.calls else "it takes none but subscriptions and publications"
             yield Problem(("workload", "calls", index, "kind"), f"protocol {spec.name} takes no call {kind}; {allowed}")
 
 
@@ -245,26 +242,22 @@ def _other_overlay(spec: Protocol) -> Problem:
 
 def _keeps_overlay(protocol: str) -> Problem:
     allowed = ", ".join(spec.name for spec in PROTOCOLS.values() if spec.program.notices_links)
-    message = (
-        f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or break"
-    )
-    return Problem(("faults",), message)
+    message = f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or"
+    return Problem(("faults",), f"{message} break")
 
 
 def _needs_overlay(protocol: str) -> Problem:
-    message = (
-        f"protocol {protocol} needs an overlay to begin with; allowed: joined, and workload.joins for single nodes"
-    )
-    return Problem(("overlay", "start"), message)
+    allowed = "allowed: joined, and workload.joins for single nodes"
+    return Problem(("overlay", "start"), f"protocol {protocol} needs an overlay to begin with; {allowed}")
 
 
 def message_kinds(protocol: str) -> Sequence[str]:
-    """Returns the kinds of messages that a protocol sends."""
+    """Returns the message types of a protocol."""
     return PROTOCOLS[protocol].kinds
 
 
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
-    """Returns the tables of a run; those of overlay and workload are taken from ``shared``, if it is given."""
+    """Returns the tables of a run; ``shared`` provides the tables of overlay and workload, and None builds them."""
     overlay, workload, faults = built
     of_faults: dict[str, pa.Table] = vars(faults)
     if shared is not None:
@@ -293,11 +286,11 @@ def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None
 
 
 def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
-    """Returns the settings of runs of one protocol.
+    """Returns the settings of runs that have the same protocol.
 
     Returns:
-        One row a run: ``run_id``, ``seed``, the protocol's settings but for those that have parts, and all of them as
-        JSON in `SETTINGS_JSON`.
+        One row per run: ``run_id``, ``seed``, a column for each scalar setting, and all settings as JSON in column
+        `SETTINGS_JSON`.
     """
     given: list[dict[str, Any]] = [
         {"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"})} for run in runs
@@ -311,9 +304,9 @@ def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
 
 
 def parameters_json(run: RunConfig) -> str:
-    """Returns the protocol's settings and a run's grid values as JSON, path to value, with sorted keys.
+    """Returns the protocol's settings and the grid's values of a run as a JSON object from path to value, sorted.
 
-    A grid value that is a whole protocol appears as its settings.
+    A grid value that replaces the whole protocol appears as its settings.
     """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     given = {path: value for path, value in run.parameters.items() if path != "protocol"}
@@ -321,12 +314,12 @@ def parameters_json(run: RunConfig) -> str:
 
 
 def row_numbers(rows: pa.Table) -> pa.Array:
-    """Returns the position of each row of a table, from 0 on."""
+    """Returns the index of each row of a table, from 0."""
     return pa.array(np.arange(len(rows)), pa.int64())
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Returns all calls of a run in the order of their source; those after the horizon never come."""
+    """Returns all calls of a run, by type and in the order of the workload, including calls after the horizon."""
     subscribe, publish = workload.subscription, workload.publication
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
         pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)
@@ -336,29 +329,14 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
     ) else workload.join  # fmt: skip
     pieces = [
         _call_rows("join", joins["node_id"], joins["round"], join_point=joins["join_point"]),
-        _call_rows(
-            "subscribe",
-            subscribe["node_id"],
-            subscribe["round"],
-            subscription_id=row_numbers(subscribe),
-            topic=topics_of(subscribe["predicate"], is_alone=False),
-        ),
-        _call_rows(
-            "unsubscribe",
-            ended["node_id"],
-            ended["end_round"],
-            subscription_id=ended["subscription_id"],
-            topic=topics_of(ended["predicate"], is_alone=False),
-        ),
-        _call_rows(
-            "publish",
-            publish["node_id"],
-            publish["round"],
-            publication=row_numbers(publish),
-            **{name: publish[name] for name in ("topic", "guarantee", "keys")},
-        ),
+        _call_rows("subscribe", subscribe["node_id"], subscribe["round"], subscription_id=row_numbers(subscribe),
+                   topic=topics_of(subscribe["predicate"], is_alone=False)),
+        _call_rows("unsubscribe", ended["node_id"], ended["end_round"], subscription_id=ended["subscription_id"],
+                   topic=topics_of(ended["predicate"], is_alone=False)),
+        _call_rows("publish", publish["node_id"], publish["round"], publication=row_numbers(publish),
+                   **{name: publish[name] for name in ("topic", "guarantee", "keys")}),
         _other_rows(workload.other_call),
-    ]
+    ]  # fmt: skip
     return pa.concat_tables(pieces)
 
 
@@ -381,7 +359,7 @@ def _other_rows(call: pa.Table) -> pa.Table:
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
-    """Every node but the root joins at its neighbour towards the root, in round 0: `overlay.start: joining`."""
+    """Returns the joins of ``overlay.start: joining``: in round 0 each node joins its neighbour towards the root."""
     neighbours: list[list[int]] = [[] for _ in overlay.names]
     for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
         neighbours[a].append(b)
@@ -402,7 +380,7 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 
 
 def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
-    """Numbers each node's calls from 1 in the order joins, then (round, kind, position in the source)."""
+    """Numbers the calls of each node from 1: joins first, then by round, type, and order in the workload."""
     call = tables["call"]
     run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
     kind = _ints(pc.index_in(call["kind"], value_set=_CALL_ORDER))
@@ -422,25 +400,22 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     issued = (
         tables["publication"].select(key).append_column("position", position).join(published, key, join_type="inner")
     )
-    publication = tables["publication"].take(issued["position"])  # a join carries no lists
+    publication = tables["publication"].take(issued["position"])  # Arrow's join rejects list columns
     for name in ("source", "source_seq"):
         publication = publication.append_column(name, issued[name])
     attribute = tables["attribute"].join(published, key, join_type="inner")
     return Inputs(
         node=tables["node"], link=tables["link"], call=call.drop_columns(["publication"]),
         subscription=tables["subscription"], predicate=tables["predicate"],
-        publication=publication.select(
-            ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]
-        ),
+        publication=publication.select(["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "whole", "text"]),
         crash=tables["crash"], link_fault=tables["link_fault"], nth_fault=tables["nth_fault"], side=tables["side"],
-        pause=tables["pause"],
-        replacement=tables["replacement"], fault_event=tables["fault_event"],
+        pause=tables["pause"], replacement=tables["replacement"], fault_event=tables["fault_event"],
     )  # fmt: skip
 
 
 def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
-    """Returns the rounds of calls; those of a node that pauses then come when it resumes."""
+    """Returns the round of each call; a call of a paused node moves to the round in which the node resumes."""
     round_ = _ints(call["round"])
     if not len(pause):
         return round_

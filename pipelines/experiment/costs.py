@@ -1,4 +1,4 @@
-"""Estimates of rounds, minutes, memory and disk, from figures that were measured on two cores."""
+"""Estimates rounds, minutes, memory and disk space of a scenario, from measurements on two cores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pipelines.engines.names import Engine
 from pipelines.experiment.plan import Combination
 
 _HANDSHAKES = 4
-"""Times that the diameter is crossed after the last call or fault: there, confirmed, and once more around a crash."""
+"""Diameter crossings after the last call or fault: the call, its confirmation, and both again around a crash."""
 _KINDS = 2
-"""Messages that cross a link for a call: the call and its confirmation."""
+"""Messages that each call sends over each link: the call and its confirmation."""
 _ROW_GIB = 3e-6
 _MESSAGE_MB = 60e-6
 _STORE_MB = 0.7
@@ -20,14 +20,14 @@ _STORE_MB = 0.7
 
 @dataclass(frozen=True)
 class _Measured:
-    """Measured figures of an engine and a form.
+    """Measurements of one engine and one form.
 
     Attributes:
-        start_s: Seconds of the start, the first tables and the audits.
-        round_s: Seconds of a round with few messages.
-        crash_s: Additional seconds of a round where nodes crash.
-        messages_per_s: Messages a second of busy rounds.
-        memory_gib: Memory of the process without rows.
+        start_s: Seconds for the start, the first tables and the audits.
+        round_s: Seconds for a round with few messages.
+        crash_s: Additional seconds for a round in which nodes crash.
+        messages_per_s: Messages per second in rounds with many messages.
+        memory_gib: Memory of the process without rows, in GiB.
     """
 
     start_s: float
@@ -37,8 +37,8 @@ class _Measured:
     memory_gib: float
 
 
-# Programs, CPU seconds over two cores: 196,418 messages of 300 runs of `delta` with history 6.4, 408 rounds of 20 runs
-# with 10,042 messages 4.0, start and audits of one run 4.4. A dataflow round takes the driver 0.8 to 1.5 CPU seconds.
+# Node programs took, in CPU seconds on two cores: 6.4 for 196,418 messages of 300 runs of `delta` with history, 4.0 for
+# 408 rounds of 20 runs with 10,042 messages, 4.4 for start and audits. A dataflow round takes the driver 0.8 to 1.5.
 _OF: dict[tuple[Engine, Form], _Measured] = {
     ("local", "program"): _Measured(4, 0.005, 0, 50_000, 0.6),
     ("spark", "program"): _Measured(20, 0.01, 0, 40_000, 2.0),
@@ -51,13 +51,13 @@ _OF: dict[tuple[Engine, Form], _Measured] = {
 
 @dataclass(frozen=True)
 class Costs:
-    """The estimates for a scenario.
+    """The estimated costs of a scenario on one engine.
 
     Attributes:
-        n_rounds: Rounds in which something is due.
-        minutes: On this engine, start and audits included.
-        memory_gib: Of the program and its engine.
-        disk_mb: Of the store.
+        n_rounds: Rounds in which a message, a call or a fault is due.
+        minutes: Minutes of the run, with start and audits.
+        memory_gib: Memory of the program and its engine, in GiB.
+        disk_mb: Disk space of the store, in MB.
     """
 
     n_rounds: int
@@ -69,18 +69,19 @@ class Costs:
 def costs(
     rows: Sequence[Combination], n_seeds: int, horizon: int, engine: Engine, forms: Collection[Form], n_batches: int = 1
 ) -> Costs | None:  # fmt: skip
-    """Returns the estimates for a scenario.
+    """Returns the estimated costs of a scenario.
 
     Args:
         rows: The combinations of the grid.
-        n_seeds: Runs of each.
-        horizon: The last round that may happen.
+        n_seeds: Number of runs of each combination.
+        horizon: The last possible round of a run.
         engine: The engine.
-        forms: The forms of its protocols; with several, that of dataflow counts, which takes longer.
-        n_batches: Batches that go through the rounds one after the other.
+        forms: The forms of the protocols; if one is ``dataflow``, its (higher) costs are estimated for all runs.
+        n_batches: Number of batches, which run one after another.
 
     Returns:
-        None where they do not follow from the calls: protocols that build their overlay send messages without calls.
+        The estimate; None for a protocol that builds its own overlay, because such protocols send messages without
+        calls.
     """
     if not all(row.n_links for row in rows):
         return None

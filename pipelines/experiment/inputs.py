@@ -1,4 +1,4 @@
-"""What all runs of an experiment are given, as Arrow tables."""
+"""`Inputs`: the input tables of all runs of an experiment, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from pipelines.contract.forms import NTH
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything that the runs are given, as Arrow tables with ``run_id``.
+    """The input tables of all runs; each table has ``run_id`` and the columns named below.
 
     Attributes:
-        node: ``node_id, name, role``; one row a node.
-        link: ``src, dst, latency_rounds``; two rows a link.
-        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys, peer,
-            role``; one row a call.
-        subscription: ``subscription_id, subscriber, predicate``.
-        publication: ``source, source_seq, topic, content, guarantee, keys``.
-        predicate: ``subscription_id, attribute, op, number, whole, text``; one row a comparison.
-        attribute: ``source, source_seq, round, attribute, number, whole, text``; one row an attribute of a
+        node: ``node_id, name, role``; one row per node.
+        link: ``src, dst, latency_rounds``; two rows per link, one for each direction.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys, peer, role``; one
+            row per call.
+        subscription: ``subscription_id, subscriber, predicate``; one row per subscription.
+        publication: ``source, source_seq, topic, content, guarantee, keys``; one row per publication.
+        predicate: ``subscription_id, attribute, op, number, whole, text``; one row per comparison.
+        attribute: ``source, source_seq, round, attribute, number, whole, text``; one row per attribute of a
             publication.
-        crash: ``node_id, round, end_round``; one row a time for which a node is down, from round on and before
-            end_round (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of
-            a node.
+        crash: ``node_id, round, end_round``; one row per outage of a node, from ``round`` until before ``end_round``
+            (null: permanent). Rows are sorted by (run_id, round, node_id); outages of a node do not touch.
         link_fault: Columns of `run_inputs.LINK_FAULT`.
         nth_fault: Columns of `run_inputs.NTH_FAULT`.
         side: Columns of `run_inputs.SIDE`.
@@ -51,18 +50,18 @@ class Inputs:
     fault_event: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
-        """Returns the inputs of the runs from one id to another."""
+        """Returns the inputs of the runs with ids from ``first`` to ``last``, inclusive."""
         tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
 
     @property
     def n_runs(self) -> int:
-        """Runs: each has nodes."""
+        """Number of runs."""
         return int(pc.count_distinct(self.node["run_id"]).as_py())
 
     @property
     def control_calls(self) -> pa.Table:
-        """Calls that are neither about subscriptions and publications nor joins of the overlay."""
+        """The calls that are not subscriptions, unsubscriptions, publications or joins of a broker."""
         other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
         chosen = pc.and_(pc.invert(other), pc.is_null(self.call["join_point"]))
         names = ["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"]
@@ -70,7 +69,7 @@ class Inputs:
 
     @property
     def faults(self) -> list[str]:
-        """The names of the kinds of faults that the runs have; joins of brokers are among them."""
+        """Names of the fault types that occur in the runs; joins count as a fault type."""
         n_joins = pc.sum(pc.equal(self.call["kind"], "join")).as_py() or 0
         counts = {
             "crashes": len(self.crash), "joins": n_joins, "link faults": len(self.link_fault) + len(self.side),
@@ -80,12 +79,12 @@ class Inputs:
 
     @property
     def most_nodes(self) -> int:
-        """Nodes of the run that has most of them."""
+        """Number of nodes of the largest run."""
         n_nodes = self.node.group_by("run_id").aggregate([("node_id", "count")])
         return pc.max(n_nodes["node_id_count"]).as_py() or 0
 
     def scheduled_round(self, horizon: int) -> int:
-        """Returns the last round, up to a horizon, with a call, a crash, a recovery, or the begin of another fault."""
+        """Returns the last round up to ``horizon`` with a call, a crash, a recovery, or the start of another fault."""
         begins = pc.invert(pc.ends_with(self.fault_event["kind"], pattern="_end"))
         rounds = [
             self.call["round"], self.crash["round"], self.crash["end_round"], self.fault_event.filter(begins)["round"],
@@ -94,7 +93,7 @@ class Inputs:
 
     @property
     def latency(self) -> int | None:
-        """The latency of every link, where it is one."""
+        """The latency of all links in rounds; None if links have different latencies."""
         column = "latency_rounds"
         found = pc.unique(pa.chunked_array([*self.link[column].chunks, *self.replacement[column].chunks], pa.int64()))
         return found[0].as_py() if len(found) == 1 else None

@@ -1,7 +1,8 @@
-"""The jobs of an experiment: batches of runs, and the rounds of a job.
+"""Partitions an experiment into batches of runs and into jobs of rounds.
 
-Runs of a batch go through the rounds together; batches are played one after the other into the same store. They have
-the same protocol, the same horizon and consecutive ids. Batches change no row but those of the ledger.
+A batch is a set of runs with consecutive ids, one protocol and one horizon. The runs of a batch are played
+concurrently; batches are played one after another into the same store. A job plays a number of rounds of one batch. The
+partition affects only the rows of the ledger.
 """
 
 from __future__ import annotations
@@ -16,27 +17,31 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 
 COMMIT_EVERY = 20
+"""Rounds between commits if a job plays one round."""
 COMMIT_BLOCKS_EVERY = 200
-"""Rounds between commits where a job plays several rounds: they take less time than a commit."""
+"""Rounds between commits if a job plays several rounds, for fewer than `MANY_RUNS` runs."""
 COMMIT_MANY_EVERY = 500
-"""As COMMIT_BLOCKS_EVERY, for many runs: writing and reading all nodes takes a third of the time of 200 rounds."""
+"""As `COMMIT_BLOCKS_EVERY`, for more runs: loading and saving all nodes takes a third of the time of 200 rounds."""
 MANY_RUNS = 16
-"""With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
+"""Number of runs from which parallel jobs save more time than starting processes and planning jobs costs."""
 MAX_ROWS: Mapping[Form, int] = {"program": 150_000, "dataflow": 2_000_000}
-"""Rows of state of a batch by form. Programs: a row, with its messages, takes 2 KB of the driver, so a batch takes 0.3
-GiB; batches of 500 runs took as long as one of 2,000. Dataflow: rows are on the executors, 3 KB each, and each batch
-costs its own jobs for each round."""
+"""Maximal number of state rows of a batch, by form.
+
+Programs: a row takes about 2 KB of the driver's memory with its messages, so a batch takes 0.3 GiB; batches of 500 runs
+took as long as one batch of 2,000. Dataflow: a row takes about 3 KB on the executors, and each batch needs its own jobs
+for each round.
+"""
 _FEW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """How rounds become jobs.
+    """The number of rounds of a job and of a commit.
 
     Attributes:
-        rounds_per_job: Rounds of a job at most.
+        rounds_per_job: Maximal number of rounds that one job plays.
         commit_every: Rounds between commits.
-        reason: Why, in words.
+        reason: The reason for these numbers, for the user.
     """
 
     rounds_per_job: int
@@ -44,16 +49,14 @@ class Jobs:
     reason: str
 
 
-def jobs_of(
-    *, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None
-) -> Jobs:  # fmt: skip
-    """Returns how rounds become jobs.
+def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None) -> Jobs:
+    """Returns the number of rounds of a job and of a commit.
 
     Args:
-        form: The form in which the protocol is played: dataflow steps are played round by round.
-        n_runs: Runs that go through the rounds together.
-        asked: Rounds of a job that the user asks for; None: as it suits.
-        commit_every: Rounds between commits that the user asks for; None: as it suits.
+        form: The form of the protocol; a job of form ``dataflow`` plays one round.
+        n_runs: Number of runs in a batch.
+        asked: Rounds of a job that the user requests; None for the rounds up to the next commit.
+        commit_every: Rounds between commits that the user requests; None for a default.
     """
     if form == "dataflow":
         return Jobs(1, commit_every or COMMIT_EVERY, "dataflow steps play all runs at once")
@@ -66,16 +69,16 @@ def jobs_of(
 def forms_of(
     protocols: Sequence[str], asked: AskedForm, n_nodes: int, faults: Sequence[str]
 ) -> dict[str, tuple[Form, str]]:  # fmt: skip
-    """Returns the form that plays the runs of each protocol, with the reason.
+    """Returns, for each protocol, the form that plays its runs and the reason for it.
 
     Args:
         protocols: The protocols of the runs.
-        asked: The form that is asked for.
-        n_nodes: The number of nodes of the largest run.
-        faults: The kinds of faults that the runs have; joins are among them.
+        asked: The requested form.
+        n_nodes: Number of nodes of the largest run.
+        faults: Names of the fault types in the runs, see `Inputs.faults`.
 
     Raises:
-        FormError: A protocol lacks the form that is asked for.
+        FormError: A protocol lacks the requested form.
     """
     refused = {name: PROTOCOLS[name].refused_faults(faults) for name in protocols}
     return {
@@ -85,11 +88,9 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields a line for each distinct message, with its protocols where the messages differ.
+    """Yields each distinct message of ``told`` once, prefixed with its protocols if messages differ.
 
-    Args:
-        told: The message of each protocol.
-        is_named: Whether a single message names its protocols, too.
+    With ``is_named``, the prefix also appears if all messages are equal.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -100,16 +101,16 @@ def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that go through the rounds together.
+    """A batch of runs, which are played concurrently.
 
     Attributes:
-        number: From 0.
-        n_batches: How many there are.
-        first_run: Id of its first run.
-        last_run: Id of its last run.
-        n_later_runs: Runs of the batches after it.
-        horizon: The last round that may happen.
-        protocol: The protocol of its runs.
+        number: Index of the batch, from 0.
+        n_batches: Number of batches of the experiment.
+        first_run: First run id.
+        last_run: Last run id.
+        n_later_runs: Number of runs in all later batches.
+        horizon: The last possible round of the runs.
+        protocol: The protocol of the runs.
     """
 
     number: int
@@ -122,12 +123,7 @@ class Batch:
 
 
 def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
-    """Cuts runs into batches.
-
-    Args:
-        runs: All runs, by id.
-        at_most: Runs of a batch; None for no limit.
-    """
+    """Partitions runs, sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
     pieces = list(_pieces(runs, at_most or len(runs)))
     return [
         Batch(number, len(pieces), runs[first].run_id, runs[last].run_id, len(runs) - last - 1,
@@ -137,7 +133,6 @@ def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
 
 
 def _pieces(runs: Sequence[RunConfig], at_most: int) -> Iterator[tuple[int, int]]:
-    """Yields the indexes of the first and the last run of each batch."""
     for _, group in groupby(range(len(runs)), key=lambda index: _kind(runs[index])):
         indexes = list(group)
         for start in range(0, len(indexes), at_most):
@@ -146,47 +141,38 @@ def _pieces(runs: Sequence[RunConfig], at_most: int) -> Iterator[tuple[int, int]
 
 
 def _kind(run: RunConfig) -> tuple[int, str]:
-    """Returns the horizon and the protocol that all runs of a batch share."""
     return run.scenario.time.rounds, run.scenario.protocol.name
 
 
 def fitting(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
-    """Returns the number of runs of a batch.
+    """Returns the number of runs per batch, if all ``n_runs`` runs have ``n_rows`` state rows (see `n_state_rows`).
 
-    Args:
-        n_runs: Runs of the experiment.
-        n_rows: Rows of state of all runs (`n_state_rows`).
-        forms: The forms that play them; the largest limit of `MAX_ROWS` counts.
+    The largest limit of `MAX_ROWS` among ``forms`` applies.
     """
     n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))
 
 
 def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int) -> int:
-    """Returns about how many rows of state a run has: every node may know every subscription.
+    """Returns an upper estimate of the state rows of a run: each node may store each subscription.
 
-    Args:
-        n_nodes: Nodes.
-        n_links: Undirected links.
-        n_subscriptions: Subscriptions.
-        n_calls: All calls of applications, subscriptions among them.
+    ``n_links`` counts undirected links, and ``n_calls`` counts all calls, subscriptions included.
     """
     return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
 
 
 def is_small(inputs: Inputs) -> bool:
-    """Returns whether the runs have few rows of state: planning a round then takes an engine longer than running it."""
+    """Returns whether the runs have so few state rows that planning a round takes longer than executing it."""
     n_runs = inputs.n_runs
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
 
 def fitting_inputs(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
-    """Returns the number of runs of a batch as `fitting` does, from the mean rows of the built runs."""
+    """Returns the number of runs per batch, estimated from the mean number of state rows of all runs."""
     return fitting(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)), forms)
 
 
 def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:
-    """Returns the mean numbers of nodes, links, subscriptions and calls of a run, rounded up."""
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
     n_nodes, n_links, n_subscriptions, n_calls = (-(-number // n_runs) for number in numbers)
     return n_nodes, n_links, n_subscriptions, n_calls

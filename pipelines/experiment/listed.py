@@ -1,7 +1,6 @@
-"""One run as a scenario of its own: overlay, calls and faults one by one, nothing generated and no file named.
+"""Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-The scenario has the rows of the run: its nodes have the same ids, its calls come in the same order, and what is drawn
-while it is played is drawn the same.
+The extracted scenario plays equal rows: node ids, the order of calls, and all random draws stay the same.
 """
 
 from __future__ import annotations
@@ -26,19 +25,15 @@ from pipelines.scenario.overlay import OverlaySpec
 from pipelines.store.roots import Root
 
 Parts = dict[str, Any]
-"""A scenario, or a part of one, as YAML has it."""
+"""A scenario or a part of it, as parsed from YAML."""
 
 
 def extracted(root: Root, run_id: int) -> Parts:
-    """Returns the scenario of one run of a store.
-
-    Args:
-        root: The store; its runs need not be finished.
-        run_id: The run.
+    """Returns the extracted scenario of one run of a store, whose runs may be unfinished.
 
     Raises:
-        StoreError: The folder is no store, or what the run was made from has changed.
-        QueryError: The store has no such run.
+        StoreError: The location is not a store, or the scenario, an input file or the program has changed.
+        QueryError: The run does not exist.
     """
     manifest = Manifest.read(root)
     manifest.check_same(root, manifest.engine, "extracted")
@@ -51,14 +46,10 @@ def extracted(root: Root, run_id: int) -> Parts:
 
 
 def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
-    """Returns the scenario of one run.
-
-    Args:
-        run: The run.
-        beside: Folder of its scenario file, for relative paths.
+    """Returns the extracted scenario of a run; ``beside`` is the folder of its scenario file.
 
     Raises:
-        InputError: As in `build_run`.
+        InputError: The inputs of the run are invalid.
     """
     scenario = run.scenario
     overlay, workload, faults = build_run(run, beside)
@@ -81,10 +72,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
 
 
 def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
-    """Returns an overlay as lists of links, servers and clients.
-
-    One that the protocol makes, and a single broker, stay as they were: they have no links.
-    """
+    """Returns an overlay as lists of links, servers and clients; an overlay without links keeps its specification."""
     if not len(overlay.a):
         return spec.model_dump(mode="json", exclude_unset=True, by_alias=True)
     names, n_brokers = overlay.names, overlay.n_brokers
@@ -114,7 +102,7 @@ def _latencies(there: int, back: int) -> list[int]:
 
 
 def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts:
-    """Returns the calls of a run up to the horizon as lists, each in the order of its source."""
+    """Returns the calls of a run up to the horizon as lists, each in the order of its generator or file."""
     names = overlay.names
     subscriptions = [
         {"at": names[row["node_id"]], "round": row["round"], **_asked(row["predicate"]),
@@ -143,7 +131,6 @@ def _given(settings: Any) -> Parts:  # noqa: ANN401 - each protocol has a model 
 
 
 def _other(row: Mapping[str, Any], names: Sequence[str]) -> Parts:
-    """Returns the fields of a call of another kind beside its node and round."""
     given = {"topic": row["topic"], "peer": None if row["peer"] is None else names[row["peer"]], "role": row["role"]}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -168,7 +155,10 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
 
 
 def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
-    """Yields all faults but crashes; those that draw for each message say which draws, as their places change."""
+    """Yields all faults except crashes.
+
+    A fault that draws for each message names its stream of draws, which otherwise depends on its position in the list.
+    """
     for number, fault in enumerate(run.scenario.faults):
         for one in one_by_one(fault, number, overlay, run.seed, run.scenario.time.rounds):
             if isinstance(one, (Crash, FaultGenerator)):

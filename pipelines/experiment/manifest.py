@@ -1,8 +1,8 @@
-"""The inputs of a store, in the file ``experiment.json`` beside its tables.
+"""The manifest of a store: its scenario and options, in the file ``experiment.json`` beside the tables.
 
-It has the scenario, the hashes of its files and the versions that determine the rows, so that a store can be resumed
-from its folder alone. It is a file, not a table: it is written in one step before the engine creates the first table,
-so a program that is killed at any time leaves it complete or not at all.
+The manifest contains everything that determines the rows: the scenario, the hashes of its input files, and package
+versions. So a store can be resumed from its folder alone. The file is written atomically before the engine creates the
+first table: if the program is killed, the manifest is either complete or missing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
 
 def versions(protocols: Iterable[str]) -> dict[str, str]:
-    """Returns the versions of the program and of the packages that its rows depend on.
-
-    Args:
-        protocols: The protocols; the packages that bring them are among these.
-    """
+    """Returns the versions of the packages that determine the rows, including the packages of ``protocols``."""
     return {name: version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
 
 
@@ -41,19 +37,19 @@ class Manifest:
     """The scenario and the options of a store.
 
     Attributes:
-        scenario: The scenario file.
-        text: Its text.
-        overrides: Values set from outside, each ``path=value``.
+        scenario: Path of the scenario file.
+        text: Content of the scenario file.
+        overrides: Strings ``path=value`` that replaced values of the scenario.
         engine: The engine.
-        commit_every: Rounds between commits; None: as it suits.
-        rounds_per_job: Rounds of a job; None: as it suits.
-        form: The form that was asked for.
-        batch_runs: How many runs go through the rounds together.
-        horizon: The last round that may happen.
-        versions: As `versions` returns them.
-        files: The input files that the scenario names: the path it gives, then the file and its hash.
-        schema: The schema that the store was named by, ``catalog.schema``; None: by its place.
-        store_format: See `tables.STORE_FORMAT`.
+        commit_every: Requested rounds between commits; None for the default.
+        rounds_per_job: Requested rounds of a job; None for the default.
+        form: The requested form.
+        batch_runs: Number of runs per batch.
+        horizon: The last possible round of a run.
+        versions: Package versions, see `versions`.
+        files: Input files: the path in the scenario, then the absolute path and its SHA-256.
+        schema: The schema ``catalog.schema`` of the store; None for a store that is named by its location.
+        store_format: Format version, see `tables.STORE_FORMAT`.
     """
 
     scenario: str
@@ -71,15 +67,15 @@ class Manifest:
     store_format: int = STORE_FORMAT
 
     def write(self, root: Root) -> None:
-        """Writes it into the folder of a store."""
+        """Writes the manifest into the folder of a store."""
         write_whole(root / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False))
 
     @classmethod
     def read(cls, root: Root) -> Manifest:
-        """Reads it.
+        """Reads the manifest of a store.
 
         Raises:
-            StoreError: There is no store, or no manifest in it that can be read, or one of another format.
+            StoreError: The store does not exist, has another format, or its manifest is missing or damaged.
         """
         check_format(root)
         if not (root / MANIFEST).is_file():
@@ -97,23 +93,23 @@ class Manifest:
             ) from error
 
     def prepared(self) -> Prepared:
-        """Returns the scenario that the first run read."""
+        """Reads and expands the stored scenario."""
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the input files, see `files.remembered`."""
+        """Returns the input files, keyed by their path in the scenario, for `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:
-        """Checks that nothing changed that the rows depend on.
+        """Checks that packages, scenario and input files are unchanged since the run began.
 
         Args:
-            root: Folder of the store, for the message.
-            engine: The engine that is to resume it.
-            purpose: What is to be done with it, for the message.
+            root: Location of the store, for the message.
+            engine: The engine of this session.
+            purpose: The intended operation as a participle, for the message, e.g. "resumed".
 
         Raises:
-            StoreError: With everything that changed.
+            StoreError: Something changed; the error lists all changes.
         """
         changed = [*self._other_versions(), *self._other_files()]
         if engine != self.engine:
@@ -143,12 +139,12 @@ class Manifest:
 
 
 def manifest_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
-    """Returns `Manifest.files` of the files that were found."""
+    """Returns the value of `Manifest.files` for the files that `find_file` found."""
     return {name: (str(path.absolute()), file_digest(path)) for name, path in found.items()}
 
 
 def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file."""
+    """Returns the SHA-256 of a file as a hexadecimal string."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

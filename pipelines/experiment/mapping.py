@@ -1,16 +1,14 @@
-"""What a run of one protocol among several is given: the overlay, calls and faults of all, as far as it can take them.
+"""Maps the inputs that several protocols share to the inputs that one protocol supports.
 
-Scenarios that run several protocols describe one network. Where a protocol cannot take a part of it, one of these rules
-holds, each by what the protocol's `Protocol` says; the protocol's own checks come afterwards and refuse the rest.
+A scenario with several protocols describes one network. `mapped` adapts it to a protocol by these rules, according to
+the attributes of `Protocol`. The protocol's own checks run afterwards and reject unsupported inputs.
 
-1. ``needs_tree``: if one of the protocols does, servers, clients, calls and faults are placed on a tree of the graph.
-   Protocols that need a tree run on it; the others have all links of the graph.
-2. ``makes_overlay``: the clients, or all nodes where there are none, are its nodes, with one supervisor; links, brokers
-   and servers are left out, and so are the faults of them. A supervisor is on the side of the first group of a
-   partition.
-3. ``servers``: where it has none, servers are left out, and so are the faults of them.
-4. ``calls``: calls of other kinds are left out.
-5. ``orders``: an order that a publication asks for stays in the tables; the protocol does not see it.
+1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
+spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links. 2.
+``makes_overlay``: the nodes are the clients (or all nodes if the overlay has no clients) and one supervisor. Links,
+brokers and servers are omitted with their faults. In a partition, the supervisor belongs to the first group. 3.
+``servers``: a protocol without servers omits the servers and their faults. 4. ``calls``: unsupported calls are omitted.
+5. ``orders``: the tables keep the order that a publication requests, but the protocol does not receive it.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 @dataclass(frozen=True)
 class Mapped:
-    """The input of a run, mapped to its protocol.
+    """The inputs of a run after the mapping to its protocol.
 
     Attributes:
-        overlay: Its overlay.
-        workload: Its calls.
-        faults: Its faults.
-        notes: The rules that changed something, a sentence each.
+        overlay: The overlay.
+        workload: The calls.
+        faults: The faults.
+        notes: One sentence for each rule that changed an input.
     """
 
     overlay: Overlay
@@ -52,19 +50,15 @@ class Mapped:
 
 
 def needs_tree(protocols: Sequence[str]) -> bool:
-    """Returns whether one of the protocols needs a tree, on which the inputs of all are placed then."""
+    """Returns whether a protocol in ``protocols`` needs a tree; all inputs are then placed on that tree."""
     return any(PROTOCOLS[name].needs_tree for name in protocols)
 
 
 def mapped(spec: Protocol, given: Mapped) -> Mapped:
-    """Returns the inputs of a protocol's run, mapped from the inputs that all runs share.
-
-    Args:
-        spec: The protocol.
-        given: Overlay, calls and faults that all protocols share.
+    """Returns the inputs of a protocol's run, mapped from the inputs ``given`` that all protocols share.
 
     Raises:
-        InputError: A call is made by a node that the protocol has not.
+        InputError: A node that the protocol lacks makes a call.
     """
     notes = [*given.notes]
     kept = _kept_nodes(spec, given.overlay)
@@ -84,7 +78,7 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
 
 
 def _kept_nodes(spec: Protocol, overlay: Overlay) -> npt.NDArray[np.int64] | None:
-    """Returns the nodes that the protocol has; None: all of them, with their links."""
+    """Returns the ids of the nodes that the protocol keeps; None if it keeps the overlay unchanged."""
     everybody = np.arange(len(overlay.names), dtype=np.int64)
     if spec.makes_overlay and overlay.has_links:
         return everybody[overlay.first_client :] if overlay.n_clients else everybody
@@ -134,7 +128,10 @@ def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) ->
 def _moved_faults(
     given: Mapped, place: npt.NDArray[np.int64], n_new: int
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
-    """Returns the faults of existing nodes, and the omitted ones in words; new nodes have the lowest ids."""
+    """Returns the faults of the kept nodes, and a note for each type of omitted fault.
+
+    The ``n_new`` nodes that the protocol adds have the lowest ids; they join the first group of each partition.
+    """
     moved = {name: _moved(table, place) for name, table in vars(given.faults).items()}
     sides = moved["side"]
     if n_new and len(sides):
@@ -148,7 +145,7 @@ def _moved_faults(
 
 
 def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
-    """Yields which faults are left out because their nodes are."""
+    """Yields a note for each type of fault whose nodes or links the protocol lacks."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
@@ -163,7 +160,7 @@ def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
 
 
 def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
-    """Returns the rows whose nodes are all there, with their new ids; a null stays."""
+    """Returns the rows whose nodes are all kept, with the new node ids; null ids stay null."""
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)

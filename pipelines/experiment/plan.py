@@ -1,6 +1,6 @@
-"""What an experiment will be, before anything runs: its runs, what each combination of the grid is made of, its tables.
+"""Plans an experiment before it runs: its runs, the sizes of each grid combination, and the tables of its store.
 
-Nothing here needs an engine, and nothing is written.
+The functions of this module neither start an engine nor write files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
 _NOTED = ("overlay", "workload", "faults", "time", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
-"""The parts of a scenario that overlay, workload and faults are made from."""
+"""The parts of a scenario that determine overlay, workload and faults."""
 
 Built = tuple[RunConfig, Overlay, Workload, Faults]
 _MAX_COMPARED = 4
@@ -52,23 +52,23 @@ _MAX_COMPARED = 4
 
 @dataclass(frozen=True)
 class Combination:
-    """The sizes of the runs of one combination of the grid, measured on the first seed.
+    """The sizes of the runs of one grid combination, counted in the run of the first seed.
 
     Attributes:
-        parameters: The grid's values by path.
-        n_nodes: Nodes of the overlay.
-        n_links: Its undirected links.
-        diameter: Links on the longest of all shortest paths.
-        is_diameter_exact: Whether it is the diameter; otherwise it is a lower bound.
-        n_subscriptions: Subscriptions.
-        n_unsubscriptions: Unsubscriptions up to the horizon.
-        n_publications: Publications.
-        n_joins: Nodes that join during the run.
-        n_other_calls: Calls of other kinds.
-        n_crashes: Crashes of nodes up to the horizon.
-        n_faults: Faults of links and pauses of nodes that begin up to the horizon, one for each direction of a link.
+        parameters: The grid's values, keyed by path.
+        n_nodes: Number of nodes.
+        n_links: Number of undirected links.
+        diameter: Diameter of the overlay in links, or a lower bound.
+        is_diameter_exact: Whether ``diameter`` is exact.
+        n_subscriptions: Number of subscriptions.
+        n_unsubscriptions: Number of unsubscriptions up to the horizon.
+        n_publications: Number of publications.
+        n_joins: Number of nodes that join during the run.
+        n_other_calls: Number of calls of other types.
+        n_crashes: Number of crashes up to the horizon.
+        n_faults: Number of link faults and pauses up to the horizon; each direction of a link counts.
         last_round: The last round, up to the horizon, with a call or a fault.
-        most_latency: Rounds that the slowest link takes; 0 where there are no links.
+        most_latency: Largest latency of a link in rounds; 0 for an overlay without links.
     """
 
     parameters: Mapping[str, Any]
@@ -88,29 +88,25 @@ class Combination:
 
     @property
     def n_calls(self) -> int:
-        """Calls of applications."""
+        """Number of all calls of applications."""
         return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins + self.n_other_calls
 
     @property
     def n_state_rows(self) -> int:
-        """About how many rows of state a run has."""
+        """Upper estimate of the state rows of a run."""
         return n_state_rows(self.n_nodes, self.n_links, self.n_subscriptions, self.n_calls)
 
     @property
     def n_crossings(self) -> int:
-        """Messages of one kind, if every application call crosses every link once."""
+        """Number of messages of one type if each call crosses each link once."""
         return self.n_calls * self.n_links
 
 
 def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -> Inputs:
-    """Builds the overlays, workloads and faults of all runs.
-
-    Args:
-        prepared: The scenario.
-        observe: Told after each run how many are built.
+    """Builds the input tables of all runs; ``observe`` is called after each run with the number of runs built.
 
     Raises:
-        ScenarioError: With the place of everything that is wrong.
+        ScenarioError: The inputs of a run are invalid; the error names the place of each problem.
     """
     try:
         return build_inputs(prepared.runs, prepared.beside, observe)
@@ -120,20 +116,20 @@ def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -
 
 
 def check(prepared: Prepared) -> None:
-    """Builds overlay, workload and faults of each combination of the grid, for the first seed.
+    """Builds and checks the inputs of each grid combination for the first seed.
 
     Raises:
-        ScenarioError: With the place of everything that is wrong.
+        ScenarioError: The inputs of a combination are invalid; the error names the place of each problem.
     """
     for _ in built(prepared):
         pass
 
 
 def built(prepared: Prepared) -> Iterator[Built]:
-    """Yields each combination of the grid with its overlay, workload and faults; what is the same is built once.
+    """Yields each grid combination with its overlay, workload and faults; combinations with equal inputs share them.
 
     Raises:
-        ScenarioError: After the last combination, with the place of everything that is wrong.
+        ScenarioError: Inputs are invalid; raised after the last combination with the place of each problem.
     """
     combinations = prepared.combinations()
     made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
@@ -157,7 +153,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
 
 
 def _inputs_key(run: RunConfig, parts: set[str]) -> str:
-    """Returns everything that some parts of the scenario are made from."""
+    """Returns a string that is equal for two runs if and only if the given parts of their scenarios are equal."""
     name = run.scenario.protocol.name
     is_tree = needs_tree(run.protocols or [name])
     whose = f"{name} " if run.protocols else ""
@@ -172,27 +168,22 @@ def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] |
 
 
 def _values_told(combinations: Sequence[RunConfig]) -> dict[int, str]:
-    """Returns the grid's values of each combination in words, by the id of its run."""
+    """Returns the grid's values of each combination as ``path = value, ...``, keyed by run id."""
     labels = labelled([run.parameters for run in combinations])
     told = (", ".join(f"{path} = {value}" for path, value in given.items()) for given in labels)
     return dict(zip((run.run_id for run in combinations), told, strict=True))
 
 
 def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int, str]) -> Problem:
-    """Names the grid's values where only some combinations have the problem."""
     if len(runs) == len(told):
         return problem
     return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
 
 
 def notes(prepared: Prepared) -> list[tuple[str, str]]:
-    """Returns notes for the user on overlays, subscriptions and seeds, by the example of the first seed.
+    """Returns notes for the user about overlay, workload, faults, times and seeds, from the runs of the first seed.
 
-    Args:
-        prepared: Its runs can be built, see `check`.
-
-    Returns:
-        Pairs of the part of the scenario and a sentence.
+    The scenario must be valid, see `check`. Each note is a pair of a scenario part and a sentence.
     """
     runs = prepared.combinations()
     n_seeds = len(prepared.scenario.runs.all_seeds())
@@ -213,12 +204,9 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
 def _noted(
     run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
 ) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
-    """Returns for each part of the scenario what its notes depend on, and what finds them.
+    """Returns, for each part of the scenario, a cache key and a function that computes its notes.
 
-    Args:
-        run: One combination of the grid.
-        of_seeds: Its runs, one a seed.
-        beside: The scenario file's folder.
+    ``of_seeds`` are the runs of all seeds of the combination of ``run``.
     """
     scenario = run.scenario
 
@@ -248,13 +236,9 @@ def _noted(
 
 
 def mappings(prepared: Prepared) -> list[str]:
-    """Returns the shared inputs that protocols cannot take, with the mapping rule, by the example of the first seed.
+    """Returns the changes by which a protocol's inputs differ from the shared inputs, see module `mapping`.
 
-    Args:
-        prepared: Its runs can be built, see `check`.
-
-    Returns:
-        Sentences that begin with the protocols; none where there is one protocol.
+    The scenario must be valid, see `check`. Each sentence begins with protocol names.
     """
     told: dict[str, dict[str, None]] = {}
     known: set[str] = set()
@@ -268,14 +252,14 @@ def mappings(prepared: Prepared) -> list[str]:
 
 
 def combinations(prepared: Prepared) -> list[Combination]:
-    """Measures what each combination of the grid is made of.
+    """Returns the sizes of the runs of each grid combination.
 
     Raises:
-        ScenarioError: With the place of everything that is wrong.
+        ScenarioError: Inputs are invalid; the error names the place of each problem.
     """
     diameters: dict[int, tuple[int, bool]] = {}
     rows = []
-    overlays = []  # keeps them alive, so that their ids stay theirs
+    overlays = []  # references keep the overlays alive, so that ids stay unique
     for run, overlay, workload, faults in built(prepared):
         overlays.append(overlay)
         if id(overlay) not in diameters:
@@ -288,25 +272,19 @@ def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
     run, overlay, workload, faults = built
     ended = pc.less_equal(workload.subscription["end_round"], run.scenario.time.rounds)
     return Combination(
-        parameters=run.parameters,
-        n_nodes=len(overlay.names),
-        n_links=len(overlay.a),
-        diameter=hops,
-        is_diameter_exact=is_exact,
-        n_subscriptions=len(workload.subscription),
-        n_unsubscriptions=pc.sum(ended).as_py() or 0,
+        parameters=run.parameters, n_nodes=len(overlay.names), n_links=len(overlay.a),
+        diameter=hops, is_diameter_exact=is_exact,
+        n_subscriptions=len(workload.subscription), n_unsubscriptions=pc.sum(ended).as_py() or 0,
         n_publications=len(workload.publication),
         n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
-        n_other_calls=len(workload.other_call),
-        n_crashes=len(faults.crash),
+        n_other_calls=len(workload.other_call), n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
         last_round=_last_round(workload, faults, run.scenario.time.rounds),
         most_latency=int(overlay.directed_rounds.max()) if overlay.has_links else 0,
-    )
+    )  # fmt: skip
 
 
 def _last_round(workload: Workload, faults: Faults, horizon: int) -> int:
-    """Returns the last round up to a horizon with a call or a fault."""
     rounds = [
         workload.subscription["round"], workload.subscription["end_round"], workload.publication["round"],
         workload.join["round"], faults.crash["round"], faults.crash["end_round"], faults.fault_event["round"],
@@ -316,9 +294,10 @@ def _last_round(workload: Workload, faults: Faults, horizon: int) -> int:
 
 
 def diameter(overlay: Overlay) -> tuple[int, bool]:
-    """Returns the longest of all shortest paths in links, and whether it is exact.
+    """Returns the diameter of an overlay in links, and whether it is exact.
 
-    Exact on trees and on overlays of moderate size; on large ones with cycles a lower bound. Without links it is 0.
+    The diameter is exact for trees and for overlays of moderate size, and a lower bound for large overlays with cycles.
+    It is 0 for an overlay without links.
     """
     if not overlay.has_links:
         return 0, True
@@ -328,13 +307,13 @@ def diameter(overlay: Overlay) -> tuple[int, bool]:
         neighbours[b].append(a)
     if not overlay.is_tree and len(overlay.names) * len(overlay.a) <= _EXACT_STEPS:
         return max(_farthest(neighbours, node)[1] for node in range(len(neighbours))), True
-    # The node farthest from any node of a tree is an end of one of its longest paths.
+    # In a tree, the node that is farthest from any given node is an end of a longest path.
     end, _ = _farthest(neighbours, 0)
     return _farthest(neighbours, end)[1], overlay.is_tree
 
 
 def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int]:
-    """Returns a node as far away as any, and how many links that is."""
+    """Returns a node with the largest distance from ``start``, and this distance in links."""
     hops = [-1] * len(neighbours)
     hops[start] = 0
     queue = deque([start])
@@ -349,11 +328,7 @@ def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int
 
 
 def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
-    """Returns the tables of a store.
-
-    Args:
-        protocols: The protocols of its runs, each with the form that plays it.
-    """
+    """Returns the tables of a store, for its protocols and the form that plays each of them."""
     from pipelines.contract.state_tables import stored_tables
     from pipelines.protocols import protocol_form
     from pipelines.tables import HISTORY
@@ -362,11 +337,9 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
 
 
 def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
-    """Returns that the seeds of one combination of the grid draw nothing, or an empty string.
+    """Returns a note that the runs of all seeds of a combination are equal; "" if they differ.
 
-    Args:
-        runs: One run for each seed; overlays, workloads and faults of the first four are compared.
-        beside: The scenario file's folder.
+    ``runs`` has one run for each seed; the inputs of the first four are compared.
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""
@@ -383,7 +356,6 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
 
 
 def _draws_later(built: Mapped) -> bool:
-    """Returns whether faults of links draw during the run."""
     faults = built.faults.link_fault.to_pylist() + built.faults.nth_fault.to_pylist()
     return any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in faults)
 
@@ -400,5 +372,5 @@ def _parts(built: Mapped) -> Iterator[pa.Table | np.ndarray]:
     yield from (getattr(built.workload, name) for name in built.workload.__dataclass_fields__)
     for name in built.faults.__dataclass_fields__:
         table = getattr(built.faults, name)
-        # The salt of draws differs from seed to seed, also where nothing is drawn.
+        # The salt of draws differs between seeds, even if a fault draws nothing.
         yield table.drop_columns(["salt"]) if "salt" in table.column_names else table

@@ -1,4 +1,4 @@
-"""A scenario made ready to be run: read, expanded and checked, with its inputs."""
+"""`Prepared`: a scenario that was read, checked and expanded into its runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario
 from pipelines.scenario.model import Scenario
 
 GIVEN = "<scenario>"
-"""Stands for the file in the places of errors, where a scenario comes from Python."""
+"""Stands for the file name in error messages about a scenario that Python code passes as a string or a dict."""
 _NAMING = ("name", "kind")
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A scenario that was read, and its runs.
+    """A scenario that was read, with its expanded runs.
 
     Attributes:
-        loaded: The scenario with the places of its values.
-        runs: Every combination of the grid with every seed.
+        loaded: The scenario with the line of each value in its file.
+        runs: One run for each combination of the grid and each seed.
     """
 
     loaded: LoadedScenario
@@ -36,32 +36,29 @@ class Prepared:
 
     @property
     def scenario(self) -> Scenario:
-        """What the file says, without the grid's values."""
+        """The scenario as written in the file, before a grid replaces values."""
         return self.loaded.scenario
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols of the runs, in their order."""
+        """The protocols of the runs, in order of their first run."""
         return list(dict.fromkeys(str(run.scenario.protocol.name) for run in self.runs))
 
     @property
     def horizon(self) -> int:
-        """The last round that may happen in any run."""
+        """The largest horizon of all runs: the last possible round."""
         return max(run.scenario.time.rounds for run in self.combinations())
 
     @property
     def beside(self) -> Path:
-        """The scenario file's folder."""
+        """The folder of the scenario file."""
         return self.loaded.path.parent
 
     def form(self, given: AskedForm | None) -> AskedForm:
-        """Returns the form that is asked for; each protocol has it.
-
-        Args:
-            given: The form that the caller names; None: none.
+        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else that of the scenario.
 
         Raises:
-            FormError: ROUNDTABLE_FORM names no form, or a protocol lacks the form.
+            FormError: ROUNDTABLE_FORM is not a form, or a protocol lacks the requested form.
         """
         asked = asked_form(given, self.scenario.form)
         forms_of(self.protocols, asked, 0, [NTH] * self.has_nth)
@@ -69,38 +66,36 @@ class Prepared:
 
     @property
     def has_nth(self) -> bool:
-        """Whether a fault of a run strikes one message that it counts."""
+        """Whether a fault of a run selects one message by its number (``nth``)."""
         faults = (fault for run in self.runs for fault in run.scenario.faults)
         return any(isinstance(fault, MessageFault) and fault.nth is not None for fault in faults)
 
     def combinations(self) -> list[RunConfig]:
-        """Returns one run, that of the first seed, for each combination of the grid."""
+        """Returns the run of the first seed for each combination of the grid."""
         return list(self.runs[:: len(self.scenario.runs.all_seeds())])
 
 
 def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
-    """Reads a scenario and expands its runs.
+    """Reads a scenario file, or an installed scenario by name, and expands its runs.
 
-    Args:
-        path: The scenario file, or the name of an installed scenario.
-        overrides: Values set from outside, each ``path=value``.
+    ``overrides`` are strings ``path=value`` that replace values of the scenario.
 
     Raises:
-        ScenarioError: The file is wrong.
+        ScenarioError: The scenario is invalid.
     """
     return expand_runs(load_scenario(find_scenario(path), overrides))
 
 
 def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Sequence[str] = ()) -> Prepared:
-    """Reads a scenario from a path, a name, a string or a dict.
+    """Reads a scenario from a path, a name, a YAML string or a dict, and expands its runs.
 
     Args:
-        scenario: As in `prepare`; or the content of a scenario file, which has several lines; or the same as a dict.
-            Relative paths in the latter two are looked up from the working directory.
-        overrides: Values set from outside, ``path=value``: one, or several.
+        scenario: A path or name as in `prepare`; a YAML string of several lines; or a dict. A string or dict resolves
+            relative paths against the working directory.
+        overrides: One or several strings ``path=value`` that replace values of the scenario.
 
     Raises:
-        ScenarioError: As in `prepare`.
+        ScenarioError: The scenario is invalid.
     """
     overrides = (overrides,) if isinstance(overrides, str) else tuple(overrides)
     if isinstance(scenario, Mapping):
@@ -111,19 +106,15 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
 
 
 def expand_runs(loaded: LoadedScenario) -> Prepared:
-    """Expands the runs of a scenario that was read; errors as in `prepare`."""
+    """Expands a loaded scenario into its runs; raises `ScenarioError` if a combination of the grid is invalid."""
     return Prepared(loaded, expand(loaded))
 
 
 def labelled(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns parameters as tables and messages show them.
+    """Returns the parameters of grid combinations with a short label in place of each object.
 
-    Args:
-        parameters: Those of several combinations of a grid, path to value.
-
-    Returns:
-        The parameters; an object becomes a string of the parts in which it differs from the others of its path:
-        ``random_tree nodes 100``. A path that a combination lacks, it lacks here.
+    The label of an object contains only the parts that differ between the combinations, e.g. ``random_tree nodes 100``.
+    ``parameters`` are keyed by path; a combination may lack a path.
     """
     found: list[dict[str, Any]] = [dict(values) for values in parameters]
     for path in dict.fromkeys(path for values in parameters for path in values):
@@ -156,7 +147,7 @@ def _leaves(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
-    """Returns the leaves as a string: names and kinds first, then other strings, then other values with their names."""
+    """Returns the leaves as one string: names and kinds, then other strings, then other values with their keys."""
 
     def place(path: tuple[str, ...]) -> tuple[bool, bool]:
         return path[-1] not in _NAMING, not isinstance(leaves[path], str)

@@ -1,1 +1,1 @@
-"""Entry points for ``spark-submit``."""
+"""Scripts for ``spark-submit``."""

@@ -1,10 +1,10 @@
-"""``roundtable run`` as a Spark job: the same arguments, on the session of the submitter.
+"""Runs ``roundtable run`` as a Spark job on the session of ``spark-submit``, with the same arguments.
 
     spark-submit --properties-file conf/spark/cluster.conf pipelines/jobs/run.py FILE --store DIR
 
-The program has to be installed where the driver runs; it sends executors package `udfs`, for which they need numpy,
-pandas and pyarrow. The store's folder has to be one that driver and executors share; or it is an address in a bucket or
-in HDFS, or ``catalog.schema``.
+Roundtable must be installed on the driver's machine. It sends package `udfs` to the executors, which need numpy, pandas
+and pyarrow. The store must be a folder that driver and executors share, an address in a bucket or in HDFS, or
+``catalog.schema``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.cli import main
 
 
 def run() -> None:
-    """Runs the scenario of the arguments on engine spark, and exits with the program's code."""
+    """Runs the scenario named by the command-line arguments on engine spark; exits with the command's exit code."""
     sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
     try:
         main()

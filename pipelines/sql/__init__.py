@@ -1,1 +1,1 @@
-"""SQL over a store: queries, views, and the tables of earlier rounds."""
+"""SQL over a store: queries, views, and the state of the store at the end of earlier rounds."""

@@ -1,13 +1,13 @@
-"""How often each run breaks an order, counted from its deliveries: view ``broken_order``.
+"""Counts deliveries in a wrong order per run: view ``broken_order``.
 
-A view of SQL would join each subscriber's deliveries with one another, and compare all columns of all pairs; here a
-run is a matrix of rounds, and a subscriber's pairs are one comparison.
+A SQL view would join each subscriber's deliveries with each other and compare all pairs. Here each run is a matrix of
+delivery rounds, and one matrix comparison covers all pairs of a subscriber.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 
 BROKEN_ORDER: Final = "broken_order"
 COLUMNS: Final = {
-    "n_source_order_broken": "deliveries after that of a later publication of the same source",
-    "n_causal_order_broken": "deliveries after that of a publication whose publisher had issued or got this one before",
+    "n_source_order_broken": "deliveries of a publication after the delivery of a later one of the same source",
+    "n_causal_order_broken": "deliveries of a publication after the delivery of one that causally depends on it",
     "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
-    "n_asked_causal_broken": "those of n_causal_order_broken after a publication that requests causal or total order"
-    " and shares a topic and a key item with this one; null: no publication requests one",
-    "n_asked_total_broken": "those of n_total_order_broken that share a topic and a key item, one of the two requesting"
-    " total order; null: no publication requests one",
+    "n_asked_causal_broken": "deliveries in n_causal_order_broken where the dependent publication requests causal or"
+    " total order and both share a topic and a key item; null: no publication requests an order",
+    "n_asked_total_broken": "pairs in n_total_order_broken that share a topic and a key item, at least one requesting"
+    " total order; null: no publication requests total order",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = """
@@ -38,13 +38,10 @@ _Matrix = npt.NDArray[np.bool_]
 
 
 def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
-    """Counts the deliveries and pairs of publications that are out of order.
-
-    Args:
-        ask: Answers SQL over a store.
+    """Counts the deliveries and pairs of publications in a wrong order; ``ask`` answers SQL over a store.
 
     Returns:
-        One row a run with deliveries: ``run_id`` and `COLUMNS`.
+        One row per run with deliveries: ``run_id`` and `COLUMNS`.
     """
     delivered, published = _by_run(ask(_DELIVERIES)), _by_run(ask(_PUBLICATIONS))
     rows = [_counted(run_id, of, published.get(run_id, [])) for run_id, of in delivered.items()]
@@ -60,13 +57,13 @@ def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Publications of a run, by pairs: is the one of the row, to the one of the column, as said.
+    """Relations between the publications of a run, as boolean matrices: row publication before column publication.
 
     Attributes:
-        is_source: An earlier one of the same source.
-        is_cause: Known to the other's publisher when that published.
-        is_asked: In causal order by what the other asks for.
-        is_total: In one order with the other for all, by what one of the two asks for.
+        is_source: Both have the same source, and the row's call number is lower.
+        is_cause: The row's publication was known to the column's publisher when it published.
+        is_asked: The column's publication requests that order and shares a topic and a key item with the row's.
+        is_total: One of both requests total order, and they share a topic and a key item.
     """
 
     is_source: _Matrix
@@ -76,13 +73,6 @@ class _Pairs:
 
 
 def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Counts the broken orders of a run.
-
-    Args:
-        run_id: The run.
-        delivered: First deliveries, one per subscriber and publication.
-        published: Publications.
-    """
     calls = {(row["source"], row["source_seq"]): row for row in published}
     places = {key: place for place, key in enumerate(sorted({*calls, *map(_key, delivered)}))}
     rounds: dict[int, npt.NDArray[np.float64]] = defaultdict(lambda: np.full(len(places), np.nan))
@@ -114,7 +104,7 @@ def _pairs(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
     rounds: Mapping[int, npt.NDArray[np.float64]],
 ) -> _Pairs:  # fmt: skip
-    """Returns the order relations of all pairs of publications; ``rounds``: delivery rounds by subscriber."""
+    """Returns the relations of all pairs of publications; ``rounds`` has the delivery rounds of each subscriber."""
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
     never = np.full(len(keys), np.nan)
@@ -135,10 +125,10 @@ def _pairs(
 
 def _sharing(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]]
-) -> Iterator[list[int]]:  # fmt: skip
-    """Yields the places of the publications that have a topic and a key item in common."""
+) -> Iterable[list[int]]:  # fmt: skip
+    """Returns the groups of publications, as indexes, that share a topic and a key item."""
     found: dict[tuple[str | None, str], list[int]] = {}
     for place, key in enumerate(keys):
         for item in (calls[key]["keys"] or ()) if key in calls else ():
             found.setdefault((calls[key]["topic"], item), []).append(place)
-    yield from found.values()
+    return found.values()

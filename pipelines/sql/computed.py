@@ -1,4 +1,4 @@
-"""Views that functions compute: promises of protocols, parameters of runs, and the state that protocols hold."""
+"""Views that Python functions compute: the protocols' promises, the runs' parameters, and the size of the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("maintenance", "application", "acknowledgement", "recovery")
 
 
 def promises() -> pa.Table:
-    """Returns the protocols: their names, promises, and kinds of messages by class."""
+    """Returns one row per protocol: its name, its promises, and its message types by class."""
     rows = [{name: getattr(spec, name) for name in (*PROMISES, *KINDS)} for spec in PROTOCOLS.values()]
     types = {
         "name": pa.string(),
@@ -35,7 +35,7 @@ _SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.strin
 
 
 def column_name(path: str) -> str:
-    """Returns the column of a parameter: its path in lower case, with ``_`` for invalid characters."""
+    """Returns the column name of a parameter: its path in lower case, with ``_`` for invalid characters."""
     return re.sub(r"\W", "_", path.lower())
 
 
@@ -44,11 +44,11 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
     Args:
         run_ids: The runs.
-        parameters: The JSON object of each run in table ``run``: path to value.
+        parameters: For each run, the JSON object in table ``run``: path to value.
 
     Returns:
-        ``run_id``, then a column for each path, in alphabetical order. A column has the common type of its values:
-        whole numbers, numbers, truth values or strings, else JSON. Null: the run has no such parameter.
+        ``run_id``, then a column for each path, sorted. A column has the common type of its values (integer, double,
+        boolean or string), else JSON. Null means that the run lacks the parameter.
     """
     parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
     given = [parsed[text] for text in parameters]
@@ -59,7 +59,7 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Returns the paths of parameters by column, but for ``run_id``; parameters as in `parameter_rows`."""
+    """Returns the path of each parameter column; ``parameters`` as in `parameter_rows`."""
     return _paths(json.loads(text) for text in set(parameters))
 
 
@@ -71,7 +71,7 @@ def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Two paths may differ in signs only."""
+    """Appends ``_`` until the name is unused: two paths may differ only in invalid characters."""
     while name in taken:
         name += "_"
     return name
@@ -90,40 +90,36 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 HELD_STATE: Final = "held_state"
 HELD_STATE_COLUMNS: Final = {
-    "table_name": "the table, as its protocol calls it",
-    "n_rows": "rows that it has of the run",
-    "n_bytes": "bytes of these rows as JSON text, without run_id and what is null",
-    "is_durable": "whether the rows outlive a crash of their node",
+    "table_name": "the state table, by the name in its protocol",
+    "n_rows": "rows of the run in the table",
+    "n_bytes": "bytes of these rows as JSON, without run_id and nulls",
+    "is_durable": "whether the rows survive a crash of their node",
 }
-_HELD_STATE_SCHEMA = pa.schema(
-    [
-        ("run_id", pa.int64()),
-        ("table_name", pa.string()),
-        ("n_rows", pa.int64()),
-        ("n_bytes", pa.int64()),
-        ("is_durable", pa.bool_()),
-    ]
-)
+_HELD_STATE_SCHEMA = pa.schema([
+    ("run_id", pa.int64()), ("table_name", pa.string()), ("n_rows", pa.int64()), ("n_bytes", pa.int64()),
+    ("is_durable", pa.bool_()),
+])  # fmt: skip
 
 
 def held_rows(
     tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[StateRelation]]
 ) -> pa.Table:
-    """Counts the rows and bytes of the protocols' state tables; of a table that is shown as several others these count.
+    """Counts the rows and bytes of the protocols' state tables.
+
+    A table from which others are derived is not counted; the derived tables are.
 
     Args:
-        tables: By protocol: returns the rows of one of its tables, by the name that it uses.
-        states: By protocol: its relations.
+        tables: For each protocol, a function that returns a state table by the name in the protocol.
+        states: For each protocol, its state tables.
 
     Returns:
-        One row a run and table that has rows of it: ``run_id`` and `HELD_STATE_COLUMNS`.
+        One row per run and non-empty table: ``run_id`` and `HELD_STATE_COLUMNS`.
     """
     frames = [frame for name, table in tables.items() for frame in _counted(states[name], table)]
     return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
 
 
 def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Counts the rows of one protocol's tables, one frame per table; arguments and rows as in `held_rows`."""
     columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived_from for state in states if state.derived_from is not None}
     durable = {state.table.name: state.is_durable for state in states}
@@ -137,7 +133,6 @@ def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame])
 
 
 def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Returns ``run_id, n_rows, n_bytes`` of a table's rows."""
     values = ", ".join(column for column in columns if column != "run_id")
     sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

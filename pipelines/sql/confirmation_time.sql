@@ -2,10 +2,10 @@
 -- Calls without a confirmation have no row.
 -- :call publication or subscription
 -- :node_id node that called
--- :source_seq publication: its number among the calls of its node; else null
--- :subscription_id subscription: its id; else null
--- :issued_round round in which it was issued
--- :confirmed_round round in which its confirmation came
+-- :source_seq number of the publication among the calls of its node; null for a subscription
+-- :subscription_id id of the subscription; null for a publication
+-- :issued_round round in which the call was issued
+-- :confirmed_round round in which the confirmation arrived
 -- :confirmation_rounds rounds from issue to confirmation
 -- :confirmation_ms confirmation_rounds in ms; null where run.round_ms is
 with timed as (

@@ -1,7 +1,7 @@
 -- Which share of the wanted deliveries happened, by the round of the publication?
--- One row per run and round with publications that somebody wants.
+-- One row per run and round with publications that a subscriber wants.
 -- :* wanted_delivery
--- :n_delivered how many of them happened
+-- :n_delivered wanted deliveries that happened
 -- :wanted_ratio n_delivered / n_wanted
 select run_id, publication_round, count(1) as n_wanted, count(delivery_round) as n_delivered,
   count(delivery_round) / count(1) as wanted_ratio

@@ -1,8 +1,8 @@
-"""Where two runs, or all runs of two stores, part: the earliest event that one has and the other has not.
+"""Finds the first difference between two runs, or between all runs of two stores.
 
-An event is something of the history with the round in which it happened: a fault, a message that was handled or lost, a
-change of a node's state, a step in the life of a call, a delivery, a message that was sent. Within a round they come in
-the order in which a round is made, so that the first difference is the nearest to the cause.
+An event is a history row with the round in which it happened: a fault, a handled or lost message, a change of a node's
+state, a step in the life of a call, a delivery, or a sent message. The events of a round are sorted in the execution
+order of a round, so the first difference is close to the cause.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
     ("publication", "issued_round", "issued", ("source", "source_seq", "topic", "content"), ""),
     ("sent_message", "sent_round", "sent", ("kind", "src", "dst", "due_round", "source", "source_seq", "body"), ""),
 )  # fmt: skip
-"""Table, round column, event, identifying columns, and predicate, in the order of a round."""
+"""Table, round column, event, identifying columns, and condition, in the execution order of a round."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Difference:
     """The first difference of two runs.
 
     Attributes:
-        run_id: The run; of two runs of different ids that of the first.
-        round: The round; None: the inputs of the runs differ, before any round.
+        run_id: The run id; for two runs with different ids, the id of the first run.
+        round: The round; None if the inputs of the runs differ, before any round.
         table: The table.
         event: The event, if the table has several.
-        in_first: Rows of that round and table that only the first has, at most ten: column → value, nodes by name.
-        in_second: Likewise of the second.
-        counts: The number of different rows of each table from this round on, in both runs.
+        in_first: Rows of that round and table that only the first run has, at most ten, keyed by column; nodes by name.
+        in_second: Rows that only the second run has.
+        counts: For each table, the number of rows that differ from this round on, summed over both runs.
     """
 
     run_id: int
@@ -64,18 +64,16 @@ class Difference:
     counts: Mapping[str, int]
 
 
-def first_difference(
-    first: StoreReader, second: StoreReader, runs: tuple[int, int] | None = None
-) -> Difference | None:  # fmt: skip
-    """Returns the first difference between two runs, or between all runs of two stores; None: they are equal.
+def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, int] | None = None) -> Difference | None:
+    """Returns the first difference between two runs, or between all runs of two stores; None if they are equal.
 
     Args:
         first: A store.
-        second: The same store, or another one in the same session.
-        runs: A run of ``first`` and a run of ``second``; None compares all runs by their ids.
+        second: Another or the same store, in the same session.
+        runs: A run of ``first`` and a run of ``second``; None compares all runs by id.
 
     Raises:
-        QueryError: A store has no such run.
+        QueryError: A run does not exist.
     """
     for reader, run_id in zip((first, second), runs or (), strict=False):
         _check_run(reader, run_id)
@@ -103,7 +101,7 @@ def first_difference(
 
 
 def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[int, int]) -> dict[str, tuple[Any, Any]]:
-    """Returns the parameters, the seed among them, that two runs do not share: path → both values."""
+    """Returns the parameters, including the seed, in which two runs differ: path to both values."""
     mine, theirs = (_parameters(reader, run_id) for reader, run_id in zip((first, second), runs, strict=True))
     return {
         path: (mine.get(path), theirs.get(path))
@@ -113,7 +111,7 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of one run, then with the id 0, or of all runs."""
+    """Returns the events of one run, with run id 0, or of all runs."""
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []
     for place, (table, round_, _, columns, condition) in enumerate(_EVENTS):

@@ -1,9 +1,9 @@
 -- Which publications were delivered to a subscriber more than once?
 -- One row per run, subscriber and publication.
 -- :* delivery
--- :n_deliveries how often it was delivered, at least twice
+-- :n_deliveries number of deliveries, at least 2
 -- :first_round round of the first delivery
--- :last_round round of the last one
+-- :last_round round of the last delivery
 select d.run_id, d.subscriber, sn.name as subscriber_name, d.source, pn.name as source_name, d.source_seq,
   count(1) as n_deliveries, min(d.round) as first_round, max(d.round) as last_round
 from delivery d

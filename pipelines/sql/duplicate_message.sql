@@ -1,7 +1,7 @@
--- Which messages were dropped because their receiver had had a copy, and when did that copy come?
--- One row per message dropped. Copies are messages of the same kind to the same node that serve the same call.
+-- Which messages were dropped as duplicates, and when was the first copy handled?
+-- One row per dropped message. Copies are messages of the same type to the same node that serve the same call.
 -- :* message
--- :first_round round in which the first copy was handled; null: none was in the history
+-- :first_round round in which the first copy was handled; null: the history has no handled copy
 with first_copy as (
   select run_id, dst, kind, source, source_seq, min(due_round) as first_round
   from message

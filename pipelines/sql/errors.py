@@ -1,6 +1,6 @@
-"""Translates the errors of engines about a SQL statement into one line in words of the store.
+"""Translates an engine's error about a SQL statement into one line that names tables and columns of the store.
 
-Classic Spark, Spark Connect and Sail word the same mistakes differently and add pages of plans and stacks.
+Classic Spark, Spark Connect and Sail report equal mistakes differently, with pages of plans and stack traces.
 """
 
 from __future__ import annotations
@@ -40,31 +40,28 @@ _NOISE = (
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turns an engine's error into a `QueryError` of one line, while the rows of a statement are collected."""
+    """Converts an engine's error inside the block to a `QueryError` of one line; for code that collects rows."""
     try:
         yield
     except PySparkException as error:
         if damage := disk_error(error):
             raise damage from None
-        raise QueryError(f"the statement cannot be answered: {_one_line(_message(error), '', '')}") from None
+        raise QueryError(f"the statement cannot be answered: {_one_line(str(error), '', '')}") from None
 
 
 def query_error(
     error: PySparkException, text: str, prefix: str, tables: Sequence[str], columns: Callable[[], dict[str, list[str]]]
 ) -> QueryError:
-    """Returns the error of a statement that an engine refuses.
+    """Returns the `QueryError` of a statement that an engine rejects, with the nearest name and all existing names.
 
     Args:
         error: The engine's error.
         text: The statement as the user wrote it.
-        prefix: The SQL before the statement in the engine's input; ends with a line end.
+        prefix: The SQL before the statement in the engine's input; ends with a newline.
         tables: All names that a statement may use.
-        columns: Returns the columns of the tables that the statement uses.
-
-    Returns:
-        The error, with the nearest name and the list of existing names.
+        columns: Returns the columns of the tables in the statement.
     """
-    message = _message(error)
+    message = str(error)
     table = _first(_NO_TABLE, message)
     if table is not None:
         name = ".".join(table)
@@ -90,7 +87,7 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
 
 
 def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | None:
-    """Returns the parts of the name that the first fitting pattern finds."""
+    """Returns the parts of the name in the first matching pattern; None without a match."""
     for pattern in patterns:
         found = pattern.search(message)
         if found is not None:
@@ -98,12 +95,8 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
     return None
 
 
-def _message(error: PySparkException) -> str:
-    return str(error)
-
-
 def _one_line(message: str, text: str, prefix: str) -> str:
-    """Leaves out codes, plans and stacks; places count from the start of the user's text."""
+    """Removes codes, plans and stack traces; converts positions to positions in the user's statement."""
 
     def at(found: re.Match[str]) -> str:
         return f"at {place(text, int(found[1]) - len(prefix))}"

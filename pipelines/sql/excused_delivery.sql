@@ -1,4 +1,4 @@
--- Which publications did a subscriber ask for, but did not have to get, as it or the publisher crashed, and did it get them?
+-- Which deliveries were excused because the subscriber or the publisher crashed, and did they happen?
 -- The rows of view receiver with an excuse.
 -- :* receiver
 with delivered as (

@@ -1,8 +1,8 @@
 -- How many messages were in flight at the end of each round?
--- One row per run and round in which a message was sent or due; in between the number stays what it was. Timers, from a
--- node to itself, are no messages.
+-- One row per run and round in which a message was sent or due; the number is constant between these rounds. Timers
+-- (from a node to itself) are not messages.
 -- :round round in which a message was sent or due
--- :n_in_flight messages in flight at its end
+-- :n_in_flight messages in flight at the end of the round
 with change as (
   select run_id, sent_round as round, 1 as n
   from sent_message

@@ -1,9 +1,9 @@
-"""A run as a history of operations, in the form that checkers of Jepsen's kind read.
+"""Exports a run as a history of operations, in the format of checkers such as Jepsen's.
 
-Operations are ``publish`` at the source and ``deliver`` at the subscriber. Each is two entries, ``invoke`` and ``ok``,
-one right after the other: whether a call was confirmed is another question, for a publisher does not wait for that. A
-node is a process, and it delivers before it publishes in a round, as the round engine has it. Crashes and recoveries of
-nodes are entries of the process ``nemesis`` and of type ``info``; they come before the operations of their round.
+The operations are ``publish`` at the source and ``deliver`` at the subscriber. Each operation has two consecutive
+entries, ``invoke`` and ``ok``. The ``ok`` of a publication does not mean its confirmation, because a publisher does not
+wait for that. Each node is a process. In a round, a node delivers before it publishes. Crashes and recoveries of nodes
+are entries of type ``info`` of process ``nemesis``, before the operations of their round.
 """
 
 from __future__ import annotations
@@ -45,21 +45,16 @@ order by round, kind desc, node_id
 
 
 def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterator[dict[str, Any]]:
-    """Yields the entries of a run, in order of rounds, and within a round in the order in which each node did them.
-
-    Args:
-        reader: The store.
-        run_id: The run.
-        round_ms: Milliseconds of a round.
+    """Yields the entries of a run, sorted by round and, within a round, by the execution order of each node.
 
     Yields:
-        ``index`` from 0, ``type`` (invoke, ok or info), ``process`` (id of the node, or ``nemesis``), ``node`` (its
-        name), ``f`` (publish, deliver, crash or recovery), ``value`` (source, its name, and the number of the
-        publication among all calls of the source; when it is published topic, content, guarantee and keys, too; null
-        before a delivery; of a fault the node), and ``time`` in nanoseconds.
+        ``index`` from 0, ``type`` (invoke, ok or info), ``process`` (node id, or ``nemesis``), ``node`` (node name),
+        ``f`` (publish, deliver, crash or recovery), ``value``, and ``time`` in nanoseconds. The value of a publication
+        has source, source name, call number, topic, content, guarantee and keys. The value of a delivery has source,
+        source name and call number, and is null before the delivery. The value of a fault has the node.
 
     Raises:
-        QueryError: There is no such run.
+        QueryError: The run does not exist.
     """
     known = [row.run_id for row in reader.table("run").select("run_id").orderBy("run_id").collect()]
     if run_id not in known:
@@ -77,13 +72,11 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
 
 
 def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:
-    """Returns the round and the entry of a crash or a recovery."""
     value = {"node_id": node_id, "node": name}
     return at, {"type": "info", "process": "nemesis", "node": None, "f": kind, "value": value}
 
 
 def _operation(row: Mapping[str, Any], names: Mapping[int, str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the round and an entry, for the invocation of an operation and for its end."""
     value = {"source": row["source"], "source_name": names[row["source"]], "seq": row["source_seq"]}
     if row["is_call"]:
         value |= {name: row[name] for name in ("topic", "guarantee", "keys")}

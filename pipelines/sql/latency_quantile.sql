@@ -1,9 +1,9 @@
 -- How are the latencies of a run's deliveries distributed?
--- One row per run with deliveries and quantile: 0, 0.05 and so on to 0.95, 0.99, 1. Curves of several runs are
--- comparable at one quantile.
+-- One row per run with deliveries and quantile: 0, 0.05, ..., 0.95, 0.99, 1. All runs have the same quantiles, so their
+-- curves are comparable.
 -- :* delivery
 -- :quantile share of the deliveries, from 0 to 1
--- :latency_rounds the smallest latency that at least this share of the deliveries does not exceed
+-- :latency_rounds the smallest latency with at least this share of the deliveries at or below it
 -- :latency_ms latency_rounds in ms; null where run.round_ms is
 with counted as (
   select run_id, latency_rounds, count(1) as n

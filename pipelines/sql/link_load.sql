@@ -1,5 +1,5 @@
--- How many messages of each kind went over each link, in each direction?
--- Timers, from a node to itself, are on no link. A connection that bypasses crashed nodes counts as a link of its own.
+-- How many messages of each type crossed each link, in each direction?
+-- Timers (from a node to itself) use no link. A connection that bypasses crashed nodes counts as a separate link.
 -- :* sent_message
 select m.run_id, m.src, sn.name as src_name, m.dst, dn.name as dst_name, m.kind, count(1) as n_messages
 from sent_message m

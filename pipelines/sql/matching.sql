@@ -1,8 +1,8 @@
 -- Which publication satisfies which subscription?
--- A publication satisfies a subscription when every comparison of its predicate holds, in any round. A missing
+-- A publication satisfies a subscription if every comparison of its predicate holds, independently of rounds. A missing
 -- attribute satisfies no comparison, not even !=. A number never equals a string; true and false are strings. A topic
--- filter is compared level by level (MQTT 5.0, section 4.7). Equalities are joined by their value, the other
--- comparisons by their attribute (probe '*').
+-- filter is compared level by level (MQTT 5.0, section 4.7). Equalities are joined by value, other comparisons by
+-- attribute (probe '*').
 with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
   from publication
@@ -25,14 +25,14 @@ with item as (
   from publication
   where topic is not null
 ), exact as (
-  -- 1e18 is a whole number, too, and a double below 2^63.
+  -- A double below 2^63 such as 1e18 is an integer, too.
   select run_id, source, source_seq, attribute, value_text, value_number,
     coalesce(digits, case when value_number % 1 = 0 and value_number < 9223372036854775808D
                             and value_number >= -9223372036854775808D
                           then try_cast(value_number as bigint) end) as value_whole
   from attribute
 ), valued as (
-  -- 2^63 - 1 as a double is 2^63: the largest whole numbers are rounded down.
+  -- As a double, 2^63 - 1 becomes 2^63, so the largest integers are rounded down.
   select run_id, source, source_seq, attribute, value_text, value_whole,
     case when value_whole is not null then least(value_number, 9223372036854774784D) else value_number end
       as value_number
@@ -78,7 +78,7 @@ with item as (
         when size(split(v.value_text, '/')) > size(split(c.text, '/')) and not endswith(c.text, '/#') then false
         else forall(
           sequence(1, size(split(c.text, '/')) - int(endswith(c.text, '/#'))),
-          -- An engine may evaluate this for rows of the other branches, too: indexes stay within the topic.
+          -- An engine may evaluate this for rows of other branches, so indexes must stay within the topic.
           i -> element_at(split(c.text, '/'), i)
             in ('+', element_at(split(v.value_text, '/'), least(i, size(split(v.value_text, '/')))))
         )

@@ -1,4 +1,4 @@
--- Which message went from whom to whom, when, what became of it, and whose call does it serve?
+-- From which node to which node was each message sent, when, with which fate, and for which call?
 -- One row per message.
 -- :* message
 select m.run_id, m.message_id, m.kind, m.src, sn.name as src_name, m.dst, dn.name as dst_name, m.sent_round, m.due_round,

@@ -1,11 +1,11 @@
 -- When did each node crash and recover, and how long did that take?
 -- One row per crash. A node with status RECOVERING in the round of its recovery is operational when its status becomes
--- OPERATIONAL, or VALID_JOINED if its join restarts; any other node is operational at once.
--- :incarnation number of the crash at its node, from 0: the incarnation that it ends
--- :operational_round round from which it is operational again; null: never, or not before its next crash
--- :end_round operational_round, or the round of an earlier next crash; null: neither happened
--- :down_rounds rounds from the crash to the recovery; null: it did not recover
--- :recovering_rounds rounds from the recovery to operational_round; null where that is
+-- OPERATIONAL, or VALID_JOINED if its join restarts; any other node is operational in the round of its recovery.
+-- :incarnation number of the crash at its node, from 0: the incarnation that ends with the crash
+-- :operational_round round from which the node is operational again; null: never, or not before its next crash
+-- :end_round operational_round, or the round of the next crash if that is earlier; null: neither happened
+-- :down_rounds rounds from the crash to the recovery; null: the node did not recover
+-- :recovering_rounds rounds from the recovery to operational_round; null where operational_round is null
 -- :down_ms down_rounds in ms; null where run.round_ms is
 -- :recovering_ms recovering_rounds in ms; null where run.round_ms is
 with fault as (

@@ -1,10 +1,9 @@
--- How many nodes were not OPERATIONAL at once, and when?
--- One row per run and span of rounds from the first crash on. A node counts from the round of its crash to the one in
--- which it is OPERATIONAL again, that one included: it is so only after it has handled the round's messages, and
--- crashes come before them.
+-- How many nodes were not OPERATIONAL at the same time, and when?
+-- One row per run and span of rounds from the first crash on. A node counts from the round of its crash up to and
+-- including the round in which it becomes OPERATIONAL: it becomes so after handling the round's messages.
 -- :first_round first round of the span
--- :end_round first round after it; null: to the end
--- :n_not_operational nodes that were not OPERATIONAL in it
+-- :end_round first round after the span; null: the span lasts to the end of the run
+-- :n_not_operational nodes that were not OPERATIONAL in the span
 with change as (
   select run_id, crash_round as round, 1 as n
   from node_recovery

@@ -1,24 +1,25 @@
-"""SQL over a store: its tables and views by their bare names, now or as of an earlier round.
+"""SQL over a store: queries its tables and views by their bare names, at the newest or an earlier round.
 
-Each statement is wrapped in a WITH that defines the names that it uses. A table becomes a temporary view whose name no
-other store and no other round shares; a view becomes its SQL. So one session can query several stores and several
-rounds of a store, and a frame stays bound to its store. A name that the statement defines in its own WITH hides the
-name of the store.
+Each statement is wrapped in a WITH clause that defines the names in the statement. A table becomes a temporary view
+whose name is unique to the store and the round; a view becomes its SQL. So one session can query several stores and
+several rounds of a store, and a DataFrame stays bound to its store. A name that the statement defines in its own WITH
+hides the store's name.
 
 As of round R:
 
-- history tables hold the events up to the end of round R: handled messages (``sent_message`` also has those in flight),
-  and issued publications and subscriptions, with later rounds null; the result of a run that ends after R is null;
-- state tables are those of the last commit up to round R (`StoreReader.state_round` returns its round); before the end
-  of the first commit they do not exist;
-- a round after the last one of a finished store gives the last round; negative rounds, and uncommitted rounds of an
-  unfinished store, are refused.
+- History tables contain the events up to the end of round R: handled messages (``sent_message`` also has messages in
+flight), and issued publications and subscriptions. Rounds after R are null, as is the result of a run that ends after
+R.
+- State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns its round). Before
+the first commit they do not exist.
+- In a finished store, a round after the last one selects the last round. Negative rounds are rejected, and so are
+uncommitted rounds of an unfinished store.
 
-In a store with several protocols, a view of one protocol reads the runs of that protocol, and `StoreReader.of_protocol`
-restricts the store to one protocol.
+In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
+`StoreReader.of_protocol` restricts the store to one protocol.
 
-A store with unfinished runs answers as of its last commit. There, publications and subscriptions that are not final
-have null in ``topic``, ``content`` and ``predicate``: a row gets these values when it becomes final.
+An unfinished store is read as of its last commit. Publications and subscriptions that are not final then have null in
+``topic``, ``content`` and ``predicate``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from pipelines.sql.computed import (
     parameter_paths,
     parameter_rows,
     promises,
-)
+)  # fmt: skip
 from pipelines.sql.errors import query_error
 from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
@@ -62,7 +63,7 @@ from pipelines.sql.views import (
     view_names,
     view_owner,
     view_sql,
-)
+)  # fmt: skip
 from pipelines.store.folder import check_store
 from pipelines.store.ledger import Ledger
 from pipelines.store.roots import Root, root_of
@@ -70,30 +71,23 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
 PROTOCOL = "protocol"
-"""The name of the view of protocols."""
+"""Name of the view of protocols."""
 _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
-    PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
-    BROKEN_ORDER: "broken orders of deliveries, also where the protocol promises none; a row per run with deliveries",
-    HELD_STATE: "how many rows and bytes of state the protocols have at the end, one row a run and table that has some",
-    SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
+    PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
+    BROKEN_ORDER: "counts of deliveries in a wrong order, whether promised or not; one row per run with deliveries",
+    HELD_STATE: "rows and bytes of the protocols' state at the end; one row per run and non-empty state table",
+    SENT_MESSAGE: "every message put on a link, including messages in flight; columns as in message",
 }
+"""Computed views of every store, with their descriptions."""
 
 
 class StoreReader:
-    """A store that can be asked."""
+    """A reader of a store that answers SQL."""
 
     def __init__(self, session: Session, root: Root) -> None:
-        """Opens a store.
-
-        Args:
-            session: The engine that answers.
-            root: The store.
-
-        Raises:
-            StoreError: The folder is no store.
-        """
+        """Opens the store at ``root``; raises `StoreError` if it is not a store."""
         self._session = session
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
@@ -107,19 +101,15 @@ class StoreReader:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols of the runs, in the order of their runs."""
+        """The protocols of the runs, in order of their first run."""
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
-        """Returns one of `protocols`; errors as `StoredRuns`."""
+        """Returns one of `protocols`; raises `ProtocolError` if it is not installed."""
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader of the runs of one protocol; its state tables have no protocol in their names.
-
-        Args:
-            protocol: One of `protocols` that is installed.
-        """
+        """Returns a reader restricted to the runs of an installed protocol; its state tables omit the protocol name."""
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -131,13 +121,13 @@ class StoreReader:
         return self._parts[protocol]
 
     def of_run(self, run_id: int) -> StoreReader:
-        """Returns the store restricted to the runs of the protocol of a run."""
+        """Returns a reader restricted to the runs of the protocol of ``run_id``."""
         return self.of_protocol(self._runs.protocol_of(run_id))
 
     def tables(self) -> list[str]:
-        """Returns the names that a statement may use: history tables, state tables, views.
+        """Returns the names that a statement may use: history tables, state tables, and views.
 
-        A view of the state of a protocol is listed only if that state exists.
+        A view that reads a state table is listed only if the state table exists.
         """
         stored = self._stored()
         theirs = {
@@ -148,42 +138,38 @@ class StoreReader:
         return [*stored, *sorted([*views, *MADE, *self._made_views()])]
 
     def _stored(self) -> Mapping[str, str]:
-        """Returns the stored names of the tables, by the names that a statement uses."""
+        """Returns the stored name of each table, keyed by its name in statements."""
         if self._only is None:
             return {name: name for name in self._store.tables()}
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
         return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
 
     def _reader_of(self, view: str) -> StoreReader:
-        """Returns the reader of a view: a view of one protocol reads the runs of that protocol alone."""
+        """Returns the reader for a view: a view of one protocol reads only the runs of that protocol."""
         owner = view_owner(view)
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Returns a history table, a state table or a view.
-
-        Args:
-            name: Its name.
-            as_of_round: The end of this round; None for the newest.
+        """Returns a history table, a state table or a view; ``as_of_round`` as in `sql`.
 
         Raises:
-            QueryError: There is no such table, or none as of that round.
+            QueryError: The table does not exist, or did not exist at the end of that round.
         """
         self._check_name(name)
         return self._query(f"select * from {name}", as_of_round)  # noqa: S608 - a name that was checked
 
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
-        """Answers one statement that reads: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.
+        """Answers one read-only statement: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.
 
         Args:
-            text: The statement; tables and views by their bare names.
-            as_of_round: The end of this round; None for the newest.
+            text: The statement, with bare names of tables and views.
+            as_of_round: Reads the state at the end of this round; None for the newest.
 
         Returns:
-            The rows, not computed yet; collect them inside `readable_errors`.
+            A lazy DataFrame; collect it inside `readable_errors`.
 
         Raises:
-            QueryError: The statement is another one, or the engine cannot answer it.
+            QueryError: The statement is not read-only, or the engine rejects it.
         """
         statement = read_statement(text)
         if statement.verb == "tables":
@@ -194,7 +180,7 @@ class StoreReader:
         return self._query(statement.body, as_of_round, explain)
 
     def state_round(self, as_of_round: int | None = None) -> int:
-        """Returns the round whose end the state tables show when asked as of a round; the newest of all batches.
+        """Returns the round of the newest commit whose state answers a query as of a round.
 
         Raises:
             QueryError: No state was committed up to the round, or the round does not exist.
@@ -202,25 +188,23 @@ class StoreReader:
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Returns the versions of a state table at the end of some rounds; equal versions have equal rows.
+        """Returns the Delta versions of a state table at the end of each round, one per batch.
 
-        Args:
-            name: Its name.
-            rounds: The rounds.
+        Equal versions have equal rows.
         """
         ledger, stored = self._ledger(), self._stored_name(name)
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
 
     def last_round(self) -> int:
-        """Returns the last round that is committed; of several batches, that of the one under way."""
+        """Returns the last committed round: of the batch that has not ended, or of all batches if all have ended."""
         return self._ledger().last_round
 
     def is_finished(self) -> bool:
-        """Returns whether the runs ended; otherwise more rounds may come."""
+        """Returns whether all runs have ended; otherwise further rounds may follow."""
         return self._ledger().is_finished
 
     def _ledger(self) -> Ledger:
-        """Returns the ledger, read again unless all runs have ended."""
+        """Returns the ledger; reads it again unless all runs have ended."""
         if not self._newest.is_finished:
             self._newest = Ledger.read(self._store)
         return self._newest
@@ -236,25 +220,23 @@ class StoreReader:
         names = [name for name in self._relations(body) if name in known]
         snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
-        # The parentheses let the engine take queries only, and a query may start with a WITH of its own.
+        # Inside the parentheses only a query is valid, which may start with its own WITH.
         prefix = f"{explain}with {', '.join(definitions or ['nothing as (select 1)'])} (\n"
         try:
             answer = self._session.spark.sql(f"{prefix}{body}\n)")
-            _ = answer.columns  # Spark Connect looks at a statement only when it is asked something
+            _ = answer.columns  # Spark Connect analyses a statement only on request
         except PySparkException as error:
             raise query_error(error, body, prefix, self.tables(), lambda: self._columns(names, round_)) from None
         return answer
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the tables and views that a query reads, directly or through views; names may be unknown."""
+        """Returns the names that a query reads, directly or through views; unknown names are included."""
         return relations_read(body)
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
         if name == PROTOCOL:
-            known = tuple(map(id, PROTOCOLS.values()))
-            return self._defined_once(
-                f"{self._prefix}_{name}", known, lambda: frame_of(self._session.spark, promises())
-            )
+            known, rows = tuple(map(id, PROTOCOLS.values())), lambda: frame_of(self._session.spark, promises())
+            return self._defined_once(f"{self._prefix}_{name}", known, rows)
         alias = self._alias(name, round_)
         if name in view_names():
             if (part := self._reader_of(name)) is self:
@@ -270,7 +252,7 @@ class StoreReader:
             return self._defined_once(alias, commits, lambda: computed(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
-        # Only a commit, or for some tables an audit, changes what a name means.
+        # Only a commit, or an audit for some tables, changes the rows of a name.
         versions = self._store.version(ROUND_COMMIT.name), self._store.version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
 
@@ -278,13 +260,13 @@ class StoreReader:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
     def _own(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows of the reader's protocol; all rows if the reader has all protocols."""
+        """Returns the rows of the reader's protocol; all rows if the reader is not restricted to one protocol."""
         if self._only is None:
             return rows
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Defines a temporary view unless it exists for these table versions; returns the SELECT that reads it."""
+        """Defines a temporary view unless it exists for these table versions; returns a SELECT of the view."""
         with self._defining:
             if self._defined.get(alias) != versions:
                 make().createOrReplaceTempView(alias)
@@ -292,7 +274,7 @@ class StoreReader:
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _parameters(self) -> DataFrame:
-        """Returns the parameters of the runs, which never change."""
+        """Returns view ``parameter``: the parameters of the runs, which never change."""
         runs = self._own(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
@@ -307,12 +289,9 @@ class StoreReader:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
     def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
-        """Returns the rows of a computed view, protocol by protocol."""
-        parts = (view.make(self.of_protocol(protocol)._as_of(round_)) for protocol, view in views)
+        """Returns the rows of a computed view, united over the protocols."""
+        parts = (view.make(AsOf(self.of_protocol(protocol), round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-
-    def _as_of(self, round_: int | None) -> AsOf:
-        return AsOf(self, round_)
 
     def _stored_name(self, name: str) -> str:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
@@ -340,7 +319,7 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
-        """Returns the meanings of the columns of a table or view by name; further names may be included."""
+        """Returns the meanings of the columns of a table or view, keyed by column; additional columns may occur."""
         if name in self._in_flight():
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
@@ -383,7 +362,7 @@ class StoreReader:
         return history | states
 
     def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
-        """Returns the computed views of the installed protocols by name, each with its protocol."""
+        """Returns the computed views of the installed protocols by name, each with its protocols."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
             for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
@@ -392,10 +371,9 @@ class StoreReader:
 
 
 class AsOf:
-    """A store as of the end of a round, for computed views."""
+    """A store at the end of a round, the argument of computed views."""
 
     def __init__(self, reader: StoreReader, round_: int | None) -> None:
-        """Reads a store as of a round; None for the newest."""
         self._reader = reader
         self._round = round_
 
@@ -404,11 +382,11 @@ class AsOf:
         return self._reader.table(name, self._round)
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the answer of a query."""
+        """Returns the rows of a query."""
         return self._reader.sql(text, self._round)
 
     def is_finished(self) -> bool:
-        """Returns whether the runs ended; otherwise more rounds may come."""
+        """Returns whether all runs have ended; otherwise further rounds may follow."""
         return self._reader.is_finished()
 
 

@@ -1,18 +1,18 @@
--- Which publications did each subscriber ask for, and what excuses a delivery that did not happen?
+-- Which publications did each subscriber request, and what excuses a missing delivery?
 -- One row per run, subscriber and publication.
--- A subscription that the publication satisfies asks for it when it stood:
--- * Protocols that confirm: the subscription was confirmed when the publication was issued (in the same round is early
---   enough: confirmations are handled before calls), and no unsubscription was issued before the publication was
---   confirmed. With an unsubscription, a publication that is not confirmed is not asked for.
--- * Protocols that do not confirm: it stands from the first publication that satisfies it and was delivered at its node
---   after it was issued (service looks begun to the subscriber), and up to an unsubscription; publications that may still
---   have been on their way then, by the largest latency of the run, are not asked for. A delivery counts for every
---   subscription of its node that it satisfies.
--- :due_round round by which it has to be delivered: that of the publication's confirmation, where that says so; for
---   protocols that do not confirm, by the largest latency of the run; null: the end of the run
--- :subscription_id the lowest of the subscriptions that ask for it
+-- A subscriber requests a publication if one of its matching subscriptions is active:
+-- * Protocols that confirm: the subscription was confirmed in or before the round of the publication (confirmations are
+--   handled before calls), and no unsubscription was issued before the publication was confirmed. An unconfirmed
+--   publication is not requested if the subscription was ended.
+-- * Protocols that do not confirm: the subscription is active from the first matching publication that was delivered to
+--   its node after it was issued, until an unsubscription. A publication that may have been in flight at the
+--   unsubscription, by the largest latency of the run, is not requested. A delivery counts for every matching
+--   subscription of its node.
+-- :due_round round by which the delivery is due: the round of the publication's confirmation if a confirmation implies
+--   delivery; for protocols that do not confirm, by the largest latency of the run; null: the end of the run
+-- :subscription_id lowest id of the active matching subscriptions
 -- :excuse subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
---   publisher_crashed: the publisher crashed before the confirmation that it was to get; null: none
+--   publisher_crashed: the publisher crashed before its confirmation; null: no excuse
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery

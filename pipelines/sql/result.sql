@@ -1,4 +1,4 @@
--- What did each run give, beside the values that it was given?
+-- Which measures did each run have, for which parameters?
 -- One row per run: its parameters, its seed, and the measures of view run_summary.
 -- :* run_summary
 -- :* parameter

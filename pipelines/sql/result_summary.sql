@@ -1,9 +1,10 @@
--- What does each combination of parameters give on average over its seeds, and how sure is that?
--- One row per combination of parameters and measure. No confidence interval reaches beyond the values that a measure can
--- have. For ratios it is Wilson's interval, with the sample size at which a proportion would vary as the values do; where
--- all values are equal, that is the number of values. For other measures, none of which is negative, it is the interval
--- mean * exp(+-h / mean), h being half of Student's interval. Both use quantiles of Student's t distribution: a table up to
--- 4 degrees of freedom and Fisher's series above (off by less than 0.001); Wilson's interval of equal values uses 1.96.
+-- What is the mean of each measure over the seeds of a combination of parameters, with its confidence interval?
+-- One row per combination of parameters and measure. No confidence interval extends beyond the possible values of a
+-- measure. For ratios it is Wilson's interval, with the sample size for which a proportion has the variance of the
+-- values; if all values are equal, the sample size is their number. Other measures are not negative; their interval is
+-- mean * exp(+-h / mean), where h is half of Student's interval. Both use quantiles of Student's t distribution: from a
+-- table up to 4 degrees of freedom, and from Fisher's series above (error below 0.001). For equal values, Wilson's
+-- interval uses 1.96.
 -- :* parameter
 -- :run_id first run of the combination
 -- :n_runs runs of the combination
@@ -11,7 +12,7 @@
 -- :n runs that have the measure
 -- :mean mean of the measure
 -- :ci_low lower end of the 95 % confidence interval of the mean; null: fewer than two values
--- :ci_high its upper end; null: fewer than two values
+-- :ci_high upper end of the 95 % confidence interval of the mean; null: fewer than two values
 -- :standard_deviation standard deviation of the sample; null: fewer than two values
 -- :lowest lowest value
 -- :highest highest value

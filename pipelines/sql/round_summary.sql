@@ -1,13 +1,13 @@
--- What happened in each round of a run: messages sent, handled and lost, by kind, deliveries, crashes and recoveries?
--- One row per run and round in which any of it happened. Timers, from a node to itself, are no messages.
+-- How many messages, deliveries, crashes and recoveries happened in each round of a run?
+-- One row per run and round with at least one of these events. Timers (from a node to itself) are not messages.
 -- :* outage
 -- :round the round
 -- :n_sent messages sent
--- :n_handled messages handled, duplicates too
--- :n_lost messages lost that were due
--- :sent_kinds kinds of those sent, for example "CONF 3, PUB 2"
--- :handled_kinds kinds of those handled
--- :n_timers timers that went off
+-- :n_handled messages handled, including duplicates
+-- :n_lost messages due in the round that were lost
+-- :sent_kinds types of the sent messages, for example "CONF 3, PUB 2"
+-- :handled_kinds types of the handled messages
+-- :n_timers timers that expired
 -- :n_recoveries recoveries of nodes
 with event as (
   select run_id, sent_round as round, kind, 1 as sent, 0 as handled, 0 as lost, 0 as timer, 0 as delivered,

@@ -1,20 +1,20 @@
 -- How did each run end, and what did it cost?
--- One row per run. The 95th percentile is the smallest value with at least 95 % of the values at or below it; so is the
--- median with 50 %. Expected deliveries depend on the protocol and its settings, wanted deliveries do not: compare runs
--- by wanted_ratio. Null: nothing to measure.
+-- One row per run. The 95th percentile is the smallest value with at least 95 % of the values at or below it; the
+-- median is the smallest with at least 50 %. Expected deliveries depend on the protocol and its settings, wanted
+-- deliveries do not: compare runs by wanted_ratio. Null: nothing to measure.
 -- :* run
 -- :n_publications publications that were issued
 -- :delivery_ratio share of the expected deliveries that happened
--- :n_excused deliveries that were wanted and not expected, see view receiver
+-- :n_excused wanted deliveries that were not expected, see view receiver
 -- :messages_per_delivery n_messages / n_deliveries
 -- :latency_rounds_median median of latency_rounds of the deliveries
--- :latency_rounds_p95 their 95th percentile
--- :latency_rounds_max their maximum
+-- :latency_rounds_p95 95th percentile of latency_rounds of the deliveries
+-- :latency_rounds_max maximum of latency_rounds of the deliveries
 -- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is
 -- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
 -- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
 -- :confirmation_rounds_median median of the rounds from a publication's issue to its confirmation
--- :confirmation_rounds_max their maximum
+-- :confirmation_rounds_max maximum of the rounds from a publication's issue to its confirmation
 -- :confirmation_ms_median confirmation_rounds_median in ms; null where run.round_ms is
 -- :confirmation_ms_max confirmation_rounds_max in ms; null where run.round_ms is
 -- :n_violations violations that are not excused
@@ -28,7 +28,7 @@ with published as (
   from delivery
   group by run_id, subscriber, source, source_seq
 ), owed as (
-  -- Views expected_delivery, missing_delivery and excused_delivery at once
+  -- Combines the views expected_delivery, missing_delivery and excused_delivery
   select r.run_id, nullif(count_if(r.excuse is null), 0) as n_expected,
     count_if(r.excuse is null and d.run_id is null) as n_missing, count_if(r.excuse is not null) as n_excused
   from receiver r

@@ -1,7 +1,7 @@
-"""A store of few rows that answers many queries, for audits, reports and stories.
+"""A reader of small stores that caches the rows of views, for audits, reports and stories.
 
-An engine plans the SQL of a view again for each query and each view that reads it. For few rows planning takes much
-longer than reading. So each view is computed once, and its rows are cached.
+An engine plans the SQL of a view again for each query and for each other view that reads it. In a small store planning
+takes much longer than reading, so this reader computes each view once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,18 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 VERY_FEW_BYTES: Final = 2 * 1024**2
-"""The size up to which a store is small."""
+"""Maximal size of a small store."""
 _MOST_BYTES: Final = 16 * 1024**2
-"""The size up to which the rows of a view are cached."""
+"""Maximal size of cached rows of a view."""
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
-    """Opens a store for many queries; a small store on a local disk caches the rows of its views.
-
-    Args:
-        session: The engine that answers.
-        root: The store.
+    """Opens a store for many queries; for a small local store, the reader caches the rows of views.
 
     Raises:
-        StoreError: The folder is no store.
+        StoreError: The location is not a store.
     """
-    is_near = isinstance(root, Path)  # the files of others take long to list
+    is_near = isinstance(root, Path)  # listing remote files is slow
     is_small = is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES
     return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
 
@@ -52,7 +48,7 @@ class SmallStoreReader(StoreReader):
         return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names in the query only: a cached view needs no definition of the tables that it reads."""
+        """Returns the names in the query; a cached view does not need the definitions of the tables that it reads."""
         return sorted(identifiers(body))
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:

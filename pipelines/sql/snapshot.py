@@ -1,8 +1,8 @@
-"""The protocols of the runs of a store, and the snapshot of a store at the end of a round.
+"""Reads the tables of a store at the end of a round, and maps its runs to protocols.
 
-History tables are read at their newest version and cut to events up to the round. State tables are read at the version
-that the ledger names for the last commit up to the round. A store with unfinished runs is read as of its last commit:
-rows of an interrupted commit are hidden, and calls that are not final are read from the call log.
+History tables are read at their newest version and filtered to events up to the round. State tables are read at the
+version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit:
+rows of an interrupted commit are hidden, and calls that are not final come from the call log.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ from pipelines.tables import (
     SUBSCRIPTION,
     VIOLATION,
     Table,
-)
+)  # fmt: skip
 
 
 class StoredRuns:
-    """The runs of a store, by protocol; they are all there from its start."""
+    """The runs of a store and their protocols, read lazily from table ``run``, which never gets further rows."""
 
     def __init__(self, store: Store) -> None:
-        """Points at a store; it is read when something is asked."""
         self._store = store
 
     @cached_property
@@ -57,17 +56,17 @@ class StoredRuns:
         """Returns a protocol.
 
         Raises:
-            ProtocolError: This installation lacks it.
+            ProtocolError: The protocol is not installed.
         """
         return protocol_named(name)
 
     def form(self, name: str) -> ProtocolForm:
-        """Returns the form of a protocol that played its runs; errors as `protocol`."""
+        """Returns the form of a protocol that played its runs; raises `ProtocolError` if it is not installed."""
         return protocol_form(name, self._forms[name])
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
-        """Protocol, first run and last run of neighbours that are of one protocol, by id."""
+        """Protocol, first run id and last run id of each sequence of runs with one protocol."""
         rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
@@ -75,42 +74,37 @@ class StoredRuns:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols, in the order of their runs."""
+        """The protocols, in order of their first run."""
         return list(dict.fromkeys(protocol for protocol, _, _ in self._spans))
 
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, Table]]:
-        """The state tables of those of its protocols that this installation has, see `state_tables`."""
+        """The state tables of the installed protocols, see `state_tables`."""
         return state_tables({name: self.form(name) for name in self.protocols if name in PROTOCOLS})
 
     def protocol_of(self, run_id: int) -> str:
-        """Returns the protocol of a run; that of the first one where there is no such run."""
+        """Returns the protocol of a run; for an unknown run, the protocol of the first run."""
         found = (protocol for protocol, first, last in self._spans if first <= run_id <= last)
         return next(found, self._spans[0][0])
 
     def stored(self, protocol: str, name: str) -> str:
-        """Returns the stored name of a state table of a protocol."""
+        """Returns the stored name of a protocol's state table, which includes the protocol if the store has several."""
         own = f"{STATE}{protocol}_{name.removeprefix(STATE)}"
         return own if self._store.version(own) >= 0 else name
 
     @cached_property
     def _owners(self) -> Mapping[str, frozenset[str]]:
-        """The protocols that have a state table, by the stored name of the table."""
+        """For each stored state table, the protocols that have it."""
         pairs = [(self.stored(name, table), name) for name, of in self.tables.items() for table in of]
         return {table: frozenset(name for other, name in pairs if other == table) for table, _ in pairs}
 
     def writes(self, run_id: int, state: str) -> bool:
-        """Returns whether a run may have rows in a state table, by the store's name of it."""
+        """Returns whether a run may have rows in state table ``state`` (a stored name)."""
         owners, protocol = self._owners.get(state), self.protocol_of(run_id)
         return owners is None or protocol in owners or protocol not in self.tables
 
     def rows_of(self, protocol: str, column: str = "run_id") -> str:
-        """Returns SQL for the rows of a protocol's runs.
-
-        Args:
-            protocol: The protocol.
-            column: The column with the run.
-        """
+        """Returns a SQL condition for the rows of a protocol's runs; ``column`` is the column of the run id."""
         spans = [f"{column} between {first} and {last}" for name, first, last in self._spans if name == protocol]
         return f"({' or '.join(spans)})"
 
@@ -122,13 +116,10 @@ class StoreSnapshot:
     """The tables of a store at the end of a round."""
 
     def __init__(self, store: Store, runs: StoredRuns, ledger: Ledger, round_: int | None) -> None:
-        """Fixes the round; errors as in `Ledger.cut`.
+        """Selects the round; None for the newest.
 
-        Args:
-            store: The store.
-            runs: Its runs.
-            ledger: Its commits.
-            round_: The round; None for the newest.
+        Raises:
+            QueryError: The round is negative, or it is not committed yet.
         """
         self._store = store
         self._runs = runs
@@ -144,11 +135,11 @@ class StoreSnapshot:
     def frame(self, name: str) -> DataFrame:
         """Returns a table by its stored name, or ``sent_message``.
 
-        ``sent_message`` has every message that was put on a link, with the columns of ``message``.
+        Relation ``sent_message`` has every message that was put on a link, with the columns of ``message``.
 
         Raises:
-            QueryError: The table is a state table without a commit up to the round.
-            StoreError: The store has no such table.
+            QueryError: The table is a state table, and no commit precedes the round.
+            StoreError: The table does not exist.
         """
         if name.startswith(STATE):
             return self._state(name)
@@ -173,7 +164,7 @@ class StoreSnapshot:
 
     def _state(self, name: str) -> DataFrame:
         every = self._ledger.state_commits(self._round)
-        # A batch has runs of one protocol, and the versions of tables that its protocol has not have no rows of it.
+        # A batch has runs of one protocol; the state tables of other protocols have no rows of the batch.
         commits = [at for at in every if self._runs.writes(at.first_run, name)] or every[:1]
         if len(every) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
             return self._store.read(name, commits[0].versions.get(name, 0))
@@ -181,12 +172,12 @@ class StoreSnapshot:
         return union(parts)
 
     def _of_running(self, name: str) -> DataFrame | None:
-        """Returns a state table of the batch that is under way, if there is one."""
+        """Returns the rows of a state table for the unfinished batch; None if no batch is unfinished."""
         last = self._ledger.last
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Returns the rows of calls that are final: exactly those that the newest call log does not hold."""
+        """Returns the rows of final calls, which are exactly the calls outside the newest call log."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
@@ -233,7 +224,7 @@ class StoreSnapshot:
         return self._until(rows, SUBSCRIPTION.columns, *later)
 
     def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns the rows issued up to the round; later rounds in columns ``later`` become null."""
+        """Returns the rows issued up to the round; later rounds in the columns ``later`` become null."""
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
@@ -245,7 +236,7 @@ _HAPPENED = {
     ROUND_COMMIT.name: "last_round <= {round}",
     **{table.name: "round <= {round}" for table in (DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC, VIOLATION)},
 }
-"""The predicate of the rows of each table that exist after a round."""
+"""For each table, the condition of rows that exist at the end of a round."""
 
 
 def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
@@ -253,6 +244,5 @@ def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
 
 
 def _run_columns(cut: int) -> list[str]:
-    """Returns the columns of ``run``; how a run ended is null until its last round."""
     ending = ("verdict", "within_bound", "rounds")
     return _replaced(RUN.columns, **{name: f"case when rounds <= {cut} then {name} end as {name}" for name in ending})

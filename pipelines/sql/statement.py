@@ -1,4 +1,4 @@
-"""Checks SQL before an engine gets it: its names, and that it only reads."""
+"""Parses a SQL statement before an engine gets it: finds its names, and rejects statements that write."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ Verb = Literal["query", "explain", "describe", "tables"]
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that only reads.
+    """A read-only statement.
 
     Attributes:
-        verb: ``query``; ``explain`` (of a query); ``describe`` (the columns of a relation); ``tables`` (their list).
+        verb: ``query``, ``explain`` (of a query), ``describe`` (columns of a relation), or ``tables`` (list of
+            relations).
         body: The query, or the name of the relation; empty for ``tables``.
-        mode: Of ``explain``: EXTENDED or the like.
+        mode: The mode of ``explain``, e.g. EXTENDED; else empty.
     """
 
     verb: Verb
@@ -48,12 +49,12 @@ class _Token(NamedTuple):
 
 @lru_cache(maxsize=1_000)
 def identifiers(text: str) -> frozenset[str]:
-    """Returns every word and quoted name of a SQL text in lower case; comments and text values hold none."""
+    """Returns all words and quoted names of a SQL string in lower case, without comments and string literals."""
     return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:
-    """Returns a SQL text with these names in lower case: some engines tell the cases of names apart, others do not."""
+    """Converts the given names in a SQL string to lower case, because some engines distinguish case."""
     if not any(word.lower() in names for word in _CAPITALS.findall(text)):
         return text
     tokens = list(_tokens(text))
@@ -65,10 +66,10 @@ def with_lower_case(text: str, names: Container[str]) -> str:
 
 
 def read_statement(text: str) -> Statement:
-    """Reads one statement.
+    """Parses one read-only statement.
 
     Raises:
-        QueryError: ``text`` has no statement, several, or one that does more than read.
+        QueryError: ``text`` is empty, contains several statements, or a statement that writes.
     """
     tokens = list(_tokens(text))
     while tokens and tokens[-1].text == ";":
@@ -87,7 +88,7 @@ def read_statement(text: str) -> Statement:
 
 
 def place(text: str, offset: int) -> str:
-    """Returns ``line L, column C`` of an offset into ``text``."""
+    """Returns ``line L, column C`` of a character offset in ``text``."""
     before = text[: max(offset, 0)]
     return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
@@ -100,7 +101,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _verb(tokens: list[_Token]) -> str:
-    """Returns the first word, behind any parentheses that a query may start with."""
+    """Returns the first word of a statement, after any opening parentheses of a query."""
     first = next((token for token in tokens if token.text != "("), tokens[0])
     verb = first.text.lower() if first.kind == "word" else ""
     if verb not in (_VERBS if first is tokens[0] else _QUERY):

@@ -1,4 +1,4 @@
-"""The page of all tables and views, ``pipelines/sql/TABLES.md``: ``python -m pipelines.sql.table_page`` writes it."""
+"""Generates the page of all tables and views, ``pipelines/sql/TABLES.md``: ``python -m pipelines.sql.table_page``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rounds are whole numbers; node names are in table `node` and in views, all other
 
 
 def page_text(session: Session) -> str:
-    """Returns the content of the page; the session provides the types of the columns of views."""
+    """Returns the content of the page; ``session`` infers the types of the columns of views."""
     return "\n".join(_lines(session)) + "\n"
 
 
@@ -63,7 +63,6 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _views(session: Session) -> dict[str, str]:
-    """Returns the section of each view, by name, as an empty store of its protocol describes it."""
     found: dict[str, str] = {}
     for protocol in PROTOCOLS:
         made = PROTOCOLS[protocol].made_views
@@ -78,7 +77,6 @@ def _views(session: Session) -> dict[str, str]:
 
 
 def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
-    """Returns a store with one run of 0 rounds of a protocol with default settings."""
     store, states = Store(root, session), stored_tables({protocol: protocol_form(protocol)})
     store.create(HISTORY)
     store.create(states, is_state=True)
@@ -91,7 +89,6 @@ def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
 
 
 def _described(reader: StoreReader, view: str, given: Container[str]) -> Iterator[str]:
-    """Yields the columns of a view, but for the parameters of a run."""
     yield _COLUMNS
     rows = reader.sql(f"describe {view}").collect()
     for row in (row for row in rows if row.col_name not in given):
@@ -115,7 +112,7 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 
 def _head(view: str) -> str:
-    """Returns the head of a view as Markdown: the question, then the prose."""
+    """Returns the head of a view as Markdown: the question, then the explanation."""
     if view in MADE:
         return _wrapped(MADE[view])
     head = view_head(view)
@@ -128,7 +125,6 @@ def _made_head(view: ComputedView) -> str:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the text and the items of a list, each wrapped."""
     parts: list[str] = []
     for line in lines:
         if line.startswith("* ") or not parts:

@@ -1,16 +1,16 @@
-"""The views of a store: questions that are asked of every run, one SQL file each.
+"""The SQL views of a store, one file each, and the descriptions in their comment lines.
 
-Those of every store are in ``pipelines/sql``, those that know one protocol beside it (`Protocol.views`).
+The files in ``pipelines/sql`` are views of every store. A protocol's package may have further views (`Protocol.views`).
 
-A file has comment lines, then one SELECT. The first comment line is the question that the view answers. The next lines
+A file has comment lines and one SELECT. The first comment line is the question that the view answers. The next lines
 state the grain and further facts. The last lines describe the columns:
 
-- ``-- :column meaning``; a line without a colon at its start continues the meaning;
-- ``-- :* relation``: columns without a line of their own have the meaning that they have in this relation, which the
-  view reads.
+- ``-- :column meaning``; a line without a leading colon continues the meaning;
+- ``-- :* relation``: a column without its own line has the meaning of the column in this relation, which the view
+reads.
 
-Names that several views share (`COMMON`) need no line. Views read tables and other views by their bare names, which
-`pipelines.sql.query` resolves.
+Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
+resolves the names.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class ViewHead:
     """The parsed comment lines of a view.
 
     Attributes:
-        question: The question that it answers.
-        prose: What a row is, and what else there is to know; a line each, those of lists begin with ``*``.
-        columns: What its columns mean, by name.
-        like: Relations whose columns mean the same there, the first one first.
+        question: The question that the view answers.
+        prose: Lines with the grain and further facts; list items begin with ``*``.
+        columns: Meanings by column name.
+        like: Relations that define the meanings of further columns; the first one takes precedence.
     """
 
     question: str
@@ -54,15 +54,15 @@ class ViewHead:
 
 
 def view_names() -> list[str]:
-    """Returns the names of all views; a view comes after those that it reads."""
+    """Returns the names of all views in dependency order: a view follows the views that it reads."""
     return list(_sources())
 
 
 def view_sql(name: str) -> str:
-    """Returns the text of a view.
+    """Returns the SQL of a view.
 
     Raises:
-        QueryError: There is no such view.
+        QueryError: The view does not exist.
     """
     views = _sources()
     if name not in views:
@@ -99,12 +99,12 @@ def view_head(name: str) -> ViewHead:
 
 
 def view_owner(name: str) -> str | None:
-    """Returns the protocol that a view knows; None: it is one of every store."""
+    """Returns the protocol whose package has a view; None for a view of every store."""
     return _owners().get(name)
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a query and in the views that it reads; views last, each after the views that it reads."""
+    """Returns the names in a query and in the views that it reads; views are last, in dependency order."""
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -127,7 +127,7 @@ def _owners() -> Mapping[str, str]:
 
 
 def _files(package: str) -> Mapping[str, str]:
-    """Returns the content of the SQL files of a package, by name without the suffix."""
+    """Returns the content of the SQL files of a package, keyed by name without suffix."""
     entries = (entry for entry in files(package).iterdir() if entry.name.endswith(_SUFFIX))
     return {entry.name.removesuffix(_SUFFIX): entry.read_text("utf-8") for entry in entries}
 
@@ -136,7 +136,7 @@ def _files(package: str) -> Mapping[str, str]:
 def _sources() -> Mapping[str, str]:
     packages = ["pipelines.sql", *(spec.views for spec in PROTOCOLS.values() if spec.views)]
     texts: dict[str, str] = {}
-    for package in reversed(packages):  # no protocol's view hides one of all stores
+    for package in reversed(packages):  # a view of every store precedes a protocol's view of the same name
         texts |= _files(package)
     reads = {name: (identifiers(text) & texts.keys()) - {name} for name, text in sorted(texts.items())}
     return {name: texts[name] for name in TopologicalSorter(reads).static_order()}
@@ -157,51 +157,51 @@ COMMON: Final[Mapping[str, str]] = {
     **dict(_of(PUBLICATION, "source", "source_seq")),
     **dict(_of(SUBSCRIPTION, "subscription_id", "subscriber")),
     **dict(_of(DELIVERY, "latency_rounds")),
-    "src_name": "name of the node that sent it",
-    "dst_name": "name of the node it was sent to",
+    "src_name": "name of the sending node",
+    "dst_name": "name of the receiving node",
     "source_name": "name of the source",
     "subscriber_name": "name of the subscriber",
     "publication_round": "round in which the publication was issued",
-    "delivery_round": "round of the first delivery; null: it did not happen",
+    "delivery_round": "round of the first delivery; null: not delivered",
     "latency_ms": "latency_rounds in ms; null where run.round_ms is",
     "crash_round": "round of the crash",
-    "recovery_round": "round of the recovery; null: it did not recover",
+    "recovery_round": "round of the recovery; null: the node did not recover",
     "n_messages": "messages that were put on a link, including lost ones",
     "n_deliveries": "deliveries",
-    "n_expected": "deliveries that had to happen, see view expected_delivery",
+    "n_expected": "deliveries that the protocol owes, see view expected_delivery",
     "n_missing": "expected deliveries that did not happen",
     "n_wanted": "deliveries that subscribers wanted, see view wanted_delivery",
     "n_wanted_delivered": "wanted deliveries that happened",
     "wanted_ratio": "n_wanted_delivered / n_wanted",
     "n_crashes": "crashes of nodes",
 }
-"""By name; the words of a table where it has a column of the name with this meaning."""
+"""Meanings of columns that several views share, by column name; taken from a table where possible."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
     "confirms": "whether it confirms calls; otherwise a call is final when it is issued",
-    "confirms_delivery": "whether a publication is confirmed only when all who are to have it do",
-    "keeps_source_order": "whether a subscriber gets all publications of a source in their order",
-    "maintenance": "kinds of messages that nodes send for ever",
-    "application": "kinds that carry publications; like the next two for comparisons, see view comparison",
-    "acknowledgement": "kinds that say what has come, or was stored or processed",
-    "recovery": "kinds that bring or ask for what was lost, and that bring nodes back; all other kinds are control",
+    "confirms_delivery": "whether a publication is confirmed only after all its subscribers have got it",
+    "keeps_source_order": "whether a subscriber gets all publications of a source in the order of publication",
+    "maintenance": "types of messages that nodes send periodically, without end",
+    "application": "types that carry publications; view comparison uses this class and the next two",
+    "acknowledgement": "types that acknowledge the receipt, the storage or the processing of a message",
+    "recovery": "types that request or repeat lost messages or serve recovering nodes; all other types are control",
 }
-"""Columns of view ``protocol``."""
+"""Meanings of the columns of view ``protocol``."""
 
 
 IN_FLIGHT_COLUMNS: Final[Mapping[str, str]] = {
     **table_columns(MESSAGE),
-    "remaining_rounds": "rounds until it is due",
+    "remaining_rounds": "rounds until the message is due",
 }
-"""Columns of state table ``message`` that the messages of all protocols have."""
+"""Meanings of the columns of state table ``message`` that all protocols share."""
 
 
 def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Returns the meanings of the columns of state table ``message``, by column name.
 
     Args:
-        payload: The names of the payload columns of each protocol's messages, by protocol.
+        payload: For each protocol, the names of the columns that only its messages have.
     """
     carried: dict[str, list[str]] = defaultdict(list)
     for protocol, names in payload.items():
@@ -227,7 +227,6 @@ def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> di
 
 
 def _meaning(path: str, told: Mapping[str, Sequence[str]]) -> str:
-    """Returns the meaning of a parameter; several meanings are labelled with their protocols."""
     if len(told) <= 1:
         return ": ".join([path, *told])
     meanings = (f"{', '.join(protocols)}: {text}" for text, protocols in told.items())

@@ -1,7 +1,7 @@
 -- Which deliveries were wanted, and when did they happen?
--- One row per run, subscriber and publication that satisfies one of its subscriptions, issued before the publication
--- and not withdrawn before it. Unlike expected_delivery, it lists the deliveries that subscribers want, not those that
--- a protocol owes them: it excuses neither faults nor missing routes.
+-- One row per run, subscriber and publication that satisfies one of the subscriber's subscriptions, issued before the
+-- publication and not ended before it. The view lists the deliveries that subscribers want; view expected_delivery
+-- lists the deliveries that a protocol owes. Faults and missing routes excuse nothing here.
 -- :subscription_id the lowest matching subscription
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round

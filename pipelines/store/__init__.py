@@ -1,1 +1,1 @@
-"""The store: its tables, which rounds are complete, and its folder."""
+"""Stores: the Delta tables of an experiment, their location, the ledger of complete rounds, and the writer's lock."""

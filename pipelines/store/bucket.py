@@ -1,7 +1,7 @@
-"""A place in an object store, with as much of `pathlib.Path` as a store needs.
+"""Paths in an object store: S3, Google Cloud Storage or Azure.
 
-Credentials, region and endpoint come from the environment, under the names that the tools of each cloud have for them;
-nothing of them is kept or shown.
+Credentials, region and endpoint come from the environment variables of each cloud's own tools. This module neither
+stores nor prints credentials.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pipelines.store.damage import disk_error
 from pipelines.store.place import RemotePath, Tag, check_address
 
 RETRY_SECONDS = 10
-"""How long a request is tried again; a lease is much longer."""
+"""Seconds after which a failing request is not repeated; much less than the duration of a lease."""
 _RETRIES = 3
 
 
 class Bucket(RemotePath):
-    """A prefix in a bucket: a folder, or an object."""
+    """The address of an object or of a prefix in a bucket."""
 
     def __init__(self, address: str, store: Any = None, key: str = "") -> None:  # noqa: ANN401 - one class a cloud
-        """Points at a place; nothing is asked of the object store yet.
+        """Checks the address and creates a client; sends no request to the object store.
 
         Args:
             address: Scheme, bucket and prefix, e.g. ``s3a://bucket/studies/one``.
-            store: The client of an enclosing prefix.
-            key: The place below that prefix.
+            store: The client of an enclosing prefix; None creates a client.
+            key: The key relative to that prefix.
 
         Raises:
-            StoreError: The address has no bucket, or credentials are in it.
+            StoreError: The address has no bucket or contains credentials.
         """
         super().__init__(address)
         self._key = key
@@ -53,43 +53,39 @@ class Bucket(RemotePath):
         self._store = store
 
     def __truediv__(self, name: str) -> Bucket:
-        """Returns a place in this one."""
+        """Returns the path of object or prefix ``name`` below this prefix."""
         return Bucket(f"{self._address}/{name}", self._store, f"{self._key}/{name}" if self._key else name)
 
     def is_file(self) -> bool:
-        """Returns whether an object has this name."""
+        """Returns whether an object with this key exists."""
         return bool(self._key) and self.head() is not None
 
     def is_dir(self) -> bool:
-        """Returns whether objects lie below."""
+        """Returns whether an object exists below this prefix."""
         with _told(self._address):
             return any(len(found) for found in obstore.list(self._store, self._prefix, chunk_size=1))
 
     def iterdir(self) -> Iterator[Bucket]:
-        """Yields the objects and folders in this folder."""
+        """Yields the paths of the objects and prefixes directly below this prefix."""
         with _told(self._address):
             found = obstore.list_with_delimiter(self._store, self._prefix)
         for key in (*found["common_prefixes"], *(entry["path"] for entry in found["objects"])):
             yield self / key.rpartition("/")[2]
 
     def sizes(self) -> dict[str, int]:
-        """Returns the size in bytes of all objects in this folder and its subfolders, by relative path."""
+        """Returns the sizes in bytes of all objects below this prefix, keyed by relative path."""
         with _told(self._address):
             found = [entry for chunk in obstore.list(self._store, self._prefix) for entry in chunk]
         cut = len(self._key) + 1 if self._key else 0
         return {entry["path"][cut:]: entry["size"] for entry in found}
 
     def n_bytes(self) -> int:
-        """Returns the size of the object.
-
-        Raises:
-            FileNotFoundError: The object does not exist.
-        """
+        """Returns the size of this object in bytes."""
         with _told(self._address):
             return obstore.head(self._store, self._key)["size"]
 
     def head(self) -> tuple[Tag, datetime] | None:
-        """Returns the tag of the object and when it was written, by the clock of the object store; None: not there."""
+        """Returns the tag and the server's modification time of this object; None if the object does not exist."""
         try:
             with _told(self._address):
                 found = obstore.head(self._store, self._key)
@@ -98,43 +94,39 @@ class Bucket(RemotePath):
         return _tag(found), found["last_modified"]
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the text of the object.
-
-        Raises:
-            FileNotFoundError: The object does not exist.
-        """
+        """Returns the content of this object as a string."""
         with _told(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the object atomically."""
+        """Writes ``text`` to this object atomically."""
         self._put(text.encode(encoding), "overwrite")
 
     def create(self, text: str) -> Tag | None:
-        """Creates the object in one step and returns its tag; None where it exists already."""
+        """Creates this object atomically and returns its tag; returns None if the object exists."""
         try:
             return self._put(text.encode(), "create")
         except AlreadyExistsError:
             return None
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the object if its tag is still ``tag``, atomically; returns the new tag, or None if it differs."""
+        """Writes this object atomically if its tag equals ``tag``; returns the new tag, or None if the tags differ."""
         try:
             return self._put(text.encode(), tag)
         except (PreconditionError, FileNotFoundError):
             return None
 
     def lock(self, name: str) -> Bucket:
-        """Returns the object of a lease, which is written conditionally."""
+        """Returns object ``name`` below this prefix as a lock file: objects support conditional writes."""
         return self / name
 
     def unlink(self) -> None:
-        """Removes the object."""
+        """Removes this object."""
         with _told(self._address):
             obstore.delete(self._store, self._key)
 
     def remove_all(self) -> None:
-        """Removes every object whose key starts with this one and a slash."""
+        """Removes every object below this prefix."""
         prefix = f"{self._key}/" if self._key else ""
         keys = [prefix + name for name in self.sizes()]
         with _told(self._address):

@@ -1,7 +1,7 @@
-"""Stores named ``catalog.schema``: a schema of an engine's catalog gives the location of the store and has its tables.
+"""Stores named ``catalog.schema``: the schema's location holds the store, and the schema lists the store's tables.
 
-The store itself is a folder, or a place in a bucket, with its ledger and its single writer. When the runs have ended,
-its tables become external tables of the schema, so that readers by name see complete runs.
+The store itself is a local folder or a remote path, with its ledger and its single writer. When all runs have ended,
+`register` creates external tables in the schema, so SQL readers of the catalog see complete runs only.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 PROPERTY = "roundtable.store"
-"""A property of a schema: where its store lies, if not at the schema's own location."""
+"""The schema property that names the location of the store if it differs from the schema's location."""
 SPARKS_OWN = "spark_catalog"
 _VALUE = re.compile(rf"\({re.escape(PROPERTY)},([^()]*)\)")
 _MANAGED = "__unitystorage"
-"""A part of all locations that Unity Catalog keeps to itself."""
+"""A path component of every location that Unity Catalog manages itself."""
 _KEPT = "the section on catalogs in conf/spark/README.md says how to have one that is kept"
 
 
 def located(place: str | Root | Schema, spark: SparkSession | None = None, engine: Engine | None = None) -> Root:
-    """Returns the location of a store; of a schema the one in its catalog.
+    """Returns the location of a store; looks up a schema in its catalog.
 
     Args:
         place: A folder, an address, or a schema.
-        spark: The session that has the catalog; None for one of an engine.
-        engine: The engine, if it has a catalog that is kept; else that of ROUNDTABLE_ENGINE, the server that
-            SPARK_REMOTE names, or ``spark``.
+        spark: The session whose catalog has the schema; None opens a session.
+        engine: The engine of the opened session. An engine without a persistent catalog, and None, select the engine in
+            ROUNDTABLE_ENGINE, else ``connect`` if SPARK_REMOTE is set, else ``spark``.
 
     Raises:
-        StoreError: There is no such schema, or it has no place that can be reached.
+        StoreError: The schema does not exist or has no writable location.
         EngineError: The engine cannot be started.
     """
     named = place if isinstance(place, Schema) else place_of(place)
@@ -64,17 +64,17 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
 def new_place(
     place: Root | Schema | None, session: Session, scenario: str, say: Callable[[str], None]
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
-    """Creates the place of a store as `folder.new_store` does, and its schema if that does not exist.
+    """Creates and locks the location of a new store as `folder.new_store` does, and a missing schema.
 
     Args:
         place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
-        session: The engine, whose catalog has the schema.
+        session: The engine whose catalog has the schema.
         scenario: Name of the scenario.
         say: Called with the location of the schema's store.
 
     Raises:
-        StoreError: As `folder.new_store`; or the schema cannot be created, has tables, or no place for a store. An
-            error before the first commit drops a created schema, unless its location holds files.
+        StoreError: As in `folder.new_store`; or the schema cannot be created, has tables, or has no writable location.
+            An error before the first commit drops a created schema, unless its location contains files.
     """
     schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
@@ -116,23 +116,22 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
 
 
 def _holds_something(root: Root) -> bool:
-    """Returns whether a folder holds anything; dropping a schema deletes its location."""
     return root.is_dir() and any(root.iterdir())
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
     """Registers the tables of a store as external tables of its schema, unless they are registered.
 
-    If the session's catalog lacks the schema, or has it for another place, ``say`` reports it, and no table is
-    registered.
+    If the session's catalog lacks the schema, or has another location for it, the function reports this with ``say``
+    and registers no table.
 
     Args:
-        name: The schema, as `Schema` writes it.
-        store: The store, whose runs have ended.
-        say: Called with a line of progress.
+        name: The schema, formatted as ``catalog.name``.
+        store: The store; all its runs have ended.
+        say: Called with progress messages.
 
     Raises:
-        StoreError: The schema has other tables under these names, or refuses them.
+        StoreError: The schema has other tables with the same names, or the catalog denies their creation.
     """
     schema, session = Schema(*name.split(".")), store.session
     found = _described(schema.quoted, session)
@@ -162,16 +161,12 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 
 
 def check_no_store(name: str, session: Session) -> None:
-    """Checks that a schema has not the tables of a store: what writes them would be a second writer of it.
-
-    Args:
-        name: The schema, as SQL takes it.
-        session: The engine.
+    """Checks that a schema (quoted for SQL) contains no store: other programs must not write a store's tables.
 
     Raises:
-        StoreError: It has them.
+        StoreError: The schema contains the tables of a store.
     """
-    if session.engine == "local":  # whose schemas have no store
+    if session.engine == "local":  # no schema of engine local holds a store
         return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
         raise StoreError(
@@ -185,7 +180,7 @@ def _with_catalog(engine: Engine | None) -> Engine:
 
 
 def _described(name: str, session: Session) -> str | None:
-    """Returns the location in a schema's properties, empty where it has none; None where no schema exists."""
+    """Returns the location of a schema, "" if it has no location, and None if the schema does not exist."""
     if session.engine == "local":
         return None
     try:
@@ -219,7 +214,7 @@ def _tables(schema: Schema, session: Session) -> set[str]:
 
 
 def _forgetful(schema: Schema, session: Session) -> str:
-    """Returns that a catalog ends with its process, in words; nothing where it is kept."""
+    """Returns a clause for messages about an in-memory catalog; "" for a persistent catalog."""
     is_own = session.is_classic and schema.catalog == SPARKS_OWN
     if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
         return ", which is kept in memory and forgets its schemas when the process of Spark ends"

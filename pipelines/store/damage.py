@@ -1,6 +1,6 @@
-"""What disks do to a store, told as such: full, read-only, limits of files and names, files that are damaged.
+"""Converts errors about disks, object stores and damaged files to `StoreError` with a cause and a remedy.
 
-Engines and libraries word the same trouble differently; the operating system's words are in all of them.
+Engines and libraries wrap such errors differently, but every message contains the operating system's message.
 """
 
 from __future__ import annotations
@@ -53,11 +53,7 @@ _FILE = re.compile(r"[\w./-]+\.parquet\b")
 
 @contextmanager
 def named_damage(root: object) -> Iterator[None]:
-    """Turns errors that come from the disk into a `StoreError` that names the cause and the way on.
-
-    Args:
-        root: The store, as it is to be named.
-    """
+    """Converts an error about the disk or the files of store ``root`` to a `StoreError`; re-raises any other error."""
     try:
         yield
     except RoundtableError:
@@ -72,11 +68,9 @@ def named_damage(root: object) -> Iterator[None]:
 
 
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
-    """Returns the words of an error about the disk or a store's files; None where it is about neither.
+    """Returns the `StoreError` for an error about the disk or a store's files; None for any other error.
 
-    Args:
-        error: The error.
-        root: The store, as it is to be named; None where it is not known.
+    The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
     text = " ".join(_texts(error))
@@ -97,7 +91,6 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Yields the messages of an error and of its causes."""
     while error is not None:
         yield str(error)
         error = error.__cause__ or error.__context__

@@ -1,10 +1,10 @@
-"""The place of a store, a folder or an address: created, checked and locked without an engine.
+"""Creates, checks and locks the location of a store, without an engine.
 
-A file server has no operating-system locks that end with their process, so a writer holds a lease: a file that names
-the writer. It is created only if it does not exist, and renewed only if it is unchanged, so two programs never hold the
-lease at once, independently of their clocks. Another program watches the file. If the file changes, the writer is
-alive; if it stays unchanged for longer than a lease, the writer is gone. A writer that slept for longer notices before
-it writes to the ledger, see `Lease.renew`.
+An operating-system lock ends with its process; file servers offer no such lock. On a server the writer holds a lease
+instead: a lock file that names the writer. A writer creates the lock file only if it does not exist, and renews it only
+if it is unchanged. So two programs never hold the lease at once, even if their clocks differ. Another program watches
+the lock file: if it changes, the writer is alive; if it stays unchanged for `LEASE_SECONDS`, the writer has ended. A
+writer that was suspended for longer detects the lost lease before it writes to the ledger, see `Lease.renew`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ from pipelines.store.roots import Root, check_name, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LEASE_SECONDS = 40.0
-"""How long a lease lasts that is not renewed: several times as long as a request is tried again."""
+"""Seconds after which a lease expires without renewal; several times the duration of a request with its retries."""
 _RENEWALS = 8
-"""How often it is renewed in that time."""
+"""Number of renewals within `LEASE_SECONDS`."""
 
 
 class Lease:
-    """The right to write a store, for as long as it is renewed."""
+    """A writer's exclusive right to a store, valid until it expires; `leased` acquires and renews it."""
 
     def __init__(self, file: Exclusive, writer: str, tag: Tag, token: str) -> None:
-        """Keeps what was taken, see `leased`."""
         self._file = file
         self._writer = writer
         self._tag: Tag | None = tag
@@ -50,10 +49,10 @@ class Lease:
         self._renewed = time.monotonic()
 
     def renew(self) -> None:
-        """Renews it.
+        """Renews the lease by a conditional write of the lock file.
 
         Raises:
-            StoreError: Another program has taken it, as this one did nothing for too long.
+            StoreError: The lease expired, and another program has acquired it.
         """
         with self._renewing:
             begun = time.monotonic()
@@ -69,14 +68,14 @@ class Lease:
             self._renewed = begun
 
     def keep(self, ended: Event) -> None:
-        """Renews it again and again until the end."""
+        """Renews the lease periodically until ``ended`` is set; runs in a thread."""
         while not ended.wait(LEASE_SECONDS / _RENEWALS):
-            # Where it is lost, the next commit says so; where the network is down, the next renewal may come through.
+            # The next commit reports a lost lease. After a network failure the next renewal may succeed.
             with suppress(StoreError):
                 self.renew()
 
     def release(self) -> None:
-        """Ends it, where it is still that of this program."""
+        """Removes the lock file unless another program has acquired the lease."""
         with suppress(StoreError):
             self.renew()
             self._file.unlink()
@@ -84,15 +83,15 @@ class Lease:
 
 @contextmanager
 def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
-    """Takes the lease that a file stands for, and keeps it.
+    """Acquires the lease of a lock file and renews it in a thread until the block ends.
 
     Args:
-        file: The file.
-        writer: Who takes it, for others to read.
-        say: Told when it takes long.
+        file: The lock file.
+        writer: Name of this writer, for the messages of other programs.
+        say: Called with a progress message while the function waits for another lease to expire.
 
     Raises:
-        StoreError: Another program has it.
+        StoreError: Another program holds the lease.
     """
     token = uuid4().hex
     lease = Lease(file, writer, _taken(file, _text(writer, token, 0), say), token)
@@ -108,7 +107,10 @@ def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator
 
 
 def holder(file: Exclusive) -> str | None:
-    """Returns the holder of a lease, if the clocks of this machine and of the server agree; None: nobody."""
+    """Returns the name of the program that holds a lease; None if the lease is expired or does not exist.
+
+    The function compares the server's modification time with this machine's clock.
+    """
     found = file.head()
     if found is None or datetime.now(UTC) - found[1] > timedelta(seconds=LEASE_SECONDS):
         return None
@@ -116,7 +118,7 @@ def holder(file: Exclusive) -> str | None:
 
 
 def writer_in(file: Exclusive) -> str:
-    """Returns the current or last holder of a lease."""
+    """Returns the name of the program that last wrote a lock file."""
     with suppress(FileNotFoundError):
         return file.read_text().splitlines()[0]
     return "another program"
@@ -127,7 +129,6 @@ def _text(writer: str, token: str, number: int) -> str:
 
 
 def _taken(file: Exclusive, text: str, say: Callable[[str], None]) -> Tag:
-    """Returns the tag of a lease that nobody else has."""
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:
         found = file.head()
@@ -153,15 +154,16 @@ LOCK = ".lock"
 MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
-_LOCK_SECONDS = 0.5  # `is_being_written` holds the lock for a moment
+_LOCK_SECONDS = 0.5  # `is_being_written` holds the lock briefly
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
 def check_store(root: Root) -> None:
-    """Checks that a folder is a store of this program.
+    """Checks that a folder is a store that this version of the program reads.
 
     Raises:
-        StoreError: It does not exist, is not a store, or has another format, or the Delta library cannot name it.
+        StoreError: The folder does not exist, is not a store, has another format, or has a name that the Delta library
+            rejects.
     """
     check_name(root)
     check_format(root)
@@ -183,17 +185,17 @@ def check_store(root: Root) -> None:
 
 
 def check_format(root: Root) -> None:
-    """Checks that a store has the tables and columns that this program reads; one without a manifest is not judged.
+    """Checks that the format version of a store equals `STORE_FORMAT`; accepts a store without a manifest.
 
     Raises:
-        StoreError: It is of another format.
+        StoreError: The store has another format version.
     """
     try:
         written = json.loads((root / MANIFEST).read_text("utf-8")).get("store_format", 1)
-    except StoreError:  # nobody answers at its address
+    except StoreError:  # the server is unreachable
         raise
     except (OSError, ValueError, AttributeError):
-        return  # It does not exist, or it is damaged: the reader of the manifest says so.
+        return  # The manifest is missing or damaged; `Manifest.read` reports that.
     if written != STORE_FORMAT:
         raise StoreError(
             f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
@@ -202,10 +204,10 @@ def check_format(root: Root) -> None:
 
 
 def check_empty(root: Root) -> None:
-    """Checks that a folder can become a store.
+    """Checks that a new store can be created in a folder.
 
     Raises:
-        StoreError: It is a folder that is not empty, or no folder.
+        StoreError: The folder is not empty, or it is a file.
     """
     if root.is_dir():
         inside = _inside(root)
@@ -217,19 +219,15 @@ def check_empty(root: Root) -> None:
 
 @contextmanager
 def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[Callable[[], None]]:
-    """Keeps every other program from writing a store; the lock goes with this process, however it ends.
+    """Locks a store against other writers until the block ends or the process dies.
 
-    Of a folder the operating system keeps the lock, of a place on a server nobody: there it is a lease.
-
-    Args:
-        root: The store.
-        say: Told when it takes long.
+    A local folder gets an operating-system lock; a remote path gets a lease, see `leased`.
 
     Yields:
-        What checks that it is still locked; called before the ledger is written.
+        A function that raises `StoreError` if the lock is lost; the store calls it before it writes the ledger.
 
     Raises:
-        StoreError: Another program, or another run of this one, writes it.
+        StoreError: Another program or another run writes the store.
     """
     if isinstance(root, RemotePath):
         with leased(root.lock(LOCK), _told_of({"process": os.getpid(), **_here()}), say) as lease:
@@ -242,7 +240,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
         raise StoreError(f"{_writer(root)} is writing the store {str(root)!r}; wait for its end, or end it") from None
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
-    with suppress(OSError):  # who it is only helps
+    with suppress(OSError):  # the writer's name only serves other programs' messages
         (root / LOCK).write_text(json.dumps({"process": os.getpid(), **_here()}), "utf-8")
     try:
         yield lambda: None
@@ -251,7 +249,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
 
 
 def is_being_written(root: Root) -> bool:
-    """Returns whether a program writes a store now."""
+    """Returns whether another program holds the lock of a store."""
     if isinstance(root, RemotePath):
         return holder(root.lock(LOCK)) is not None
     if not (root / LOCK).is_file():
@@ -261,7 +259,7 @@ def is_being_written(root: Root) -> bool:
         lock.acquire()
     except Timeout:
         return True
-    except OSError:  # nobody can write where nobody can lock
+    except OSError:  # without the right to lock, no program can write here
         return False
     lock.release()
     return False
@@ -271,20 +269,20 @@ def is_being_written(root: Root) -> bool:
 def new_store(
     given: Root | None, scenario: str, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
-    """Makes the folder of a store and locks it; an error before the first commit leaves nothing behind.
+    """Creates and locks the folder of a store; an error before the first commit removes the folder.
 
-    ``runs/<scenario>/latest`` points to a store of the default folder from its start.
+    A store in the default folder becomes the target of the link ``runs/<scenario>/latest`` when it is created.
 
     Args:
         given: The folder, new or empty; None for ``runs/<scenario>/<UTC time>``.
         scenario: Name of the scenario.
-        say: Told when it takes long.
+        say: Called with progress messages, see `locked`.
 
     Yields:
-        The store, and what `locked` yields.
+        The location of the store, and the function that `locked` yields.
 
     Raises:
-        StoreError: The folder cannot be made, is not empty, or another program writes into it.
+        StoreError: The folder cannot be created, is not empty, or another program writes into it.
     """
     root = given if given is not None else _free_default(scenario)
     check_name(root)
@@ -308,12 +306,12 @@ def new_store(
 
 
 def resume_hint(root: Root) -> str:
-    """Returns the next step for a store whose runs are not finished."""
+    """Returns the command that resumes an unfinished store, for error messages."""
     return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
 def _link_latest(root: Path) -> Path | None:
-    """Points ``runs/<scenario>/latest`` to a store; returns its previous target."""
+    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link."""
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
     point(link, Path(root.name))
@@ -321,7 +319,7 @@ def _link_latest(root: Path) -> Path | None:
 
 
 def _unlink_latest(root: Path, earlier: Path | None) -> None:
-    """Restores the link, unless another run has changed it in between."""
+    """Restores the previous target of the link, unless another run has changed the link."""
     link = root.parent / LATEST
     if not link.is_symlink() or link.readlink() != Path(root.name):
         return
@@ -332,9 +330,9 @@ def _unlink_latest(root: Path, earlier: Path | None) -> None:
 
 
 def point(link: Path, target: Path) -> None:
-    """Makes a link, or changes it, in one step."""
+    """Creates or replaces a symbolic link atomically."""
     new = link.parent / f".{link.name}-{target.name}"
-    with suppress(OSError):  # some file systems have no links; the store works without
+    with suppress(OSError):  # some file systems lack symbolic links; the store works without them
         new.symlink_to(target)
         new.replace(link)
 
@@ -344,7 +342,7 @@ def _is_store(root: Root) -> bool:
 
 
 def _n_commits(root: Root) -> int:
-    """Counts the rows of the ledger; the first version of the table is its creation."""
+    """Returns the number of rows of the ledger; version 0 of the ledger is its creation."""
     log = root / ROUND_COMMIT.name / _LOG
     return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
 
@@ -354,7 +352,7 @@ def _has_parent(root: Root) -> TypeGuard[Path]:
 
 
 def _held(root: Root, inside: Sequence[str]) -> str:
-    """Returns the contents of a folder that is to be a new store, and the next step."""
+    """Returns the content of a non-empty folder and the user's next step, for an error message."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it holds {_some(inside)}; {another}"
@@ -364,7 +362,6 @@ def _held(root: Root, inside: Sequence[str]) -> str:
 
 
 def _writer(root: Root) -> str:
-    """Returns the holder of the lock."""
     if isinstance(root, RemotePath):
         return writer_in(root.lock(LOCK))
     with suppress(OSError, ValueError, KeyError):
@@ -387,10 +384,10 @@ def _inside(root: Root) -> list[str]:
 def _remove(root: Root, made: Sequence[Path]) -> None:
     inside: list[Root] = [*root.iterdir()]
     for path in inside:
-        if not (isinstance(root, RemotePath) and path.name == LOCK):  # it goes when it is given back
+        if not (isinstance(root, RemotePath) and path.name == LOCK):  # `Lease.release` removes the lock file
             remove(path)
     for folder in made:
-        with suppress(OSError):  # another run may use it by now
+        with suppress(OSError):  # another run may have written into the folder
             folder.rmdir()
 
 

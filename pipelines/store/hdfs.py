@@ -1,11 +1,11 @@
-"""A place in Hadoop's file system (HDFS).
+"""Paths in Hadoop's file system (HDFS), with atomic writes and lock files.
 
 The address names the NameNode, ``hdfs://host:port/folder``, or a name service of the ``hdfs-site.xml`` in
-HADOOP_CONF_DIR. Who the user is comes from the environment: HADOOP_USER_NAME, or a ticket of Kerberos.
+HADOOP_CONF_DIR. The user comes from the environment: HADOOP_USER_NAME or a Kerberos ticket.
 
-HDFS writes no file under a condition, but it renames in one step. So a file is written beside its place and renamed,
-and the file that a lease stands for is a folder with one empty file, whose name is the text: to change it is to rename
-that one, which succeeds for one program only, as every name is used once.
+HDFS does not support conditional writes, but it renames atomically. An atomic write therefore creates a temporary file
+and renames it. A lock file is a folder that contains one empty file; the name of that file is the lock's content. An
+update renames the empty file. No name is used twice, so only one of several concurrent updates succeeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.store.place import RemotePath, Tag, check_address
 if TYPE_CHECKING:
     from hdfs_native import Client
 
-# An address that nobody answers is tried again for some seconds; a lease is much longer.
+# The client retries an unreachable NameNode for a few seconds, much less than the duration of a lease.
 _RETRIES = {
     "dfs.client.failover.max.attempts": "4",
     "dfs.client.failover.sleep.base.millis": "250",
@@ -38,18 +38,18 @@ _PART = re.compile(r"\..*\.part")
 
 
 class Hdfs(RemotePath):
-    """A folder or a file in HDFS."""
+    """The address of a folder or a file in HDFS."""
 
     def __init__(self, address: str, client: Client | None = None) -> None:
-        """Points at a place; nothing is asked of the NameNode yet.
+        """Checks the address and creates a client; sends no request to the NameNode.
 
         Args:
             address: Scheme, NameNode and folder, e.g. ``hdfs://host:8020/studies/one``.
-            client: The client of an enclosing folder.
+            client: The client of an enclosing folder; None creates a client.
 
         Raises:
-            StoreError: The address names no NameNode, or a folder that no store can have; credentials are in it; or
-                the client is not installed.
+            StoreError: The address has no NameNode, contains credentials or unsupported characters, or package
+                ``hdfs_native`` is not installed.
         """
         super().__init__(address)
         self._path = _path(self._address)
@@ -64,53 +64,45 @@ class Hdfs(RemotePath):
         self._client = client
 
     def __truediv__(self, name: str) -> Hdfs:
-        """Returns a place in this one."""
+        """Returns the path of file or folder ``name`` in this folder."""
         return Hdfs(f"{self._address}/{name}", self._client)
 
     def is_file(self) -> bool:
-        """Returns whether a file has this name."""
+        """Returns whether a file exists at this address."""
         return self._is_dir() is False
 
     def is_dir(self) -> bool:
-        """Returns whether this is a folder."""
+        """Returns whether a folder exists at this address."""
         return self._is_dir() is True
 
     def exists(self) -> bool:
-        """Returns whether anything is here."""
+        """Returns whether a file or folder exists at this address."""
         return self._is_dir() is not None
 
     def iterdir(self) -> Iterator[Hdfs]:
-        """Yields the files and folders in this folder, without unfinished files; none if it does not exist."""
+        """Yields the paths in this folder except unfinished temporary files; yields nothing without a folder."""
         for path, _ in self._below(is_deep=False):
             name = path.rpartition("/")[2]
             if not _PART.fullmatch(name):
                 yield self / name
 
     def sizes(self) -> dict[str, int]:
-        """Returns the bytes of all files below, by what their names have beyond this one."""
+        """Returns the sizes in bytes of all files in this folder and its subfolders, keyed by relative path."""
         cut = len(self._path.rstrip("/")) + 1
         return {path[cut:]: size for path, size in self._below(is_deep=True) if size is not None}
 
     def n_bytes(self) -> int:
-        """Returns the size of the file.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the size of this file in bytes."""
         with _told(self._address):
             return self._client.get_file_info(self._path).length
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the text of the file.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of this file as a string."""
         with _told(self._address):
             return self._client.read(self._path).read().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the file atomically."""
+        """Writes ``text`` to this file atomically."""
         part = _path(_part(self._address))
         with _told(self._address):
             try:
@@ -123,20 +115,19 @@ class Hdfs(RemotePath):
                 raise
 
     def lock(self, name: str) -> HdfsLock:
-        """Returns the file in this place that a lease stands for."""
+        """Returns the lock file ``name`` in this folder."""
         return HdfsLock(self / name, self._client)
 
     def unlink(self) -> None:
-        """Removes the file."""
+        """Removes this file."""
         self.remove_all()
 
     def remove_all(self) -> None:
-        """Removes the folder with its content, in one step."""
+        """Removes this folder and its content atomically."""
         with _told(self._address):
             self._client.delete(self._path, recursive=True)
 
     def _is_dir(self) -> bool | None:
-        """Returns whether this is a folder; None where nothing is here."""
         try:
             with _told(self._address):
                 return self._client.get_file_info(self._path).isdir
@@ -144,7 +135,7 @@ class Hdfs(RemotePath):
             return None
 
     def _below(self, *, is_deep: bool) -> Iterator[tuple[str, int | None]]:
-        """Yields the paths below, and the bytes of those that are files."""
+        """Yields the path and the size in bytes of each entry in this folder; folders have no size."""
         try:
             with _told(self._address):
                 found = [*self._client.list_status(self._path, recursive=is_deep)]
@@ -156,15 +147,9 @@ class Hdfs(RemotePath):
 
 
 class HdfsLock:
-    """A file that is made and changed with conditions: a folder with one empty file, whose name is the text."""
+    """A lock file in HDFS: a folder with one empty file, whose name is the content of the lock file."""
 
     def __init__(self, folder: Hdfs, client: Client) -> None:
-        """Points at it.
-
-        Args:
-            folder: The folder.
-            client: The client.
-        """
         self._folder = folder
         self._client = client
 
@@ -173,7 +158,7 @@ class HdfsLock:
         return str(self._folder)
 
     def create(self, text: str) -> Tag | None:
-        """Creates the file in one step and returns its tag; None where it exists already."""
+        """Creates the lock file atomically and returns its tag; returns None if the file exists."""
         part, name = _part(str(self)), quote_plus(text)
         with _told(str(self)):
             self._client.create(_path(f"{part}/{name}")).close()
@@ -185,7 +170,7 @@ class HdfsLock:
         return {_TAG: name}
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Changes the file if it has still this tag, in one step; returns the new one, or None where it is another."""
+        """Writes the lock file atomically if its tag equals ``tag``; returns the new tag, or None if it differs."""
         name = quote_plus(text)
         with _told(str(self)):
             try:
@@ -195,7 +180,7 @@ class HdfsLock:
         return {_TAG: name}
 
     def head(self) -> tuple[Tag, datetime] | None:
-        """Returns the tag of the file and when it was written, by the clock of the NameNode; None: not there."""
+        """Returns the tag and the NameNode's modification time of the lock file; None if the file does not exist."""
         try:
             with _told(str(self)):
                 milliseconds = self._client.get_file_info(_path(str(self))).modification_time
@@ -204,28 +189,24 @@ class HdfsLock:
             return None
 
     def read_text(self) -> str:
-        """Returns the text of the file.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of the lock file as a string."""
         return unquote_plus(self._name())
 
     def unlink(self) -> None:
-        """Removes the file, and the folder that it lies in where that holds nothing else."""
+        """Removes the lock file, and its parent folder if that becomes empty."""
         self._folder.remove_all()
-        with suppress(RuntimeError):  # there is something else
+        with suppress(RuntimeError):  # the folder is not empty
             self._client.delete(_path(str(self).rpartition("/")[0]))
 
     def _given(self, name: str) -> Tag | None:
-        """Returns the tag of a name if the file has it: the client asks again where an answer is lost, and is told no.
+        """Returns the tag of ``name`` if the lock file has that name, else None.
 
-        No other program gives that name.
+        If the answer to a rename is lost, the client repeats the rename, which then fails although the first one
+        succeeded. No other program uses the same name.
         """
         return {_TAG: name} if (self._folder / name).exists() else None
 
     def _name(self) -> str:
-        """Returns the name of the one file."""
         names = [place.name for place in self._folder.iterdir()]
         if len(names) == 1:
             return names[0]
@@ -244,19 +225,18 @@ def _client(address: str) -> Client:
 
 
 def _path(address: str) -> str:
-    """Returns the path of an address, as the NameNode has it."""
     return "/" + address.partition("://")[2].partition("/")[2]
 
 
 def _part(address: str) -> str:
-    """Returns the address of what is to become the file of another address."""
+    """Returns the address of a new temporary file beside ``address``."""
     folder, _, name = address.rpartition("/")
     return f"{folder}/.{name}.{uuid4().hex}.part"
 
 
 @contextmanager
 def _told(address: str) -> Iterator[None]:
-    """Turns what HDFS complains of into a `StoreError`, but for answers that callers ask for."""
+    """Converts errors of the HDFS client to `StoreError`, except missing and existing files, which callers handle."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):

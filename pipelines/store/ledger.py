@@ -1,7 +1,7 @@
-"""The ledger of a store: which rounds are complete, and the version of each table that holds their end.
+"""The ledger of a store: the complete rounds, and for each commit the versions of all tables.
 
-A commit writes many tables one after the other, and the ledger last. So a store says the truth at any instant, also
-when its program is killed: what lies above the ledger's versions belongs to no complete round.
+A commit writes the other tables first and the ledger last. If the program is killed during a commit, the ledger still
+names the versions of the last complete round. Rows of later versions belong to no complete round.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pipelines.tables import ROUND_COMMIT
 
 @dataclass(frozen=True)
 class Commit:
-    """A row of the ledger: the end of some rounds of a batch of runs.
+    """A row of the ledger: a commit of the rounds of one batch of runs.
 
     Attributes:
-        first_run: First run of the batch.
-        last_run: Its last run.
-        n_later_runs: Runs of the batches after it.
-        last_round: The last round that it holds.
-        is_final: Whether the runs of the batch ended with it.
-        versions: Delta version of each table that was written up to it.
+        first_run: First run id of the batch.
+        last_run: Last run id of the batch.
+        n_later_runs: Number of runs in all later batches.
+        last_round: Last round that the commit contains.
+        is_final: Whether all runs of the batch ended with this commit.
+        versions: Delta version of each table at the end of the commit.
     """
 
     first_run: int
@@ -39,24 +39,19 @@ class Commit:
 
     @property
     def own_runs(self) -> str:
-        """SQL for the rows of its batch."""
+        """SQL condition that selects the rows of the runs in this batch."""
         return f"run_id between {self.first_run} and {self.last_run}"
 
     def holds(self, run_id: int) -> bool:
-        """Returns whether a run ended up to a round."""
+        """Returns whether this commit contains the end of run ``run_id``."""
         return run_id < self.first_run or (run_id <= self.last_run and self.is_final)
 
 
 class Ledger:
-    """The commits of a store, oldest first: those of a batch before those of the next."""
+    """The commits of a store, sorted by batch, then by last round."""
 
     def __init__(self, commits: Sequence[Commit], root: Root) -> None:
-        """Sorts them; of several of a batch that end with the same round the later one counts.
-
-        Args:
-            commits: At least one.
-            root: Folder of the store, for messages.
-        """
+        """Sorts ``commits`` (at least one); ``root``, the folder of the store, appears in error messages."""
         self._root = root
         self.commits = sorted(commits, key=lambda commit: (commit.first_run, commit.last_round, commit.is_final))
 
@@ -65,7 +60,7 @@ class Ledger:
         """Reads the ledger of a store.
 
         Raises:
-            StoreError: Nothing was committed yet.
+            StoreError: The ledger has no commit.
         """
         if not store.is_committed():
             raise StoreError(
@@ -83,23 +78,21 @@ class Ledger:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the runs of all batches ended."""
+        """Whether all runs of all batches have ended."""
         return self.last.is_final and not self.last.n_later_runs
 
     @property
     def last_round(self) -> int:
-        """The last round of the batch that is under way, or of all that ended."""
+        """The last committed round: of the batch that has not ended, or of all batches if all have ended."""
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def cut(self, round_: int | None) -> int | None:
         """Returns the last round of history to read; None reads all rounds.
 
-        Args:
-            round_: The requested round; None for the newest. After the end of the runs, a later round means their last
-                one.
+        If the runs have ended, a round after the last one selects all rounds, as None does.
 
         Raises:
-            QueryError: No round has this number, or it is not committed yet.
+            QueryError: The round is negative, or it is not committed yet.
         """
         last = self.last_round
         if round_ is not None and round_ < 0:
@@ -112,10 +105,10 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Returns the commits whose state tables answer for a round: of each batch the last one up to it.
+        """Returns, for each batch, the last commit up to a round; its versions of the state tables hold the state.
 
         Raises:
-            QueryError: The round is before the end of the first commit, or as in `cut`.
+            QueryError: The round precedes the end of the first commit, is negative, or is not committed yet.
         """
         cut = self.cut(round_)
         found = {commit.first_run: commit for commit in self.commits if cut is None or commit.last_round <= cut}

@@ -1,4 +1,4 @@
-"""A place that an address names, with as much of `pathlib.Path` as a store needs; each kind of server has a class."""
+"""`RemotePath`: the subset of `pathlib.Path` that a store needs, for addresses in object stores and in HDFS."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from urllib.parse import urlsplit
 from pipelines.errors import StoreError
 
 Tag = dict[str, str]
-"""Identifies the version of a file's content."""
+"""A version identifier of a file's content, such as an HTTP entity tag."""
 
 
 class Exclusive(Protocol):
-    """A file that is made and changed with conditions, in one step each: of several programs one succeeds."""
+    """A file with conditional writes: if several programs write it at the same time, exactly one succeeds."""
 
     def create(self, text: str) -> Tag | None:
-        """Creates the file and returns its tag; None where it exists already."""
+        """Creates the file and returns its tag; returns None if the file exists."""
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the file if its tag is still ``tag``; returns the new tag, or None if the tag differs."""
+        """Writes the file if its current tag equals ``tag``; returns the new tag, or None if the tags differ."""
 
     def head(self) -> tuple[Tag, datetime] | None:
-        """Returns the tag of the file and when it was written, by the server's clock; None: not there."""
+        """Returns the tag and the server's modification time of the file; None if the file does not exist."""
 
     def read_text(self) -> str:
-        """Returns the text of the file.
+        """Returns the content of the file as a string.
 
         Raises:
             FileNotFoundError: The file does not exist.
@@ -38,14 +38,9 @@ class Exclusive(Protocol):
 
 
 class RemotePath(ABC):
-    """A folder or a file that an address names."""
+    """The address of a folder or a file on a server."""
 
     def __init__(self, address: str) -> None:
-        """Points at a place.
-
-        Args:
-            address: Scheme, server or bucket, and folder.
-        """
         self._address = address.rstrip("/")
 
     def __str__(self) -> str:
@@ -53,11 +48,11 @@ class RemotePath(ABC):
         return self._address
 
     def __repr__(self) -> str:
-        """Returns the address, with the class."""
+        """Returns the class name and the address."""
         return f"{type(self).__name__}({self._address!r})"
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether both are the same place."""
+        """Returns whether ``other`` is a remote path with an equal address."""
         return isinstance(other, RemotePath) and self._address == other._address
 
     def __hash__(self) -> int:
@@ -66,7 +61,7 @@ class RemotePath(ABC):
 
     @abstractmethod
     def __truediv__(self, name: str) -> Self:
-        """Returns the file or folder of a name in this folder."""
+        """Returns the path of file or folder ``name`` in this folder."""
 
     @property
     def scheme(self) -> str:
@@ -84,32 +79,32 @@ class RemotePath(ABC):
         return self.name.rpartition(".")[0] or self.name
 
     def absolute(self) -> Self:
-        """Returns itself: an address is never relative."""
+        """Returns this path: an address is always absolute."""
         return self
 
     def exists(self) -> bool:
-        """Returns whether anything is here."""
+        """Returns whether a file or folder exists at this address."""
         return self.is_dir() or self.is_file()
 
     @abstractmethod
     def is_file(self) -> bool:
-        """Returns whether a file has this name."""
+        """Returns whether a file exists at this address."""
 
     @abstractmethod
     def is_dir(self) -> bool:
-        """Returns whether this is a folder."""
+        """Returns whether a folder exists at this address."""
 
     @abstractmethod
     def iterdir(self) -> Iterator[Self]:
-        """Yields the files and folders in this folder; none if it does not exist."""
+        """Yields the paths of the files and folders in this folder; yields nothing if the folder does not exist."""
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """Returns the size in bytes of all files in this folder and its subfolders, by relative path."""
+        """Returns the sizes in bytes of all files in this folder and its subfolders, keyed by relative path."""
 
     @abstractmethod
     def n_bytes(self) -> int:
-        """Returns the size of the file.
+        """Returns the size of this file in bytes.
 
         Raises:
             FileNotFoundError: The file does not exist.
@@ -117,7 +112,7 @@ class RemotePath(ABC):
 
     @abstractmethod
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the text of the file.
+        """Returns the content of this file as a string.
 
         Raises:
             FileNotFoundError: The file does not exist.
@@ -125,31 +120,31 @@ class RemotePath(ABC):
 
     @abstractmethod
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes the file atomically."""
+        """Writes ``text`` to this file atomically."""
 
     @abstractmethod
     def lock(self, name: str) -> Exclusive:
-        """Returns the file in this place that a lease stands for."""
+        """Returns the lock file ``name`` in this folder, which supports conditional writes."""
 
     @abstractmethod
     def unlink(self) -> None:
-        """Removes the file."""
+        """Removes this file."""
 
     @abstractmethod
     def remove_all(self) -> None:
-        """Removes everything below."""
+        """Removes all files and folders in this folder."""
 
 
 def check_address(address: str, example: str, what: str) -> None:
-    """Checks that an address names a server or a bucket, and holds no credentials.
+    """Checks that an address names a server or a bucket, and contains no credentials.
 
     Args:
         address: The address.
-        example: One as it should be.
-        what: What it has to name.
+        example: A valid address, for the error message.
+        what: The required part of the address, "bucket" or "NameNode", for the error message.
 
     Raises:
-        StoreError: It does not, or it does.
+        StoreError: The address contains credentials, or names neither a server nor a bucket.
     """
     place = urlsplit(address)
     if place.password or "?" in address or (place.username and place.scheme in ("s3", "s3a", "gs", "hdfs")):

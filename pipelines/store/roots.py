@@ -1,4 +1,4 @@
-"""Where a store is: a folder, an address or a schema of a catalog; what users name it by, and what is done to it."""
+"""`Root`, the location of a store or table: a local folder or a remote path; operations on both, and schema names."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ from pipelines.store.hdfs import Hdfs
 from pipelines.store.place import RemotePath
 
 Root = Path | RemotePath
-"""A folder or a place, of a store or of one of its tables."""
+"""The location of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _PLACES: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
 _REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
 _PLAIN = re.compile(r"[A-Za-z0-9/_.,:;=@!$&'()+-]*")
-# Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
+# Only one program writes a store, so a plain rename is safe, also on file systems without hard links.
 _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
 
 
 def root_of(given: str | Path | RemotePath) -> Root:
-    """Returns the place that a user names.
+    """Returns the location that a string names; a `Path` or `RemotePath` is returned unchanged.
 
     Args:
-        given: A folder; an address in a bucket (``s3a://bucket/folder`` and the like) or in HDFS
-            (``hdfs://host:port/folder``); ``file:`` or ``dbfs:`` and a folder, which the latter has where Databricks
-            mounts it.
+        given: A folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS (``hdfs://host:port/folder``), or
+            ``file:`` or ``dbfs:`` with a folder. Databricks mounts ``dbfs:`` folders below ``/dbfs``.
 
     Raises:
-        StoreError: The address is of no scheme that stores may have.
+        StoreError: Stores do not support the scheme of the address.
     """
     if not isinstance(given, str):
         return given
@@ -64,20 +63,16 @@ def root_of(given: str | Path | RemotePath) -> Root:
 
 
 def engine_path(root: Root) -> str:
-    """Returns a place as engines name it: Databricks mounts its files in a folder that Spark knows by another name."""
+    """Returns the path of ``root`` for Spark: a folder below ``/dbfs`` becomes a ``dbfs:/`` path."""
     text = str(root)
     return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
 
 
 def plain(root: Root, scratch: Path) -> Root:
-    """Returns a path of a folder that Sail can open: the folder itself, or a link to it.
+    """Returns a path that Sail can open: ``root`` itself, or a symbolic link to it in folder ``scratch``.
 
-    Sail 0.7 encodes a path as a URL twice, so it cannot open paths with characters that URLs escape, such as spaces and
-    letters beyond ASCII.
-
-    Args:
-        root: A folder, or a place, which is returned unchanged.
-        scratch: The folder of the link.
+    Sail 0.7 encodes a path as a URL twice. It cannot open paths with characters that URLs escape, such as spaces and
+    letters beyond ASCII. A remote path is returned unchanged.
     """
     if not isinstance(root, Path) or _PLAIN.fullmatch(str(root)):
         return root
@@ -89,10 +84,10 @@ def plain(root: Root, scratch: Path) -> Root:
 
 
 def check_name(root: Root) -> None:
-    """Checks that the Delta library takes the name of a folder.
+    """Checks that the Delta library accepts the path of a folder.
 
     Raises:
-        StoreError: It does not.
+        StoreError: The path contains a character that the Delta library rejects.
     """
     if isinstance(root, Path) and (found := _REFUSED.search(root.absolute().as_posix())):
         raise StoreError(
@@ -102,19 +97,19 @@ def check_name(root: Root) -> None:
 
 
 def scheme_of(root: Root | None) -> str | None:
-    """Returns the scheme of an address; None for a folder."""
+    """Returns the scheme of a remote path; None for a local folder."""
     return root.scheme if isinstance(root, RemotePath) else None
 
 
 def options_of(root: Root) -> dict[str, str]:
-    """Returns the options with which the Delta library writes there."""
+    """Returns the storage options with which the Delta library writes to ``root``."""
     if isinstance(root, Path):
         return _FOLDER_OPTIONS
     return _BUCKET_OPTIONS if isinstance(root, Bucket) else {}
 
 
 def make(root: Root, *, is_new: bool = False) -> list[Path]:
-    """Creates a folder and its missing parents, and returns the created folders; a place needs none.
+    """Creates a local folder and its missing parents; returns the created folders. A remote path needs no folder.
 
     Raises:
         FileExistsError: ``is_new`` is set, and the folder exists.
@@ -127,7 +122,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
 
 
 def remove(root: Root) -> None:
-    """Removes a place with its content, if it exists."""
+    """Removes a file, or a folder with its content; does nothing if the path does not exist."""
     if isinstance(root, RemotePath):
         root.remove_all()
         if root.is_file():
@@ -139,7 +134,7 @@ def remove(root: Root) -> None:
 
 
 def write_whole(file: Root, text: str) -> None:
-    """Writes a file atomically."""
+    """Writes ``text`` to a file atomically: readers see either the old or the new content."""
     if isinstance(file, RemotePath):
         file.write_text(text)
         return
@@ -155,34 +150,30 @@ def write_whole(file: Root, text: str) -> None:
 
 
 def sizes(root: Root) -> dict[str, int]:
-    """Returns the bytes of all files of a place, by their paths in it."""
+    """Returns the sizes in bytes of all files in a folder and its subfolders, keyed by relative path."""
     if isinstance(root, RemotePath):
         return root.sizes()
     return {str(file.relative_to(root)): file.stat().st_size for file in root.rglob("*") if file.is_file()}
 
 
 def size_of(file: Root) -> int:
-    """Returns the bytes of a file."""
+    """Returns the size of a file in bytes."""
     return file.n_bytes() if isinstance(file, RemotePath) else file.stat().st_size
 
 
 def is_writable(root: Root) -> bool:
-    """Returns whether this user may write there; of a place nobody knows before it is tried."""
+    """Returns whether this user may write to ``root``; always True for a remote path, whose rights are not checked."""
     return isinstance(root, RemotePath) or os.access(root, os.W_OK)
 
 
 def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:
-    """Returns all rows of a small Delta table, read in this process.
+    """Returns all rows of a small Delta table with the given columns, read by Delta's own reader.
 
-    Arrow's threads that read through Delta's file system need the interpreter; one that does when the program exits
-    ends it with SIGABRT (in an eighth of the runs of ``roundtable runs``). Delta's own reader has no such threads.
-
-    Args:
-        table: The table, in the version that is open.
-        columns: Names of its columns.
+    Arrow's reader threads call into Python through Delta's file system. If a thread is active at exit, the process ends
+    with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader does not call into Python.
 
     Returns:
-        A row for each row of the table, `columns` in their order; strings as views.
+        The table's rows with ``columns`` in the given order; strings have Arrow's view type.
 
     Raises:
         DeltaError: The table is damaged.
@@ -197,18 +188,18 @@ _NAME = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
 
 @dataclass(frozen=True)
 class Schema:
-    """The name of a schema that has a store, see `store.catalog`.
+    """The name of a catalog schema that holds a store, see `pipelines.store.catalog`.
 
     Attributes:
-        catalog: The catalog, as the session names it.
-        name: The schema.
+        catalog: Name of the catalog in the Spark session.
+        name: Name of the schema in the catalog.
     """
 
     catalog: str
     name: str
 
     def __str__(self) -> str:
-        """Returns the name."""
+        """Returns ``catalog.name``."""
         return f"{self.catalog}.{self.name}"
 
     @property
@@ -217,10 +208,10 @@ class Schema:
         return f"`{self.catalog}`.`{self.name}`"
 
     def check_engine(self, engine: Engine) -> None:
-        """Checks that an engine has a catalog that outlives it.
+        """Checks that the catalog of an engine outlives the process.
 
         Raises:
-            StoreError: It has none.
+            StoreError: The engine is ``local``, whose catalog ends with the process.
         """
         if engine == "local":
             raise StoreError(
@@ -231,13 +222,13 @@ class Schema:
 
 
 def place_of(given: str | Root) -> Root | Schema:
-    """Returns the place of a user's string, as `root_of` does, or a schema.
+    """Returns the location or the schema that a string names.
 
-    A string of exactly two identifiers with a dot between them names a schema, unless a folder has this name;
-    ``./catalog.schema`` and a `Path` always name a folder.
+    Two identifiers with a dot between them name a schema, unless a folder of this name exists. Any other string, and a
+    `Path`, name a location as in `root_of`; ``./catalog.schema`` names a folder.
 
     Raises:
-        StoreError: As `root_of`.
+        StoreError: Stores do not support the scheme of the address.
     """
     name = _NAME.fullmatch(given) if isinstance(given, str) and not os.path.lexists(given) else None
     return root_of(given) if name is None else Schema(*name.groups())

@@ -1,7 +1,8 @@
-"""The store: Delta tables in a folder or by address, written with append and overwrite only, read by name and version.
+"""The store: Delta tables in a local folder or at a remote path, read by name and version.
 
-Only one program writes a store (`folder.locked`), so a write makes the next version of its table (Sail makes none of no
-rows): a later one shows that somebody else writes, e.g. an engine that outlives its program.
+All writes are appends and overwrites. Only one program writes a store (`folder.locked`), so each write creates the next
+version of its table; Sail creates no version for zero rows. A higher version than expected reveals another writer, for
+example an engine that outlives its program.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pipelines.store.roots import Root, delta_rows, engine_path, options_of, pla
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
-    # Sail cannot read a version that lies before a log checkpoint, and Delta refuses versions past the retention.
+    # Sail cannot read a version before a log checkpoint, and Delta refuses versions past the retention.
     "delta.checkpointInterval": "1000",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 36500 days",
@@ -40,18 +41,18 @@ _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
 _LARGE_BYTES = 1 << 30
-"""An array holds at most 2 GiB of strings, so a larger table stays in several chunks."""
+"""Size from which a table stays in several chunks: an Arrow array holds at most 2 GiB of strings."""
 Mode = Literal["append", "overwrite"]
 
 
 @dataclass
 class _Open:
-    """A table that this program writes without the engine: to open it again takes the longer the more versions it has.
+    """An open table for writes without the engine; opening a table takes longer the more versions it has.
 
     Attributes:
-        table: As of the version that was written or read last.
-        columns: Its columns.
-        digest: Of its rows if all of them were written at once; None where that is not known.
+        table: The table at the version that this program last wrote or read.
+        columns: Schema of the table.
+        digest: Digest of all rows if a single overwrite wrote them; None if unknown.
     """
 
     table: DeltaTable
@@ -59,7 +60,6 @@ class _Open:
     digest: bytes | None = None
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Returns rows in the order and with the types of the columns."""
         return rows.select(self.columns.names).cast(self.columns)
 
 
@@ -67,16 +67,16 @@ class Store:
     """The Delta tables of one experiment.
 
     Attributes:
-        is_small: Whether frames have few rows, so that they may be fetched, and written without the engine.
+        is_small: Whether tables have few rows. The store then reads and writes them without the engine.
     """
 
     def __init__(self, root: Root, session: Session, check_locked: Callable[[], None] = lambda: None) -> None:
         """Opens a store; reads nothing.
 
         Args:
-            root: Folder of the store, or the place of its address; each table is a folder below it.
+            root: Location of the store; each table is a folder below it.
             session: The engine that reads and writes.
-            check_locked: Raises if another program has taken the lock, see `folder.locked`.
+            check_locked: Raises `StoreError` if another program has taken the lock, see `folder.locked`.
         """
         self.root = root
         self._check_locked = check_locked
@@ -87,21 +87,17 @@ class Store:
         self._open: dict[str, _Open] = {}
 
     def reopened(self) -> Store:
-        """Returns the same store, of whose tables nothing is known yet."""
+        """Returns a new reader and writer of this store, without cached table versions."""
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
-        """Returns the same store, with what is known of its tables, for a part of a program.
-
-        Args:
-            is_small: As the attribute.
-        """
+        """Returns a view of this store with another ``is_small`` attribute; both share their cached table versions."""
         store = Store(self.root, self.session, self._check_locked)
         store.is_small, store._versions, store._open = is_small, self._versions, self._open
         return store
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
-        """Creates empty tables with their comments, in place of tables with these names."""
+        """Creates empty tables with their column comments; replaces existing tables of the same names."""
         concurrently(partial(self._create, table, is_state) for table in tables)
 
     def _create(self, table: Table, is_state: bool) -> None:
@@ -127,18 +123,18 @@ class Store:
         return engine_path(self.path(name))
 
     def append(self, name: str, rows: DataFrame) -> None:
-        """Adds rows to a table, in one commit."""
+        """Appends rows to a table in one commit."""
         self._save(name, rows, "append")
 
     def overwrite(self, name: str, rows: DataFrame) -> None:
-        """Replaces the rows of a table, in one commit; the old version stays readable.
+        """Replaces the rows of a table in one commit; the old version stays readable.
 
-        Where the table is known to have just these rows, its version stays.
+        A small table whose rows are known to be equal gets no new version.
         """
         self._save(name, rows, "overwrite")
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
-        """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
+        """Writes Arrow rows to a table in one commit, by the Delta library: a commit of an engine takes longer."""
         if not len(rows) and mode == "append":
             return
         known = self._opened(name)
@@ -154,7 +150,7 @@ class Store:
         known.digest = digest
 
     def _opened(self, name: str) -> _Open:
-        """Returns a table at the version that this program knows."""
+        """Returns an open table at the version that this program last wrote or read."""
         known, version = self._open.get(name), self._known(name)
         if known is None or known.table.version() != version:
             with self._named(name):
@@ -163,7 +159,7 @@ class Store:
         return known
 
     def commit(self, row: pa.Table) -> None:
-        """Adds a row to the ledger, as the version after the one that this program knows, or not at all.
+        """Appends a row to the ledger as the next expected version; fails if that version exists.
 
         Raises:
             StoreError: Another program writes the store.
@@ -171,7 +167,7 @@ class Store:
         self._check_locked()
         name = ROUND_COMMIT.name
         ledger, known = self._opened(name), self._known(name)
-        if isinstance(self.root, Path) and self.version(name) > known:  # a plain rename would lose the other's row
+        if isinstance(self.root, Path) and self.version(name) > known:  # a plain rename would overwrite its row
             raise self._written_by_others(name)
         once = CommitProperties(max_commit_retries=0)
         try:
@@ -181,7 +177,7 @@ class Store:
         self._versions[name] = known + 1
 
     def rewind(self, versions: Mapping[str, int]) -> None:
-        """Returns tables the rows that they had at earlier versions, in a new commit where there were later ones."""
+        """Restores tables to earlier versions: overwrites each table that has a later version."""
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
@@ -190,11 +186,11 @@ class Store:
         concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
-        # Sail is in this process: its rows, and few rows of Spark, are written sooner without a commit of the engine.
+        # The Delta library commits faster than an engine: for Sail, whose rows are in this process, and for few rows.
         if self.session.engine == "local" or self.is_small:
             self.load(name, rows.toArrow(), mode)
             return
-        # All cores make the rows, and files get a sensible size: one where there are few rows.
+        # optimizeWrite lets all cores compute the rows and still writes one file for few rows.
         writer = rows.write.format("delta").mode(mode).option("optimizeWrite", "true")
         self._write(name, lambda: writer.save(self._engine_path(name)))
 
@@ -205,7 +201,7 @@ class Store:
             raise self._written_by_others(name)
 
     def _known(self, name: str) -> int:
-        """Returns the version of a table that this program has written or read last."""
+        """Returns the version of a table that this program last wrote or read."""
         return self._versions[name] if name in self._versions else self.version(name)
 
     def _written_by_others(self, name: str) -> StoreError:
@@ -215,32 +211,29 @@ class Store:
         )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """Reads a table.
-
-        Args:
-            name: The table.
-            version: Delta version; None for the newest.
+        """Reads a table at a Delta version; None for the newest.
 
         Raises:
-            VacuumedError: The version is an old one, and its files are gone.
-            StoreError: The store has no such table, or it is damaged.
+            VacuumedError: Files of an old version were removed.
+            StoreError: The table does not exist, or it is damaged.
         """
-        self._check_there(name)
+        self._check_exists(name)
         if version is not None and version < (newest := self.version(name)):
             self._check_files(name, version, newest)
-        if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
+        # The JVM engines take much longer than the Delta library to list the files of a table.
+        if (self.session.engine != "local" or self.is_small) and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(self._engine_path(name))
 
-    def _check_there(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
 
     def _check_files(self, name: str, version: int, newest: int) -> None:
-        """Checks that the files of an old version exist, which engines find out only when they read them."""
+        """Raises `VacuumedError` if a file of an old version is missing; engines detect that only when they read."""
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             files = pa.table(table.get_add_actions())["path"].to_pylist()
@@ -248,36 +241,31 @@ class Store:
             raise VacuumedError(self.root, name, version, newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a table that is small most of the time, without the engine if it is.
+        """Returns the rows of a usually small table as dicts; the engine reads the table only if it is large.
 
         Raises:
-            StoreError: The store has no such table, or it is damaged.
+            StoreError: The table does not exist, or it is damaged.
         """
-        self._check_there(name)
+        self._check_exists(name)
         few = self._few_rows(name, None)
         wanted = self.read(name).select(*columns).toArrow() if few is None else few.select(columns)
         found: list[dict[str, Any]] = wanted.to_pylist()
         return found
 
-    @property
-    def _is_slow(self) -> bool:
-        """Whether the engine takes much longer than the Delta library to find, or to commit, the files of a table."""
-        return self.session.engine != "local"
-
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
-        """Returns the rows of a small table."""
+        """Returns the rows of a table of at most `_FEW_BYTES`; None for a larger table."""
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
                 return None
             given = delta_rows(table, [field.name for field in table.schema().fields])
         columns = to_arrow_schema(_columns(table))
-        # PySpark takes no table without any chunk, and Sail's from_json no chunk without rows.
+        # PySpark rejects a table without chunks, and Sail's from_json rejects a chunk without rows.
         return given.cast(columns).combine_chunks() if len(given) else columns.empty_table()
 
     @contextmanager
     def _named(self, name: str) -> Iterator[None]:
-        """Names a table that the library cannot read."""
+        """Converts an error of the Delta library to a `StoreError` that names the table."""
         try:
             yield
         except (DeltaError, pa.ArrowException, OSError) as error:
@@ -288,11 +276,11 @@ class Store:
             ) from error
 
     def n_bytes(self) -> int:
-        """Returns how much room the tables take."""
+        """Returns the total size of the Parquet files in bytes."""
         return sum(size for file, size in sizes(self.root).items() if file.endswith(".parquet"))
 
     def version(self, name: str) -> int:
-        """Returns the newest version of a table; -1 where there is no such table."""
+        """Returns the newest version of a table; -1 if the table does not exist."""
         log = self.path(name) / _LOG
         newest = self._versions.get(name)
         if newest is None:
@@ -304,20 +292,19 @@ class Store:
         return newest
 
     def versions(self) -> dict[str, int]:
-        """Returns the newest version of every table but the ledger."""
+        """Returns the newest version of each table except the ledger."""
         return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
 
     def is_committed(self) -> bool:
-        """Returns whether the ledger has a row: a round that is complete."""
+        """Returns whether the ledger has a row: whether a round is complete."""
         return self.version(ROUND_COMMIT.name) > 0
 
     def tables(self) -> list[str]:
-        """Returns the names of the existing tables."""
+        """Returns the names of the existing tables, sorted."""
         return sorted(path.name for path in self.root.iterdir() if (path / _LOG).is_dir())
 
 
 def _digest(rows: pa.Table) -> bytes:
-    """Returns a digest of rows in their order."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows.combine_chunks() if rows.nbytes < _LARGE_BYTES else rows)
@@ -325,6 +312,6 @@ def _digest(rows: pa.Table) -> bytes:
 
 
 def _columns(table: DeltaTable) -> T.StructType:
-    """Returns the columns of a table without their comments, with which Sail does not plan every union."""
+    """Returns the schema of a table without comments: Sail fails to plan some unions of commented columns."""
     schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
     return T.StructType([T.StructField(field.name, field.dataType) for field in schema])

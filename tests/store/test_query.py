@@ -183,7 +183,7 @@ def test_show_and_describe_tell_what_there_is(reader: StoreReader) -> None:
     assert shown["matching"] == ("view", "Which publication satisfies which subscription?")
     assert all(description for _, description in shown.values())
     described = [tuple(row) for row in reader.sql("describe delivery").collect()]
-    assert described[1] == ("subscriber", "bigint", "node that delivered it to its application")
+    assert described[1] == ("subscriber", "bigint", "node that delivered the publication to its application")
     assert rows(reader, "show columns in matching")[0][0] == "run_id"
 
 
