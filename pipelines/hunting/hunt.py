@@ -48,7 +48,7 @@ _PROBES = 8
 _SEEDS = 8
 """The number of seeds with runs that provide targets, if the protocol draws."""
 _DETECTION_ROUNDS = 5
-"""The assumed number of rounds until a crash is detected, for protocols without such a setting."""
+"""The assumed number of rounds until a crash is detected, for protocols without that setting."""
 
 
 def hunt(

@@ -86,7 +86,7 @@ Times = TypeAliasType(
 class CrashRate(Strict):
     """A distribution of up times and one of down times, between which every node alternates.
 
-    A node is up at first. Each drawn time is rounded to whole rounds, at least one.
+    Nodes are up at first. A drawn time is rounded to one or more rounds.
     """
 
     up: Times = Field(description="distribution of the times for which a node is up")

@@ -223,7 +223,7 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Converts a row of view ``node_recovery``. Without reported statuses `Downtime.restored` is None."""
+    """Converts a row of view ``node_recovery``. Without reported statuses `Downtime.restored` has no value."""
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))

@@ -38,7 +38,7 @@ def test_every_protocol_is_declared_without_pyspark() -> None:
 def test_a_form_is_checked_once_though_every_question_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Counter[str] = Counter()
     first = protocol_form("forwarding", "dataflow")
-    monkeypatch.setattr(check, "_texts", lambda _: asked.update(["texts"]) or ())
+    monkeypatch.setattr(check, "_statements", lambda _: asked.update(["statements"]) or ())
     assert protocol_form("forwarding", "dataflow") is first
     assert isinstance(first, DataflowForm)
     assert not asked

@@ -51,7 +51,9 @@ def test_the_subscriptions_of_the_start_are_in_round_0() -> None:
     late = {"at": "N2", "topic": "news", "round": 7}
     built({"at": "N1", "round": 5}, [NEWS, late], start="legitimate", start_until=6)
     for until in (None, 7):
-        with pytest.raises(RoundtableError, match=r"from the start .* issued in round 7; allowed: round 0, or a round"):
+        with pytest.raises(
+            RoundtableError, match=r"part of the start .* issued in round 7; allowed: round 0, or a round"
+        ):
             built({"at": "N1", "round": 5}, [NEWS, late], start="legitimate", start_until=until)
 
 
