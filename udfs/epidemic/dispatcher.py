@@ -32,17 +32,11 @@ class Tag(NamedTuple):
 
 
 class DigestEntry(NamedTuple):
-    """An event that a digest lists.
+    """An event that a digest lists."""
 
-    Attributes:
-        source: The dispatcher that published it.
-        pattern_id: In pull digests the pattern of the counter; in push digests None.
-        number: The source's counter for the pattern; without a pattern the number among the source's calls.
-    """
-
-    source: int
-    pattern_id: int | None
-    number: int
+    source: int  # the dispatcher that published it
+    pattern_id: int | None  # pull: the pattern of the counter; push: None
+    number: int  # pull: the source's counter for the pattern; push: the number among the source's calls
 
 
 @message("SUB")

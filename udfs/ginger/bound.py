@@ -30,32 +30,18 @@ _PARENT_OF_PARENT = 2
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """The overlay, settings, calls and faults of a run.
+    """The overlay, calls, faults and settings of a run, with names of settings as in `GingerSettings`."""
 
-    Attributes:
-        root: The broker at the root at the start.
-        brokers: All brokers.
-        links: Latency of each link in rounds, by its ends, for both directions.
-        max_hops: The setting: the largest number of links between a node and a broker of its view.
-        timer_rounds: The setting, in rounds.
-        detection_rounds: The setting, in rounds.
-        crashes: Round and broker of each crash, ascending.
-        recoveries: Round and broker of each recovery, ascending.
-        subscriptions: Client, topic, and round of each subscription.
-        joins: Broker, join point, and round of each join; None: the round is unknown, and the join is complete.
-        names: The names of nodes.
-    """
-
-    root: int
+    root: int  # the broker at the root at the start
     brokers: frozenset[int]
-    links: Mapping[tuple[int, int], int]
+    links: Mapping[tuple[int, int], int]  # latency in rounds by both ends, for both directions
     max_hops: int
     timer_rounds: int
     detection_rounds: int
-    crashes: Sequence[tuple[int, int]]
-    recoveries: Sequence[tuple[int, int]] = ()
-    subscriptions: Sequence[tuple[int, str, int]] = ()
-    joins: Sequence[tuple[int, int, int | None]] = ()
+    crashes: Sequence[tuple[int, int]]  # round and broker, ascending
+    recoveries: Sequence[tuple[int, int]] = ()  # round and broker, ascending
+    subscriptions: Sequence[tuple[int, str, int]] = ()  # client, topic and round
+    joins: Sequence[tuple[int, int, int | None]] = ()  # broker, join point and round; None: the join is confirmed
     names: Mapping[int, str] = field(default_factory=dict)
 
     @property

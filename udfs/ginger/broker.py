@@ -52,7 +52,7 @@ class Subscribing:
         self._answer(row)
 
     def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """Handles Subscribed of a neighbour; after the last one answers the neighbour that sent the Subscribe."""
+        """Handles Subscribed: after the last neighbour has answered, answers the neighbour that sent the Subscribe."""
         row = self._node.state.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1

@@ -21,23 +21,14 @@ class Id(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A published message.
-
-    Attributes:
-        topic: The topic.
-        source: The client that published it.
-        source_seq: Its number among the client's calls.
-        guarantee: ``eventual``, ``causal`` or ``total``; empty if only the topic and the id are known.
-        keys: The key items, sorted.
-        issued_round: The round in which the client issued it.
-    """
+    """A published message."""
 
     topic: str
-    source: int
-    source_seq: int
-    guarantee: str
-    keys: tuple[str, ...]
-    issued_round: int
+    source: int  # the client that published it
+    source_seq: int  # its number among the client's calls
+    guarantee: str  # eventual, causal or total; empty if only the topic and the id are known
+    keys: tuple[str, ...]  # the key items, sorted
+    issued_round: int  # the round in which the client issued it
 
     @property
     def id(self) -> Id:

@@ -62,7 +62,7 @@ class Client(Role):
             self.node.send(self.node.parent, ms.Subscribe(self.node.id, source_seq, topic, subscription_id))
 
     def publish(self, message: Message) -> None:
-        """Sends `message` to the edge broker, or after the client's repair if it has no edge broker now."""
+        """Sends `message` to the edge broker; a client under repair sends it when the repair ends."""
         node = self.node
         if node.is_mended:
             position = node.next_position()

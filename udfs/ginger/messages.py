@@ -16,33 +16,20 @@ BACK = "back"
 
 
 class Step(NamedTuple):
-    """A broker on the path of a Subscribe.
-
-    Attributes:
-        address: The broker.
-        hop_count: Links from the broker to the sender of the message.
-        direction: ``up`` or ``down``, the direction of the link to the next broker.
-    """
+    """A broker on the path of a Subscribe."""
 
     address: int
-    hop_count: int
-    direction: str
+    hop_count: int  # links from the broker to the sender of the message
+    direction: str  # up or down: the direction of the link to the next broker
 
 
 class Seen(NamedTuple):
-    """A broker in the view of another one.
-
-    Attributes:
-        broker: The broker.
-        n_up: Links upwards at the beginning of the path from it.
-        n_down: Links downwards in the rest of the path.
-        latency_rounds: Latency of the path, in rounds.
-    """
+    """A broker in the view that a TreeViewUpdate carries, with its path to the sender."""
 
     broker: int
-    n_up: int
-    n_down: int
-    latency_rounds: int
+    n_up: int  # links upwards at the beginning of the path
+    n_down: int  # links downwards in the rest of the path
+    latency_rounds: int  # latency of the path
 
 
 @message("Subscribe")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from udfs.ginger import messages as ms
-from udfs.ginger.buffer import Event, Message, MissingSets
+from udfs.ginger.buffer import Event, MissingSets
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Gap, Parked
@@ -52,7 +52,8 @@ class LostMessageSearch:
         told = replace(told, events=[self.with_body(event) for event in told.events])
         lacking = [event for event in told.events if not event.message.has_body and self._role.needs(partner, event)]
         new = [event.message for event in lacking if not self._role.buffer(event.message.topic).has(event)]
-        unknown = [message for message in new if not self._is_given_up(message)]
+        given_up = {gap.id for gap in self._state.gap.values() if gap.status == GIVEN_UP}
+        unknown = [message for message in new if message.id not in given_up]
         if not unknown:
             self._done(partner)
             return told
@@ -64,10 +65,6 @@ class LostMessageSearch:
             self._node.repair.n_asked = 0
             self._ask_publishers()
         return None
-
-    def _is_given_up(self, message: Message) -> bool:
-        gap = self._state.gap.get(message.id)
-        return gap is not None and gap.status == GIVEN_UP
 
     def with_body(self, event: Event) -> Event:
         """Returns `event` with the body of its message, if a Repeat or another table of the node has it."""

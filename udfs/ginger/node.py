@@ -144,7 +144,7 @@ class Node:
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst`, after the known latency."""
+        """Sends `message` to node `dst`; it arrives after the known latency, or else after that of the link."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages

@@ -81,14 +81,10 @@ class Ordering:
             self._lock(topic, sender, message, hops)
             self._acknowledge(topic, sender, message, covered)
 
-    def note(self, topic: Topic, what: str, message: Message, hops: int) -> None:
-        """Adds the event `what` of `message` to the topic's buffer."""
-        self._buffers.add(topic.name, Event(what, message, hops))
-
     def _forward(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if message.id in topic.seen:
             return
-        self.note(topic, "passed", message, hops)
+        self._buffers.add(topic.name, Event("passed", message, hops))
         onward = ms.Metadata(*message, hops + 1)
         for neighbour in sorted((topic.brokers - {sender}) | topic.clients):
             self._node.send(neighbour, onward)
@@ -100,7 +96,7 @@ class Ordering:
             if sender == node.parent:
                 known.sent, known.came_from = None, ABOVE
             return
-        self.note(topic, "passed", message, hops)
+        self._buffers.add(topic.name, Event("passed", message, hops))
         came_from = ABOVE if sender == node.parent else BELOW
         topic.lock(Pending(*message, node.next_position(), came_from, hops, {node.id, *topic.clients}))
         onward = ms.Metadata(*message, hops + 1)
@@ -162,7 +158,7 @@ class Ordering:
             hops: Links that it travelled over.
         """
         topic.unlock(message.id)
-        self.note(topic, "processed", message, hops)
+        self._buffers.add(topic.name, Event("processed", message, hops))
         for client in sorted(topic.clients):
             self._node.send(client, ms.Metadata(*message, hops + 1))
         for neighbour in sorted(topic.brokers - {sender}):

@@ -88,7 +88,7 @@ class Ginger(State):
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the broker or client that handles an event of the round of `ctx`, a message of `sender` or other."""
+        """Returns the node's broker or client, prepared for an event of `ctx`, perhaps a message of `sender`."""
         if self._role is None:
             node = Node(self)
             self._role = Client(node) if self.repair.role == "client" else Broker(node)

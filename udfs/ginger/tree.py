@@ -11,24 +11,14 @@ from udfs.batches import as_batch, schema_of
 
 
 class Around(NamedTuple):
-    """A neighbour of a node, or a broker in its view.
-
-    Attributes:
-        node: The node.
-        peer: The neighbour or broker.
-        relationship: Of a neighbour ``parent``, ``child``, ``client`` or ``edge``; in the view ``ancestor`` or
-            ``sibling``.
-        n_up: Links upwards at the beginning of the path from the peer to the node.
-        n_down: Links downwards in the rest of that path.
-        latency_rounds: Latency of the path, in rounds.
-    """
+    """A neighbour `peer` of node `node`, or a broker in its view."""
 
     node: int
     peer: int
-    relationship: str
-    n_up: int
-    n_down: int
-    latency_rounds: int
+    relationship: str  # of a neighbour: parent, child, client or edge; in the view: ancestor or sibling
+    n_up: int  # links upwards at the beginning of the path from the peer to the node
+    n_down: int  # links downwards in the rest of that path
+    latency_rounds: int  # latency of the path
 
 
 class Tree:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import NodeName, Strict
 from pipelines.errors import Problem, nearest
 from pipelines.protocols.ginger.audits import AUDITS, RELATIONS
-from pipelines.protocols.ginger.waits import WAITED, WAITS
 from udfs.batches import BEYOND
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
@@ -28,45 +27,13 @@ from udfs.ginger.records import Locked, locked_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-GIVEN = """
-with joins as (
-  select c.run_id, c.node_id, c.contact, l.issued_round
-  from state_contact c
-  left join state_call_log l on l.run_id = c.run_id and l.source = c.node_id and l.kind = 'join'
-  where c.is_joining
-), nodes as (
-  select run_id, array_sort(collect_list(struct(node_id, name, role))) as nodes from node group by run_id
-), links as (
-  select run_id, array_sort(collect_list(struct(src, dst, latency_rounds))) as links from link group by run_id
-), faults as (
-  select run_id, array_sort(collect_list(struct(round, kind, node_id))) as faults
-  from fault_event
-  where kind in ('crash', 'recovery')
-  group by run_id
-), subscriptions as (
-  select s.run_id, array_sort(collect_list(struct(s.subscriber, p.text as topic, s.issued_round))) as subscriptions
-  from subscription s
-  join predicate p on p.run_id = s.run_id and p.subscription_id = s.subscription_id and p.attribute = 'topic'
-  group by s.run_id
-), joined as (
-  select run_id, array_sort(collect_list(struct(node_id, contact, issued_round))) as joins from joins group by run_id
-)
-select r.run_id, r.parameters, n.nodes, l.links, f.faults, s.subscriptions, j.joins
-from run r
-join nodes n on n.run_id = r.run_id
-join links l on l.run_id = r.run_id
-join faults f on f.run_id = r.run_id
-left join subscriptions s on s.run_id = r.run_id
-left join joined j on j.run_id = r.run_id
-"""
-"""SQL for the runs with crashes: one row per run, the input of `udfs.ginger.bound.beyond_runs`.
-
-A join that has been confirmed has no ``issued_round``.
-"""
+GIVEN = sql_files("pipelines.protocols.ginger")["bound"]
+"""SQL for the runs with crashes, the input of `udfs.ginger.bound.beyond_runs`."""
+_WAITS = sql_files("pipelines.protocols.ginger.waits")
 
 
 def beyond(reader: Reader) -> DataFrame:
-    """Returns the runs of a store whose faults exceed the bound: ``run_id, round, reason``, one row per reason.
+    """Returns the runs of a store with faults beyond the bound: ``run_id, round, reason``, one row per reason.
 
     Runs with crashes and slow messages exceed it, because timers and failure detectors depend on the latencies of links
     (rules G8 and G14).
@@ -290,8 +257,8 @@ PROTOCOL = Protocol(
     audit_relations=RELATIONS,
     bound=beyond,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
-    waits=WAITS,
-    waited=WAITED,
+    waits={name: _WAITS[name] for name in ("repair", "entry_queue", "hold", "pending", "gap")},
+    waited=_WAITS["waited"],
     shown=[DerivedTable("locked", Locked, "pending", locked_rows)],
     needs_tree=True,
     confirms=True,
