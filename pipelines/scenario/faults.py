@@ -94,7 +94,7 @@ class CrashRate(Strict):
 
 
 class CrashTrace(Checked):
-    """Recorded outages in a file, of nodes named there or of a trace's nodes, which the seed maps to nodes."""
+    """Recorded outages: of nodes that the file names, or of a trace's nodes, which the seed maps to the overlay."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
     format: Literal["fta", "lanl", "named", "simgrid"] | None = Field(

@@ -133,7 +133,7 @@ class Replace(Timed):
 
 
 class Partition(LinkFaultSpec):
-    """The overlay splits: either into groups of nodes without messages between groups, or at links that are cut."""
+    """The overlay splits: either into groups that exchange no messages, or by cutting links."""
 
     kind: Literal["partition"] = Field(description="the fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
@@ -155,7 +155,7 @@ class Partition(LinkFaultSpec):
 
 
 class Delay(MessageFault):
-    """Messages arrive a drawn number of rounds later; later messages of the link wait for them, unless it reorders."""
+    """Messages arrive some drawn rounds late; later messages of the link wait for them, unless `reorder` is set."""
 
     kind: Literal["delay"] = Field(description="the fault")
     rounds: Extra = Field(description="fewest and most extra rounds")

@@ -51,7 +51,7 @@ def after_horizon(round_: int, horizon: int) -> str:
 def listed_subscriptions(
     listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
 ) -> pa.Table:
-    """Returns the table `SUBSCRIPTION` of a list; with `is_mqtt` topics may be MQTT filters.
+    """Returns the listed subscriptions as table `SUBSCRIPTION`; with `is_mqtt` topics may be MQTT filters.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or filters are invalid.
@@ -74,7 +74,7 @@ def listed_subscriptions(
 def listed_publications(
     listed: Sequence[ListedPublication], overlay: Overlay, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a list.
+    """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
@@ -118,7 +118,7 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the table `OTHER_CALL` of a list.
+    """Returns the listed other calls as table `OTHER_CALL`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
@@ -175,7 +175,7 @@ def _stands(row: dict[str, Any], at: int) -> bool:
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns a sentence on the loss of each of the first moves, and one with the number of further moves."""
+    """Returns a sentence on the losses of each of the first three moves, and one with the number of further moves."""
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
         f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
@@ -185,7 +185,7 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
 
 
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the table `JOIN` of a list.
+    """Returns the listed joins as table `JOIN`.
 
     A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
     through
@@ -207,7 +207,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 
 
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns the table `JOIN` of a generator.
+    """Returns drawn joins as table `JOIN`.
 
     The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it,
     and so on. Each node joins at its only remaining neighbour.

@@ -131,7 +131,7 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file with the options of reading, the key of its cached content.
+    """A file at one time with the options of reading it, the key of its cached content.
 
     Attributes:
         path: The file.
@@ -164,7 +164,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the present version of a file; without `given` its name or its first line determines the format.
+    """Returns the `Source` of a file; without `given`, the name or the first line of the file determines the format.
 
     Raises:
         DataFileError: The format cannot be determined.
