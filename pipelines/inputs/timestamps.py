@@ -48,7 +48,7 @@ class Moments:
         return np.clip(np.floor(exact + 0.5), -1, MAX_ROUND).astype(np.int64)
 
     def exact(self, clock: Clock) -> Floats:
-        """Returns the times in rounds, not rounded to whole ones."""
+        """Returns the times in rounds, with fractions."""
         return self.from_start(clock) / clock.speed / clock.round_ms
 
     def note(self, title: str, clock: Clock) -> str:

@@ -1,1 +1,1 @@
-"""Scenario files: what an experiment is, read from YAML with every error at its place."""
+"""Scenario files: the models of their parts, and the reader, which reports every error with its position."""

@@ -8,35 +8,20 @@ from typing import TypeAlias
 
 from pipelines.contract.settings import Strict
 from pipelines.errors import Problem, nearest
-from pipelines.scenario.faults import (
-    Crash,
-    CrashGenerator,
-    DrawnTimes,
-    Fault,
-    FaultGenerator,
-    Pause,
-    ReplaceGenerator,
-)
-from pipelines.scenario.link_faults import LinkFaultSpec, MessageFault, Partition, Replace
+from pipelines.scenario.faults import Crash, Fault
+from pipelines.scenario.link_faults import LinkFaultSpec
 from pipelines.scenario.overlay import OverlaySpec
-from pipelines.scenario.workload import (
-    OTHER_CALLS,
-    Join,
-    JoinGenerator,
-    ListedPublication,
-    ListedSubscription,
-    Move,
-    PublicationFileSource,
-    PublicationGenerator,
-    SubscriptionFileSource,
-    SubscriptionGenerator,
-    WorkloadSpec,
-)
+from pipelines.scenario.workload import Join, WorkloadSpec
 
 Path: TypeAlias = "tuple[str | int, ...]"
 Call: TypeAlias = "tuple[Path, Strict]"
 _MAX_SEARCHED = 2000
 _MAX_LISTED = 10
+_NODE_KEYS = (
+    *((key, key) for key in ("at", "node", "to", "peer", "links", "groups", "link", "by")),
+    ("from", "sender"), ("to", "receiver"),
+)  # fmt: skip
+"""Key of a part that names nodes, and its attribute in the model."""
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
@@ -69,7 +54,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
         unknown = [(place, name) for place, name in _nodes(path, part) if links and name not in known]
         for place, name in unknown:
             hint = nearest(name, names[:_MAX_SEARCHED])
-            yield Problem(place, f"no link names the node {name!r};{hint} allowed: {_listed(names)}")
+            yield Problem(place, f"no link names the node {name!r};{hint} allowed: {listed(names)}")
         if isinstance(part, Join):
             yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
         elif isinstance(part, LinkFaultSpec) and links and not unknown:
@@ -89,68 +74,30 @@ def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
 
 
 def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
-    if isinstance(part, (ListedSubscription, ListedPublication)):
-        yield (*path, "at"), part.at
-    elif isinstance(part, Join):
-        yield (*path, "node"), part.node
-        yield (*path, "to"), part.to
-    elif isinstance(part, Move):
-        yield from (((*path, key), getattr(part, key)) for key in ("at", "to"))
-    elif isinstance(part, OTHER_CALLS):
-        yield from (((*path, key), getattr(part, key)) for key in ("at", "peer") if hasattr(part, key))
-    elif isinstance(part, (Crash, Pause)):
-        yield (*path, "node"), part.node
-    elif isinstance(part, (LinkFaultSpec, Replace)):
-        yield from _link_nodes(path, part)
-    elif isinstance(part, FaultGenerator):
-        yield from _generator_nodes((*path, "generate"), part.generate)
-    elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
-        yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
-    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, JoinGenerator)) and (
-        isinstance(part.generate.nodes, list)
-    ):
-        yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
+    for key, attribute in _NODE_KEYS:
+        yield from _names((*path, key), getattr(part, attribute, None))
+    for source in ("file", "generate"):
+        for key in ("nodes", "spare", "links"):
+            if isinstance(value := getattr(getattr(part, source, None), key, None), list):
+                yield from _names((*path, source, key), value)
 
 
-def _link_nodes(path: Path, fault: LinkFaultSpec | Replace) -> Iterator[tuple[Path, str]]:
-    if isinstance(fault, Replace):
-        for key, ends in (("link", fault.link), ("by", fault.by)):
-            yield from (((*path, key, index), name) for index, name in enumerate(ends))
-        return
-    if isinstance(fault, MessageFault):
-        named = (("from", fault.sender), ("to", fault.receiver))
-        yield from (((*path, key), name) for key, name in named if name is not None)
-    groups = fault.groups if isinstance(fault, Partition) else None
-    for key, lists in (("links", fault.links), ("groups", groups)):
-        for number, names in enumerate(lists or []):
-            yield from (((*path, key, number, index), name) for index, name in enumerate(names))
-
-
-def _generator_nodes(
-    path: Path, generator: CrashGenerator | DrawnTimes | ReplaceGenerator
-) -> Iterator[tuple[Path, str]]:
-    for key in ("nodes", "spare", "links"):
-        listed = getattr(generator, key, None)
-        for index, item in enumerate(listed if isinstance(listed, list) else []):
-            if isinstance(item, str):
-                yield (*path, key, index), item
-            else:
-                yield from (((*path, key, index, end), name) for end, name in enumerate(item))
+def _names(path: Path, value: object) -> Iterator[tuple[Path, str]]:
+    """Yields each string in nested lists, with its path."""
+    if isinstance(value, str):
+        yield path, value
+    for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        yield from _names((*path, index), item)
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(
-        part, (ListedSubscription, ListedPublication, Join, Move, *OTHER_CALLS, Crash, Pause, LinkFaultSpec, Replace)
-    ):
-        yield (*path, "round"), part.round
-        if isinstance(part, (ListedSubscription, Crash, Pause, LinkFaultSpec)) and part.until is not None:
-            yield (*path, "until"), part.until
-    elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
-        yield (*path, "file", "round"), part.file.round
-    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, JoinGenerator, FaultGenerator)) and (
-        part.generate.rounds
-    ):
-        yield (*path, "generate", "rounds", 1), part.generate.rounds[1]
+    file, generator = getattr(part, "file", None), getattr(part, "generate", None)
+    for of, keys in ((part, path), (file, (*path, "file"))):
+        for key in ("round", "until"):
+            if isinstance(value := getattr(of, key, None), int):
+                yield (*keys, key), value
+    if rounds := getattr(generator, "rounds", None):
+        yield (*path, "generate", "rounds", 1), rounds[1]
 
 
 def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
@@ -169,7 +116,7 @@ def _link_problems(path: Path, fault: LinkFaultSpec, pairs: set[frozenset[str]])
 
 
 def _neighbours(node: str, pairs: set[frozenset[str]]) -> str:
-    return _listed(sorted(name for pair in pairs if node in pair for name in pair if name != node))
+    return listed(sorted(name for pair in pairs if node in pair for name in pair if name != node))
 
 
 def _join_problems(
@@ -197,6 +144,7 @@ def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
         yield Problem((*path, "round"), f"{message} by number {int(before[-1]) + 1} of the list, and {cure}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Returns the first ten names and the number of further names, for messages."""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more

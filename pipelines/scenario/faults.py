@@ -94,7 +94,7 @@ class CrashRate(Strict):
 
 
 class CrashTrace(Checked):
-    """Recorded outages in a file, of nodes named there or of a trace's nodes, which the seed maps to nodes."""
+    """Recorded outages: of nodes that the file names, or of a trace's nodes, which the seed maps to the overlay."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
     format: Literal["fta", "lanl", "named", "simgrid"] | None = Field(
@@ -132,7 +132,7 @@ class CrashTrace(Checked):
 class Crash(TimedSpan):
     """A crash of a node: the node handles no message from `round` until its recovery in round `until`."""
 
-    kind: Literal["crash"] = Field(description="what goes wrong")
+    kind: Literal["crash"] = Field(description="the fault")
     node: NodeName = Field(description="the node that crashes")
     round: Round = Field(description="the first round in which the node is down")
     until: Round | None = Field(None, description="the round of its recovery; without it the node stays down")
@@ -144,7 +144,7 @@ class Crash(TimedSpan):
 class Pause(TimedSpan):
     """A pause of a node: it keeps its state and handles nothing; in round `until` it handles all waiting messages."""
 
-    kind: Literal["pause"] = Field(description="what goes wrong")
+    kind: Literal["pause"] = Field(description="the fault")
     node: NodeName = Field(description="the node that pauses")
     round: Round = Field(description="the first round in which the node handles nothing")
     until: Round = Field(description="the round in which the node resumes and handles all waiting messages")
@@ -160,7 +160,7 @@ def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the fi
 class CrashGenerator(Checked):
     """Crashes drawn from the seed or read from a trace: exactly one of count, rate and trace."""
 
-    kind: Literal["crash"] = Field(description="what goes wrong")
+    kind: Literal["crash"] = Field(description="the fault")
     count: _Number | None = Field(
         None, description="exact number of crashes, at drawn rounds and nodes; with consecutive: number of chains"
     )
@@ -233,7 +233,7 @@ class CrashGenerator(Checked):
 class DrawnTimes(Checked):
     """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
 
-    kind: str = Field(description="what goes wrong")
+    kind: str = Field(description="the fault")
     count: _Number | None = Field(None, description="exact number of faults, at drawn rounds and nodes or links")
     rate: CrashRate | None = Field(None, description="alternating times without and with the fault, for each place")
     rounds: _Rounds | None = Field(
@@ -255,14 +255,14 @@ class DrawnTimes(Checked):
 class BreakGenerator(DrawnTimes):
     """Breaks of links, drawn from the seed; both directions of a link break."""
 
-    kind: Literal["break"] = Field(description="what goes wrong")
+    kind: Literal["break"] = Field(description="the fault")
     links: Links | None = Field(None, description="the links that may break, each [a, b]; default: all")
 
 
 class PauseGenerator(DrawnTimes):
     """Pauses of nodes, drawn from the seed."""
 
-    kind: Literal["pause"] = Field(description="what goes wrong")
+    kind: Literal["pause"] = Field(description="the fault")
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "leaves"], Tag("<text>")],
@@ -273,14 +273,14 @@ class PauseGenerator(DrawnTimes):
 class PartitionGenerator(DrawnTimes):
     """Partitions drawn from the seed, one at a time: each cuts off a drawn node and the nodes nearest to it."""
 
-    kind: Literal["partition"] = Field(description="what goes wrong")
+    kind: Literal["partition"] = Field(description="the fault")
     share: Share = Field(0.5, description="share of nodes that a partition separates; at least one node, never all")
 
 
 class ReplaceGenerator(Strict):
     """Replacements of drawn links: each new link joins drawn nodes of the two parts of the tree."""
 
-    kind: Literal["replace"] = Field(description="what goes wrong")
+    kind: Literal["replace"] = Field(description="the fault")
     count: _Number = Field(description="exact number of replacements")
     rounds: _DownRounds | None = Field(None, description="first and last round of a break; default: 1 and time.rounds")
     after: Extra = Field((0, 0), description="fewest and most rounds from a break until the new link exists")

@@ -33,7 +33,7 @@ AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=
 class LinkFaultSpec(TimedSpan):
     """A fault of links during some rounds; it strikes the messages that are sent in these rounds."""
 
-    kind: str = Field(description="what goes wrong")
+    kind: str = Field(description="the fault")
     links: Links | None = Field(None, description="the links, each [a, b]; default: all pairs of nodes")
     direction: Literal["both", "forward"] = Field("both", description="forward: only from a to b of each link [a, b]")
     round: Round = Field(0, description="the first round in which sent messages are struck")
@@ -103,7 +103,7 @@ class Burst(Strict):
 class Loss(MessageFault):
     """Links lose messages, independently of each other or in bursts."""
 
-    kind: Literal["loss"] = Field(description="what goes wrong")
+    kind: Literal["loss"] = Field(description="the fault")
     burst: Burst | None = Field(None, description="lose in bursts, independently in each direction of each link")
 
     def _problems(self) -> Iterator[Problem]:
@@ -115,14 +115,14 @@ class Loss(MessageFault):
 class Break(LinkFaultSpec):
     """Links lose all messages that are sent on them between `round` and `until`."""
 
-    kind: Literal["break"] = Field(description="what goes wrong")
+    kind: Literal["break"] = Field(description="the fault")
     links: Links = Field(description="the links, each [a, b]")
 
 
 class Replace(Timed):
     """The overlay changes: a link breaks for good, and another link replaces it, so that the overlay stays a tree."""
 
-    kind: Literal["replace"] = Field(description="what goes wrong")
+    kind: Literal["replace"] = Field(description="the fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")
     by: LinkName = Field(description="the link that replaces it and joins the two parts of the tree, [c, d]")
     round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
@@ -133,9 +133,9 @@ class Replace(Timed):
 
 
 class Partition(LinkFaultSpec):
-    """The overlay splits: either into groups of nodes without messages between groups, or at links that are cut."""
+    """The overlay splits: either into groups that exchange no messages, or by cutting links."""
 
-    kind: Literal["partition"] = Field(description="what goes wrong")
+    kind: Literal["partition"] = Field(description="the fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None,
         description="lists of nodes; all other nodes form one more group. Every message between two groups is lost",
@@ -155,9 +155,9 @@ class Partition(LinkFaultSpec):
 
 
 class Delay(MessageFault):
-    """Messages arrive a drawn number of rounds later; later messages of the link wait for them, unless it reorders."""
+    """Messages arrive some drawn rounds late; later messages of the link wait for them, unless `reorder` is set."""
 
-    kind: Literal["delay"] = Field(description="what goes wrong")
+    kind: Literal["delay"] = Field(description="the fault")
     rounds: Extra = Field(description="fewest and most extra rounds")
     rate: Share | None = Field(
         1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
@@ -180,5 +180,5 @@ class Delay(MessageFault):
 class Duplicate(MessageFault):
     """Messages arrive twice; the copy follows its original directly, or some rounds later and behind other messages."""
 
-    kind: Literal["duplicate"] = Field(description="what goes wrong")
+    kind: Literal["duplicate"] = Field(description="the fault")
     after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")

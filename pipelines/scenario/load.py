@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipelines.errors import InputError, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
+from pipelines.scenario import workload
 from pipelines.scenario.consistency import Call, call_problems
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.model import Scenario
@@ -31,18 +32,6 @@ from pipelines.scenario.tree import (
     shown,
     walk,
 )
-from pipelines.scenario.workload import (
-    Join,
-    JoinGenerator,
-    ListedPublication,
-    ListedSubscription,
-    Move,
-    OtherCall,
-    PublicationFileSource,
-    PublicationGenerator,
-    SubscriptionFileSource,
-    SubscriptionGenerator,
-)
 from pipelines.scenario.yaml_text import read_yaml
 
 _NUMBERS = frozenset({"integer", "number"})
@@ -55,16 +44,16 @@ _FIXED = {
 }
 _ITEMS: dict[ValuePath, tuple[Any, Any]] = {
     ("workload", "subscriptions"): (
-        TypeAdapter(ListedSubscription),
-        TypeAdapter(SubscriptionFileSource | SubscriptionGenerator),
+        TypeAdapter(workload.ListedSubscription),
+        TypeAdapter(workload.SubscriptionFileSource | workload.SubscriptionGenerator),
     ),
     ("workload", "publications"): (
-        TypeAdapter(ListedPublication),
-        TypeAdapter(PublicationFileSource | PublicationGenerator),
+        TypeAdapter(workload.ListedPublication),
+        TypeAdapter(workload.PublicationFileSource | workload.PublicationGenerator),
     ),
-    ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(JoinGenerator)),
-    ("workload", "moves"): (TypeAdapter(Move), TypeAdapter(Move)),
-    ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
+    ("workload", "joins"): (TypeAdapter(workload.Join), TypeAdapter(workload.JoinGenerator)),
+    ("workload", "moves"): (TypeAdapter(workload.Move), TypeAdapter(workload.Move)),
+    ("workload", "calls"): (TypeAdapter(workload.OtherCall), TypeAdapter(workload.OtherCall)),
     ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }
 

@@ -112,23 +112,16 @@ def _examples() -> Mapping[tuple[str, str], object]:
     return found
 
 
-def _values(model: BaseModel) -> Iterator[tuple[tuple[str, str], object]]:
-    plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    for name in model.model_fields_set:
-        key = type(model).model_fields[name].alias or name
-        yield (type(model).__name__, key), plain[key]
-        yield from _nested(getattr(model, name))
-
-
-def _nested(value: object) -> Iterator[tuple[tuple[str, str], object]]:
+def _values(value: object) -> Iterator[tuple[tuple[str, str], object]]:
     if isinstance(value, BaseModel):
-        yield from _values(value)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _nested(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _nested(item)
+        plain = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        for name in value.model_fields_set:
+            key = type(value).model_fields[name].alias or name
+            yield (type(value).__name__, key), plain[key]
+            yield from _values(getattr(value, name))
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _values(item)
 
 
 def main() -> None:

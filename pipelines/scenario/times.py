@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
@@ -66,7 +66,7 @@ class Clock:
     origin_ms: float | None = None
 
     def exact(self, ms: float) -> float:
-        """Returns the rounds, not rounded to whole ones, that pass in `ms` milliseconds of recorded time."""
+        """Returns the number of rounds, with fractions, in `ms` milliseconds of recorded time."""
         return ms / self.speed / self.round_ms
 
 
@@ -98,7 +98,7 @@ class Checked(Strict):
 
 
 class Timed(Checked):
-    """A part of a scenario with a round, which `at_ms` can give as a time."""
+    """A part of a scenario that happens in a round; `at_ms` can give the round as a time."""
 
     at_ms: Moment | None = Field(
         None,
@@ -108,7 +108,7 @@ class Timed(Checked):
 
 
 class TimedSpan(Timed):
-    """A part of a scenario with a first round and an optional last round, which `until_ms` can give as a time."""
+    """A part of a scenario that begins in a round and can end in a later round, `until` or `until_ms`."""
 
     until_ms: Moment | None = Field(None, description="replaces until; values as in at_ms")
 
@@ -145,7 +145,7 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     """
     if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
         return data
-    clock = _clock(data.get("time"), [item for _, item in found])
+    clock = _clock(data.get("time"), [item.get(key) for _, item in found for key, _ in _KEYS])
     changed: dict[Path, Any] = {path: _rounded(item, clock) for path, item in found}
     return _replaced(data, changed, ())
 
@@ -160,20 +160,23 @@ def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, A
                 yield (*path, index), item
 
 
-def _clock(given: Any, items: list[Mapping[str, Any]]) -> Clock:  # noqa: ANN401 - any value of the file
+def _clock(given: Any, moments: Iterable[Any]) -> Clock:  # noqa: ANN401 - any value of the file
     try:
         clock = TimeSpec.model_validate({} if given is None else given).clock
     except ValueError:
         clock = TimeSpec().clock
     if clock.origin_ms is None:
-        moments = [item.get(key) for item in items for key, _ in _KEYS]
         first = min((ms for moment in moments if (ms := _timestamp_ms(moment)) is not None), default=0.0)
         clock = Clock(clock.round_ms, clock.speed, first)
     return clock
 
 
-def _moments(item: Timed) -> Mapping[str, Any]:
-    return {key: getattr(item, key, None) for key, _ in _KEYS}
+def _moments(items: Iterable[tuple[Path, Strict]]) -> Iterator[tuple[Path, str, str, float | str, int]]:
+    """Yields (path of the item, key of the time, key of the round, time, round) for each time in `items`."""
+    for path, item in items:
+        for key, name in _KEYS if isinstance(item, Timed) else ():
+            if (moment := getattr(item, key, None)) is not None:
+                yield path, key, name, moment, getattr(item, name)
 
 
 def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of the file
@@ -222,39 +225,29 @@ def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Itera
 
     `items` are the items of lists with their paths; items that are not `Timed` are skipped.
     """
-    timed = [(path, item) for path, item in items if isinstance(item, Timed)]
-    clock = _clock(time, [_moments(item) for _, item in timed])
-    for path, item in timed:
-        for key, name in _KEYS:
-            moment = getattr(item, key, None)
-            if moment is None:
-                continue
-            exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
-            given = getattr(item, name)
-            if exact < -0.5:
-                message = f"{key} is {-exact * clock.round_ms * clock.speed:g} ms before the start;"
-                yield Problem((*path, key), f"{message} set time.origin to it or earlier, or remove the part")
-            elif abs(exact - given) > 1.0 + 1e-9:
-                message = f"{key} is round {exact:g}, and {name} is {given}; allowed: one of the two, so leave one out"
-                yield Problem((*path, name), message)
+    found = list(_moments(items))
+    clock = _clock(time, [moment for *_, moment, _ in found])
+    for path, key, name, moment, given in found:
+        exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
+        if exact < -0.5:
+            message = f"{key} is {-exact * clock.round_ms * clock.speed:g} ms before the start;"
+            yield Problem((*path, key), f"{message} set time.origin to it or earlier, or remove the part")
+        elif abs(exact - given) > 1.0 + 1e-9:
+            message = f"{key} is round {exact:g}, and {name} is {given}; allowed: one of the two, so leave one out"
+            yield Problem((*path, name), message)
 
 
 def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
     """Yields the path of each ``at_ms`` or ``until_ms`` in a list that is a timestamp."""
-    for path, item in items:
-        for key, _ in _KEYS if isinstance(item, Timed) else ():
-            if is_timestamp(getattr(item, key, None)):
-                yield (*path, key)
+    yield from ((*path, key) for path, key, _, moment, _ in _moments(items) if is_timestamp(moment))
 
 
 def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> tuple[float, Path]:
     """Returns the largest difference in ms between the time of a listed item and its round, and that item's path."""
-    timed = [(path, item) for path, item in items if isinstance(item, Timed)]
-    clock = _clock(time, [_moments(item) for _, item in timed])
+    found = list(_moments(items))
+    clock = _clock(time, [moment for *_, moment, _ in found])
     worst: tuple[float, Path] = (0.0, ())
-    for path, item in timed:
-        for key, name in _KEYS:
-            if (moment := getattr(item, key, None)) is not None:
-                exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
-                worst = max(worst, (abs(exact - getattr(item, name)) * clock.round_ms, path), key=lambda one: one[0])
+    for path, _, _, moment, given in found:
+        exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
+        worst = max(worst, (abs(exact - given) * clock.round_ms, path), key=lambda one: one[0])
     return worst

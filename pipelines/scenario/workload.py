@@ -47,7 +47,7 @@ class _Call(Timed):
 
 
 class JoinCallSpec(_Call):
-    """A server joins its bundle."""
+    """A server joins its bundle, a group of repositories that serve topics together."""
 
     kind: Literal["join"] = Field(description="the call")
 
@@ -99,8 +99,6 @@ OtherCall: TypeAlias = Annotated[
     | Annotated[DeregisterCallSpec, Tag("<deregister>")],
     by_name("kind"),
 ]
-OTHER_CALLS = (JoinCallSpec, LeaveCallSpec, RemoveCallSpec, SteerCallSpec, RegisterCallSpec, DeregisterCallSpec)
-"""The alternatives of `OtherCall`."""
 
 
 class ListedSubscription(TimedSpan):
@@ -168,7 +166,7 @@ class Move(Timed):
 
 
 class GeneratedJoins(Strict):
-    """Brokers that join one at a time: each is a drawn leaf of the overlay as it is without the later joins."""
+    """Drawn brokers that join one at a time; each is a leaf of the overlay when it joins."""
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exact number of joins")
     nodes: Nodes = Field("all", description="candidates: names, a number of nodes (drawn), all, leaves, or brokers")

@@ -1,1 +1,1 @@
-"""What goes wrong in a run, and when: listed in the scenario, or drawn by hashes of the seed."""
+"""The faults of a run: listed in the scenario, read from traces, or drawn from the seed."""

@@ -17,7 +17,7 @@ from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
 from pipelines.scenario.faults import (
     BreakGenerator,
     Crash,
@@ -107,23 +107,15 @@ def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number:
     """Returns the ids of a drawn node and of the nodes nearest to it by hops: `share` of all nodes, never all."""
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
-    neighbours = _neighbours(overlay)
+    linked = neighbours(overlay)
     group = [int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))]
     seen = set(group)
     for node in group:
-        for other in neighbours[node]:
+        for other in linked[node]:
             if other not in seen and len(group) < size:
                 seen.add(other)
                 group.append(other)
     return sorted(group)
-
-
-def _neighbours(overlay: Overlay) -> Sequence[list[int]]:
-    found: list[list[int]] = [[] for _ in overlay.names]
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        found[a].append(b)
-        found[b].append(a)
-    return found
 
 
 def build_faults(

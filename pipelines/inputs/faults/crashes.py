@@ -19,8 +19,8 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
+from pipelines.scenario.faults import Crash, CrashGenerator, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
 
 _ATTEMPTS = 8
@@ -104,26 +104,18 @@ def place_chains(
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
         return draws_numpy.integers(seed, f"{purpose}.{what}", 0, high, *keys)
 
-    neighbours = _neighbours(overlay, nodes)
+    allowed, linked = {*nodes.tolist()}, neighbours(overlay)
+    adjacent = {node: [other for other in linked[node] if other in allowed] for node in nodes.tolist()}
     best = 0
     for attempt in range(_ATTEMPTS):
         placing = _Placing(timeline, wanted)
-        _draw(placing, neighbours, attempt, draws)
+        _draw(placing, adjacent, attempt, draws)
         if placing.is_done:
             return placing.timeline, placing.n_placed
         best = max(best, placing.n_placed)
     placing = _Placing(timeline, wanted)
-    _pack(placing, neighbours, draws)
+    _pack(placing, adjacent, draws)
     return placing.timeline, max(best, placing.n_placed)
-
-
-def _neighbours(overlay: Overlay, nodes: Ints) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {node: [] for node in nodes.tolist()}
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        if a in found and b in found:
-            found[a].append(b)
-            found[b].append(a)
-    return found
 
 
 def _draw(placing: _Placing, neighbours: dict[int, list[int]], attempt: int, draws: _Draws) -> None:
@@ -255,12 +247,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
             rounds=rounds, most=generator.at_most, recovery=recovery,
         )  # fmt: skip
         return _placed(timeline, wanted, nodes, context)
-    if generator.rate is not None:
-        outages = _rated(generator.rate, nodes, rounds, context)
-    elif generator.trace is not None:
-        outages = _traced(generator.trace, nodes, rounds, context)
-    else:
-        raise TypeError("the model lets no generator be without count, rate and trace")
+    outages = _outages(generator, nodes, rounds, context)
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
         outages = [outage for outage in _in_order(outages, context) if room.take([outage])]
@@ -312,16 +299,14 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     return f"{wanted.count} {what} are wanted, and in the run of seed {seed} {room}, each {down}{bound}; {cure}"
 
 
-def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
+def _outages(generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
+    trace, (key, cure) = generator.trace, ("rate", "longer times")
     try:
-        return alternating(rate, nodes, rounds, context.seed, context.purpose)
-    except OutageLimitError as error:
-        message = f"{error}; give fewer rounds or nodes, or longer times"
-        raise context.problem("rate", message=message) from error
-
-
-def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
-    try:
+        if generator.rate is not None:
+            return alternating(generator.rate, nodes, rounds, context.seed, context.purpose)
+        if trace is None:
+            raise TypeError("the model lets no generator be without count, rate and trace")
+        key, cure = "trace", "more hours_per_round"
         path = find_file(trace.path, context.beside)
         if named_format(path, trace.format) is not None:
             return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
@@ -332,8 +317,7 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
     except DataFileError as error:
         raise context.problem("trace", "path", message=str(error)) from error
     except OutageLimitError as error:
-        message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
-        raise context.problem("trace", message=message) from error
+        raise context.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
 
 
 def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:

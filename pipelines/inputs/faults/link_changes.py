@@ -12,10 +12,10 @@ from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError, Problem
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import ids_by_name
+from pipelines.scenario.consistency import listed
 from pipelines.scenario.faults import ReplaceGenerator
 from pipelines.scenario.link_faults import Replace
 
-_MAX_LISTED = 10
 _Ends = tuple[int, int]
 
 
@@ -127,12 +127,12 @@ def _ends(names: tuple[str, str], ids: dict[str, int]) -> _Ends:
 
 def _not_there(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
     a, b = fault.link
-    around = _listed(sorted(overlay.names[other] for other in tree.neighbors(node)))
+    around = listed(sorted(overlay.names[other] for other in tree.neighbors(node)))
     return f"there is no link between {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around or 'nobody'}"
 
 
 def _no_bridge(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
-    part = _listed(sorted(overlay.names[other] for other in nx.node_connected_component(tree, node)))
+    part = listed(sorted(overlay.names[other] for other in nx.node_connected_component(tree, node)))
     return (
         f"without the link of {fault.link[0]!r} and {fault.link[1]!r} one part of the tree is {part}; allowed: a node"
         " of that part and one of the other"
@@ -145,8 +145,3 @@ def _not_replaced_yet(fault: Replace, begun: int, end: int) -> str:
         f"{a!r} and {b!r} are to be linked in round {begun}, and their link that breaks is replaced in round {end};"
         " allowed: that round or a later one, or other nodes"
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more

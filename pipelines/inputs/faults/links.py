@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,8 @@ from pipelines.errors import Problem, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.inputs.overlay.nodes import ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
+from pipelines.scenario.consistency import listed
 from pipelines.scenario.link_faults import (
     Break,
     Burst,
@@ -31,7 +32,6 @@ _CYCLES = 64
 Pair = tuple[int | None, int | None]
 Place = tuple[str | int, ...]
 _ANY: Pair = (None, None)
-_MAX_LISTED = 10
 _RATE = LINK_FAULT.names.index("rate")
 
 
@@ -80,38 +80,25 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
     return times
 
 
-@dataclass(frozen=True)
-class _Drawn:
+class _Drawn(NamedTuple):
     """A fault with the purpose of its draws, and its columns in `LINK_FAULT`."""
 
     fault: LinkFaultSpec
     purpose: str
+    effect: str
+    kinds: list[str] | None
+    rate: float
+    rounds: tuple[int, int]
 
-    @property
-    def effect(self) -> str:
-        if isinstance(self.fault, Delay):
-            return "reorder" if self.fault.reorder else "delay"
-        return "duplicate" if isinstance(self.fault, Duplicate) else "lose"
 
-    @property
-    def kinds(self) -> list[str] | None:
-        return self.fault.kinds if isinstance(self.fault, MessageFault) else None
-
-    @property
-    def rate(self) -> float:
-        rate = self.fault.rate if isinstance(self.fault, MessageFault) else None
-        return 1.0 if rate is None else rate
-
-    @property
-    def rounds(self) -> tuple[int, int]:
-        if isinstance(self.fault, Delay):
-            return self.fault.rounds
-        return self.fault.after if isinstance(self.fault, Duplicate) else (0, 0)
-
-    @property
-    def spread(self) -> int:
-        """Rounds after the fault's end for which messages of a link must wait for delayed ones."""
-        return self.rounds[1] if self.effect == "delay" else 0
+def _drawn(fault: LinkFaultSpec, purpose: str) -> _Drawn:
+    kinds, rate = (fault.kinds, fault.rate) if isinstance(fault, MessageFault) else (None, None)
+    effect, rounds = "lose", (0, 0)
+    if isinstance(fault, Delay):
+        effect, rounds = "reorder" if fault.reorder else "delay", fault.rounds
+    elif isinstance(fault, Duplicate):
+        effect, rounds = "duplicate", fault.after
+    return _Drawn(fault, purpose, effect, kinds, 1.0 if rate is None else rate, rounds)
 
 
 @dataclass
@@ -137,7 +124,7 @@ class LinkRows:
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
-        drawn = _Drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
+        drawn = _drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
         if isinstance(fault, MessageFault) and fault.nth is not None:
             self._one_message(fault, fault.nth, drawn, until)
             return
@@ -148,8 +135,10 @@ class LinkRows:
         if isinstance(fault, Loss) and fault.burst is not None:
             self._bursts(fault, fault.burst, drawn, until)
         elif not is_split:
+            # After the end of a delay, messages still wait for delayed ones.
+            spread = drawn.rounds[1] if drawn.effect == "delay" else 0
             for pair in self._pairs(fault):
-                self._row(drawn, pair, fault.round, until + drawn.spread)
+                self._row(drawn, pair, fault.round, until + spread)
 
     def _one_message(self, fault: MessageFault, nth: int, drawn: _Drawn, until: int) -> None:
         ids = ids_by_name(self.overlay)
@@ -167,7 +156,7 @@ class LinkRows:
         name = self.overlay.names
         gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
         if replaced.broken < replaced.round:
-            drawn = _Drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
+            drawn = _drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
             for pair in self._directed(drawn.fault):
                 self.event("break", pair, replaced.broken, replaced.round)
                 self._row(drawn, pair, replaced.broken, replaced.round)
@@ -227,7 +216,7 @@ class LinkRows:
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
         """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
-        event = table_of(sorted(self._event, key=_null_first), EVENT)
+        event = table_of(sorted(self._event, key=lambda row: [(value is not None, value) for value in row]), EVENT)
         return table_of(strikes, LINK_FAULT), table_of(self._nth, NTH_FAULT), sides(self._parts), event
 
 
@@ -247,7 +236,7 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def stream_of(fault: LinkFaultSpec, number: int) -> int:
-    """Returns the stream of a fault's draws: its key `stream`, else `number`, its index in the scenario."""
+    """Returns the number of the random stream of a fault: its key `stream`, else its index `number`."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 
@@ -266,10 +255,6 @@ def _never_strikes(fault: LinkFaultSpec) -> bool:
         return True
     good_rate = fault.burst.good_rate if isinstance(fault, Loss) and fault.burst is not None else 0.0
     return isinstance(fault, MessageFault) and fault.rate == 0.0 and good_rate == 0.0
-
-
-def _null_first(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple((value is not None, value) for value in row)
 
 
 def link_problems(
@@ -300,7 +285,7 @@ def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -
         for end in unknown:
             yield Problem((*place, index, end), unknown_node(pair[end], overlay))
         if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
-            around = _neighbours(ids[pair[0]], overlay)
+            around = listed([overlay.names[node] for node in sorted(neighbours(overlay)[ids[pair[0]]])])
             message = f"there is no link between {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
             yield Problem((*place, index), message)
 
@@ -313,11 +298,3 @@ def _ungrouped(groups: Sequence[Sequence[str]], place: Place, overlay: Overlay) 
                 yield Problem((*place, number, index), unknown_node(name, overlay))
     if len(groups) == 1 and names <= frozenset(groups[0]):
         yield Problem(place, "the group holds all nodes, so nothing is split; leave some of them out")
-
-
-def _neighbours(node: int, overlay: Overlay) -> str:
-    ends: Ints = np.concatenate([overlay.b[overlay.a == node], overlay.a[overlay.b == node]])
-    names = [overlay.names[end] for end in np.sort(ends).tolist()]
-    return ", ".join(names[:_MAX_LISTED]) + (
-        f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    )

@@ -63,7 +63,7 @@ class Spans:
 
 
 class Levels:
-    """A number for each round, stored as a step function; 0 at first."""
+    """A step function over the rounds, 0 at first."""
 
     def __init__(self) -> None:
         self._rounds = [0]

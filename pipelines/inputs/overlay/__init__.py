@@ -1,1 +1,1 @@
-"""Broker overlays: read, generated, checked, and cut down to trees."""
+"""The overlay of a run: reading, generation, latencies, spanning trees, and choice of nodes."""

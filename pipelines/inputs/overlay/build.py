@@ -16,20 +16,11 @@ import numpy as np
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.files import find_file
-from pipelines.inputs.overlay import latency as latencies
+from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.nodes import choose_nodes
-from pipelines.inputs.overlay.weighted import (
-    ContentError,
-    WeightedGraph,
-    first_cycle,
-    largest_component,
-    merge_parallel,
-    minimum_tree,
-    shortest_path_tree,
-    split_message,
-)
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.scenario.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
@@ -215,7 +206,7 @@ def build_overlay(
     if spec.nodes is not None:
         return _without_links(spec.nodes)
     source = _source(spec, seed, round_ms, beside)
-    whole = largest_component(source)
+    whole = weighted.largest_component(source)
     _check_name(whole, spec.join_root, ("overlay", "join_root"))
     whole = _with_latency(whole, spec.latency, seed, round_ms, beside)
     graph = _cut(whole, spec, needs_tree=needs_tree)
@@ -304,7 +295,7 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
         path = _found(spec.file.path, beside, ("overlay", "file", "path"))
         with _blamed_on(("overlay", "file")):
             graph = load_file(path, spec.file)
-        if not spec.file.largest_component and (split := split_message(graph)) is not None:
+        if not spec.file.largest_component and (split := weighted.split_message(graph)) is not None:
             message = f"{split}; set largest_component: true to take the largest part, or add links"
             raise OverlayError(Problem(("overlay", "file", "path"), message))
         return graph
@@ -328,7 +319,7 @@ def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> Wei
     index = {name: place for place, name in enumerate(order)}
     ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
     ms = np.array([(link[2] if len(link) > 2 else 1) * round_ms for link in links], dtype=np.float64)
-    graph = merge_parallel(tuple(index), ends, ms)
+    graph = weighted.merge_parallel(tuple(index), ends, ms)
     if all(len(link) < 4 for link in links):
         return graph
     back = {(u, v): (link[3] if len(link) == 4 else link[2] if len(link) == 3 else 1) * round_ms
@@ -365,11 +356,11 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
         return graph
     if wanted is None:
         raise OverlayError(_cycle_problem(spec.links or []))
-    return shortest_path_tree(graph, root) if tree == "shortest_path" else minimum_tree(graph)
+    return weighted.shortest_path_tree(graph, root) if tree == "shortest_path" else weighted.minimum_tree(graph)
 
 
 def _cycle_problem(links: list[Link]) -> Problem:
-    position, cycle = first_cycle([(link[0], link[1]) for link in links])
+    position, cycle = weighted.first_cycle([(link[0], link[1]) for link in links])
     shown = cycle if len(cycle) <= _MAX_NAMES else [*cycle[: _MAX_NAMES - 2], "...", cycle[-1]]
     return Problem(
         ("overlay", "links", position),

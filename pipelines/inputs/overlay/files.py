@@ -64,7 +64,7 @@ def _named(kind: str) -> set[str]:
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
-    """Returns the graph in a file; an unchanged file returns the identical object.
+    """Returns the graph in a file; repeated calls return one object until the file changes.
 
     Raises:
         ContentError: The file cannot be read, or is not of its format.

@@ -38,29 +38,12 @@ def _names(prefix: str, n_nodes: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in range(1, n_nodes + 1))
 
 
-def _line(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    return np.arange(n - 1), np.arange(1, n)
-
-
-def _star(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    return np.zeros(n - 1, dtype=np.int64), np.arange(1, n)
-
-
-def _ring(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    return np.arange(n), (np.arange(n) + 1) % n
-
-
 def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
     columns = spec.columns or math.isqrt(n - 1) + 1  # almost a square; the last row may be shorter
     node = np.arange(n)
     right = node[(node % columns < columns - 1) & (node + 1 < n)]
     below = node[node + columns < n]
     return np.concatenate([right, below]), np.concatenate([right + 1, below + columns])
-
-
-def _balanced_tree(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    child = np.arange(1, n)
-    return (child - 1) // spec.branching, child
 
 
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
@@ -195,7 +178,10 @@ def _check_links(expected: float) -> None:
 
 
 _MAKERS: dict[str, Callable[[GenerateOverlay, int, int], Ends]] = {
-    "line": _line, "star": _star, "ring": _ring, "grid": _grid, "balanced_tree": _balanced_tree,
-    "random_tree": _random_tree, "erdos_renyi": _erdos_renyi, "barabasi_albert": _barabasi_albert,
+    "line": lambda _spec, n, _seed: (np.arange(n - 1), np.arange(1, n)),
+    "star": lambda _spec, n, _seed: (np.zeros(n - 1, dtype=np.int64), np.arange(1, n)),
+    "ring": lambda _spec, n, _seed: (np.arange(n), (np.arange(n) + 1) % n),
+    "balanced_tree": lambda spec, n, _seed: (np.arange(n - 1) // spec.branching, np.arange(1, n)),
+    "grid": _grid, "random_tree": _random_tree, "erdos_renyi": _erdos_renyi, "barabasi_albert": _barabasi_albert,
     "watts_strogatz": _watts_strogatz,
 }  # fmt: skip

@@ -32,6 +32,15 @@ def unknown_node(name: str, overlay: Overlay) -> str:
     )
 
 
+def neighbours(overlay: Overlay) -> list[list[int]]:
+    """Returns the neighbours of each node, in the order of the links."""
+    found: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        found[a].append(b)
+        found[b].append(a)
+    return found
+
+
 def leaves(overlay: Overlay) -> Ints:
     """Returns the ids of the nodes with at most one link, ascending."""
     degree = np.bincount(np.concatenate([overlay.a, overlay.b]), minlength=len(overlay.names))

@@ -208,17 +208,12 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
     return km
 
 
-def fibre_ms(km: Floats) -> Floats:
-    """Returns the one-way latencies of fibres of `km` kilometres (200 km/ms)."""
-    return km / FIBRE_KM_PER_MS
-
-
 def propagation_ms(km: Floats) -> Floats:
     """Returns one-way latencies of links: fibre of 1.3 times the distance `km`, at 200 km/ms, at least 0.5 ms.
 
     A link without a distance (NaN) takes the median latency of the links with one, or 0.5 ms if no link has one.
     """
-    ms = np.maximum(fibre_ms(km) * DETOUR, FLOOR_MS)
+    ms = np.maximum(km / FIBRE_KM_PER_MS * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
     return np.where(known, ms, np.median(ms[known]) if known.any() else FLOOR_MS)
 
@@ -243,7 +238,7 @@ class Columns:
 
     def in_ms(self, values: Floats) -> Floats:
         """Converts latencies from `unit` to milliseconds."""
-        return fibre_ms(values) if self.unit == "km" else values * _MS_OF[self.unit]
+        return values / FIBRE_KM_PER_MS if self.unit == "km" else values * _MS_OF[self.unit]
 
 
 @lru_cache(maxsize=64)

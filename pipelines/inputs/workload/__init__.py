@@ -1,1 +1,1 @@
-"""Workloads: subscriptions, publications and joins from lists, files and generators."""
+"""The workload of a run: listed in the scenario, read from files, or drawn from the seed."""

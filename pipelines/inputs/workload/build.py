@@ -13,16 +13,7 @@ from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs.overlay.nodes import Place
-from pipelines.inputs.workload.calls import (
-    PUBLICATIONS,
-    SUBSCRIPTIONS,
-    generated_joins,
-    listed_calls,
-    listed_joins,
-    listed_publications,
-    listed_subscriptions,
-    moved_subscriptions,
-)
+from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import (
     file_notes,
     publications_of_file,
@@ -67,8 +58,8 @@ def build_workload(
     join = gather(lambda: _joins(spec, overlay, seed, horizon))
     if subscription is not None:
         standing = subscription
-        subscription = gather(lambda: moved_subscriptions(standing, spec.moves, overlay, horizon))
-    other_call = gather(lambda: listed_calls(spec.calls, overlay, horizon))
+        subscription = gather(lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
+    other_call = gather(lambda: calls.listed_calls(spec.calls, overlay, horizon))
     if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
     publication, attribute = publications
@@ -77,8 +68,8 @@ def build_workload(
 
 def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
     if isinstance(spec.joins, JoinGenerator):
-        return generated_joins(spec.joins.generate, overlay, seed, horizon)
-    return listed_joins(spec.joins, overlay, horizon)
+        return calls.generated_joins(spec.joins.generate, overlay, seed, horizon)
+    return calls.listed_joins(spec.joins, overlay, horizon)
 
 
 def _subscriptions(
@@ -91,21 +82,21 @@ def _subscriptions(
         case SubscriptionGenerator(generate=generator):
             return generated_subscriptions(generator, overlay, seed, horizon)
         case listed:
-            return listed_subscriptions(listed, overlay, horizon, is_mqtt=is_mqtt)
+            return calls.listed_subscriptions(listed, overlay, horizon, is_mqtt=is_mqtt)
 
 
 def _publications(
     spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    place: Place = PUBLICATIONS
+    place: Place = calls.PUBLICATIONS
     match spec.publications:
         case PublicationFileSource(file=file):
             found = publications_of_file(file, overlay, seed, clock, horizon, beside)
-            place = (*PUBLICATIONS, "file", "topic")
+            place = (*calls.PUBLICATIONS, "file", "topic")
         case PublicationGenerator(generate=generator):
             return generated_publications(generator, overlay, seed, horizon)
         case listed:
-            found = listed_publications(listed, overlay, horizon)
+            found = calls.listed_publications(listed, overlay, horizon)
     if spec.topics == "mqtt":
         _refuse_wildcards(found[0]["topic"], place)
     return found
@@ -114,8 +105,8 @@ def _publications(
 def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
     rows = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(topic, r"[+#]"), False)).to_pylist()
     if rows:
-        where = (*place, rows[0], "topic") if place == PUBLICATIONS else place
-        row = "" if place == PUBLICATIONS else f"row {rows[0] + 1}: "
+        where = (*place, rows[0], "topic") if place == calls.PUBLICATIONS else place
+        row = "" if place == calls.PUBLICATIONS else f"row {rows[0] + 1}: "
         more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
         message = f"{row}the topic {topic[rows[0]].as_py()!r} has a wildcard{more}"
         raise WorkloadError(Problem(where, f"{message}; allowed with topics: mqtt: no + and #"))
@@ -149,7 +140,7 @@ def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
 
 
 def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], SubscriptionFile | PublicationFile]]:
-    for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
+    for place, source in ((calls.SUBSCRIPTIONS, spec.subscriptions), (calls.PUBLICATIONS, spec.publications)):
         if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
             yield (*place, "file"), source.file
 

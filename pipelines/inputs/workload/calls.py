@@ -19,8 +19,9 @@ from pipelines.contract.predicate import canonical, parse_predicates, value_colu
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
 from pipelines.errors import PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, neighbours, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
+from pipelines.scenario.times import Timed
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
 
 SUBSCRIPTIONS: Place = ("workload", "subscriptions")
@@ -50,12 +51,13 @@ def after_horizon(round_: int, horizon: int) -> str:
 def listed_subscriptions(
     listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
 ) -> pa.Table:
-    """Returns the table `SUBSCRIPTION` of a list; with `is_mqtt` topics may be MQTT filters.
+    """Returns the listed subscriptions as table `SUBSCRIPTION`; with `is_mqtt` topics may be MQTT filters.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or filters are invalid.
     """
-    problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay, horizon)]
+    ids = ids_by_name(overlay)
+    problems = [*_misplaced(SUBSCRIPTIONS, listed, ids, overlay, horizon)]
     texts = []
     for index, item in enumerate(listed):
         try:
@@ -65,7 +67,6 @@ def listed_subscriptions(
             problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
     if problems:
         raise WorkloadError(*problems)
-    ids = ids_by_name(overlay)
     columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
     return pa.table(columns, schema=SUBSCRIPTION)
 
@@ -73,15 +74,14 @@ def listed_subscriptions(
 def listed_publications(
     listed: Sequence[ListedPublication], overlay: Overlay, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a list.
+    """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
     """
-    problems = [*_misplaced(PUBLICATIONS, listed, overlay, horizon)]
-    if problems:
-        raise WorkloadError(*problems)
     ids = ids_by_name(overlay)
+    if problems := [*_misplaced(PUBLICATIONS, listed, ids, overlay, horizon)]:
+        raise WorkloadError(*problems)
     publication = publication_rows(
         np.array([ids[p.at] for p in listed], dtype=np.int64),
         np.array([p.round for p in listed], dtype=np.int64),
@@ -96,14 +96,17 @@ def listed_publications(
 
 
 def _misplaced(
-    place: Place, listed: Sequence[ListedSubscription | ListedPublication], overlay: Overlay, horizon: int
+    place: Place, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
 ) -> Iterator[Problem]:
-    ids = ids_by_name(overlay)
+    """Yields a problem for each unknown node of listed calls, and for each round after the horizon."""
     for i, item in enumerate(listed):
-        if item.at not in ids:
-            yield Problem((*place, i, "at"), unknown_node(item.at, overlay))
-        if item.round > horizon:
-            yield Problem((*place, i, "round"), after_horizon(item.round, horizon))
+        for key in ("at", "peer", "node", "to"):
+            name = getattr(item, key, None)
+            if name is not None and name not in ids:
+                yield Problem((*place, i, key), unknown_node(name, overlay))
+        round_ = getattr(item, "round", 0)
+        if horizon is not None and round_ > horizon:
+            yield Problem((*place, i, "round"), after_horizon(round_, horizon))
 
 
 def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
@@ -115,7 +118,7 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the table `OTHER_CALL` of a list.
+    """Returns the listed other calls as table `OTHER_CALL`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
@@ -123,24 +126,12 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
     if not listed:
         return OTHER_CALL.empty_table()
     ids = ids_by_name(overlay)
-    problems = [
-        problem for index, call in enumerate(listed) for problem in _problems(index, call, ids, overlay, horizon)
-    ]
-    if problems:
+    if problems := [*_misplaced(_CALLS, listed, ids, overlay, horizon)]:
         raise WorkloadError(*problems)
     rows = [
         {**call.model_dump(), "node_id": ids[call.at], "peer": ids.get(getattr(call, "peer", ""))} for call in listed
     ]
     return pa.table({name: [row.get(name) for row in rows] for name in OTHER_CALL.names}, schema=OTHER_CALL)
-
-
-def _problems(index: int, call: OtherCall, ids: dict[str, int], overlay: Overlay, horizon: int) -> Iterator[Problem]:
-    for key in ("at", "peer"):
-        name = getattr(call, key, None)
-        if name is not None and name not in ids:
-            yield Problem((*_CALLS, index, key), unknown_node(name, overlay))
-    if call.round > horizon:
-        yield Problem((*_CALLS, index, "round"), after_horizon(call.round, horizon))
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
@@ -156,9 +147,11 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     if not moves:
         return subscription
     ids = ids_by_name(overlay)
-    problems = [
-        problem for index, move in enumerate(moves) for problem in _move_problems(index, move, ids, overlay, horizon)
-    ]
+    problems = [*_misplaced(_MOVES, moves, ids, overlay)]
+    for index, move in enumerate(moves):
+        if (back := move.round + move.away) > horizon:
+            key = "round" if move.round > horizon else "away"
+            problems.append(Problem((*_MOVES, index, key), after_horizon(back, horizon)))
     if problems:
         raise WorkloadError(*problems)
     rows: list[dict[str, Any]] = subscription.to_pylist()
@@ -181,17 +174,8 @@ def _stands(row: dict[str, Any], at: int) -> bool:
     return row["round"] < at and (row["end_round"] is None or row["end_round"] > at)
 
 
-def _move_problems(index: int, move: Move, ids: dict[str, int], overlay: Overlay, horizon: int) -> Iterator[Problem]:
-    for key, name in (("at", move.at), ("to", move.to)):
-        if name not in ids:
-            yield Problem((*_MOVES, index, key), unknown_node(name, overlay))
-    back = move.round + move.away
-    if back > horizon:
-        yield Problem((*_MOVES, index, "round" if move.round > horizon else "away"), after_horizon(back, horizon))
-
-
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns a sentence on the loss of each of the first moves, and one with the number of further moves."""
+    """Returns a sentence on the losses of each of the first three moves, and one with the number of further moves."""
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
         f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
@@ -201,7 +185,7 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
 
 
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the table `JOIN` of a list.
+    """Returns the listed joins as table `JOIN`.
 
     A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
     through
@@ -213,7 +197,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     if not joins:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
-    problems = [*_unknown(joins, ids, overlay), *_untimely(joins, horizon)]
+    problems = [*_misplaced(_JOINS, joins, ids, overlay), *_untimely(joins, horizon)]
     if not problems:
         problems += _unlinked(joins, overlay)
     if problems:
@@ -223,7 +207,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 
 
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns the table `JOIN` of a generator.
+    """Returns drawn joins as table `JOIN`.
 
     The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it,
     and so on. Each node joins at its only remaining neighbour.
@@ -258,13 +242,6 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: 
     return pa.table([pa.array(nodes), pa.array(points), pa.array(rounds.astype(np.int64))], schema=JOIN)
 
 
-def _unknown(joins: Sequence[Join], ids: dict[str, int], overlay: Overlay) -> Iterator[Problem]:
-    for i, join in enumerate(joins):
-        for key, name in (("node", join.node), ("to", join.to)):
-            if name not in ids:
-                yield Problem((*_JOINS, i, key), unknown_node(name, overlay))
-
-
 def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for i, join in enumerate(joins):
@@ -281,29 +258,22 @@ def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
 
 
 def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:
-    neighbours = _neighbours(overlay, {name for join in joins for name in (join.node, join.to)})
+    ids, linked = ids_by_name(overlay), neighbours(overlay)
+    names = {name for join in joins for name in (join.node, join.to)}
+    around = {name: [overlay.names[node] for node in linked[ids[name]]] for name in names}
     children: dict[str, set[str]] = defaultdict(set)
     for join in joins:
         children[join.to].add(join.node)
     for i, join in enumerate(joins):
-        if join.to not in neighbours[join.node]:
-            near = ", ".join(neighbours[join.to]) or "none"
+        if join.to not in around[join.node]:
+            near = ", ".join(around[join.to]) or "none"
             message = f"the overlay has no link {join.node} - {join.to}; neighbours of {join.to}: {near}; add the link"
             yield Problem((*_JOINS, i, "to"), message)
             continue
-        others = [name for name in neighbours[join.node] if name != join.to and name not in children[join.node]]
+        others = [name for name in around[join.node] if name != join.to and name not in children[join.node]]
         if others:
             message = (
                 f"joining node {join.node!r} has links to {', '.join(others)} as well; besides its join point it can"
                 f" only have links to nodes that join through it: remove these links, or let them join to {join.node!r}"
             )
             yield Problem((*_JOINS, i, "node"), message)
-
-
-def _neighbours(overlay: Overlay, names: set[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {name: [] for name in names}
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        for one, other in ((overlay.names[a], overlay.names[b]), (overlay.names[b], overlay.names[a])):
-            if one in found:
-                found[one].append(other)
-    return found

@@ -25,7 +25,7 @@ class RepetitionError(ValueError):
 
 
 def decimals(low: float, high: float) -> int:
-    """Returns the number of decimals that gives numbers from `low` to `high` about six digits; `low` < `high`."""
+    """Returns the number of decimals with which numbers from `low` to a larger `high` have about six digits."""
     return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
 
 

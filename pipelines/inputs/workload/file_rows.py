@@ -91,7 +91,7 @@ class FileRows:
     """
 
     def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
-        """Takes the rows of the file whose key in the scenario has the path `place`."""
+        """Stores the rows of a file; `place` is the path of the file's key in the scenario."""
         self._clock = clock
         self.table = table
         self._place = place
@@ -118,7 +118,7 @@ class FileRows:
             raise WorkloadError(*self._problems)
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
-        """Returns the column `name`; if the file lacks it, notes a problem of `key` and returns None."""
+        """Returns column `name`; if the file lacks it, notes a problem of `key` and returns None."""
         if name in self.table.column_names:
             return self.table[name]
         hint = nearest(name, self.table.column_names)
@@ -153,7 +153,7 @@ class FileRows:
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the round in which each row ends, after the round `begin` of its begin; null for an empty cell.
+        """Returns the end of each row, a round after its first round `begin`; null for an empty cell.
 
         Either `until` is a column of rounds, or `until_ms` is a column of times.
         """
@@ -171,7 +171,7 @@ class FileRows:
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns a column as strings, null for empty cells; if it cannot, notes a problem and returns None."""
+        """Returns column `name` as strings, null for empty cells; on failure notes a problem of `key`."""
         column = self.column(key, name)
         if column is None:
             return None
@@ -223,7 +223,7 @@ class FileRows:
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
-        """Returns the round of each row: that in column `given`, or from round `given` on `per_round` rows a round."""
+        """Returns the round of each row: from column `given`, or `per_round` rows in each round from `given` on."""
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
             if per_round is not None:

@@ -27,7 +27,7 @@ def subscriptions_of_file(
     file: SubscriptionFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None, *,
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
-    """Returns the table `SUBSCRIPTION` of a file, in the order of its rows; with `is_mqtt` topics may be MQTT filters.
+    """Returns the rows of a file as table `SUBSCRIPTION`; with `is_mqtt` topics may be MQTT filters.
 
     Raises:
         WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.
@@ -46,7 +46,7 @@ def subscriptions_of_file(
 def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a file, in the order of publishing.
+    """Returns the rows of a file as tables `PUBLICATION` and `ATTRIBUTE`, in the order of publishing.
 
     Raises:
         WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.

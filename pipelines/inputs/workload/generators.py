@@ -92,7 +92,7 @@ def quote_volumes(share: Floats) -> Floats:
 
 
 def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a bank, in order of (round, index of the node in `nodes`)."""
+    """Returns drawn bank operations as tables `PUBLICATION` and `ATTRIBUTE`, ordered by (round, index in `nodes`)."""
     node = np.tile(nodes, spec.operations)
     index = np.repeat(np.arange(spec.operations, dtype=np.int64), len(nodes))
     start = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.start", 0, spec.interval - 1, node)
@@ -143,7 +143,7 @@ def _names(columns: dict[str, pa.Array]) -> tuple[list[str], list[str | None]]:
 
 
 def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns the table `SUBSCRIPTION` of a generator, in order of (index of the chosen node, index).
+    """Returns drawn subscriptions as table `SUBSCRIPTION`, ordered by the chosen nodes.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or a node needs more distinct
@@ -283,7 +283,7 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the tables `PUBLICATION` and `ATTRIBUTE` of a generator, in order of (round, index of the node, index).
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round, then by the chosen nodes.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.

@@ -90,19 +90,16 @@ def _lines(members: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, st
 
 def _order(columns: Mapping[str, list[str | None]], places: list[str], members: int, reverse: bool) -> np.ndarray:
     if members > 1 and "date" in columns:
-        days = np.array([_day(date, place) for date, place in zip(columns["date"], places, strict=True)])
+        numbers = [_day_number(date or "") for date in columns["date"]]
+        if None in numbers:
+            row = numbers.index(None)
+            raise DataFileError(f"{places[row]}: {columns['date'][row]!r} is no date such as '21-Dec-04'")
+        days = np.array(numbers)
         symbols = np.array([text or "" for text in columns.get("symbol", [""] * len(places))])
         file_order = np.arange(len(places))
         return np.lexsort((-file_order if reverse else file_order, symbols, days if reverse else -days))
     order = np.arange(len(places))
     return order[::-1] if reverse else order
-
-
-def _day(date: str | None, place: str) -> int:
-    day = _day_number(date or "")
-    if day is None:
-        raise DataFileError(f"{place}: {date!r} is no date such as '21-Dec-04'")
-    return day
 
 
 @lru_cache(maxsize=20_000)
@@ -134,7 +131,7 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file with the options of reading, the key of its cached content.
+    """A file at one time with the options of reading it, the key of its cached content.
 
     Attributes:
         path: The file.
@@ -167,7 +164,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the present version of a file; without `given` its name or its first line determines the format.
+    """Returns the `Source` of a file; without `given`, the name or the first line of the file determines the format.
 
     Raises:
         DataFileError: The format cannot be determined.
