@@ -50,9 +50,7 @@ def table(name: str, grain: str, key: str, *columns: tuple[str, T.DataType, str]
 
 
 RUN = table(
-    "run",
-    "one run of the scenario",
-    "",
+    "run", "one run of the scenario", "",
     ("scenario", STRING, "name of the scenario"),
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
@@ -64,15 +62,13 @@ RUN = table(
     ("verdict", STRING, "valid, invalid or unknown; null: the run has not ended"),
     ("within_bound", BOOLEAN, "whether the faults stayed within the protocol's fault model"),
     ("rounds", BIGINT, "last round with an event"),
-)
+)  # fmt: skip
 NODE = table(
-    "node",
-    "a node of a run",
-    "node_id",
+    "node", "a node of a run", "node_id",
     ("node_id", BIGINT, "id of the node, from 0"),
     ("name", STRING, "name of the node in the scenario"),
     ("role", STRING, "role of the node: broker, server, or a type of client"),
-)
+)  # fmt: skip
 LINK = table(
     "link",
     "a directed overlay link of a run, including links that replace others during the run (see fault_event)",
@@ -130,9 +126,7 @@ PUBLICATION = table(
     ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),
 )
 MESSAGE = table(
-    "message",
-    "a message put on a link, written when its fate is known",
-    "message_id",
+    "message", "a message put on a link, written when its fate is known", "message_id",
     ("message_id", BIGINT, "id in the run; ascending in (sent_round, src, order of sending)"),
     ("kind", STRING, "type of the message, named as in the protocol's paper"),
     ("src", BIGINT, "sending node"),
@@ -143,54 +137,40 @@ MESSAGE = table(
     ("source", BIGINT, "node whose call the message serves; null: the message serves no call"),
     ("source_seq", BIGINT, "number of that call among the calls of source"),
     ("body", STRING, "JSON object of the message's other fields; null: no other fields"),
-)
+)  # fmt: skip
 DELIVERY = table(
-    "delivery",
-    "a delivery of a publication to a subscriber",
-    "subscriber,source,source_seq,round",
+    "delivery", "a delivery of a publication to a subscriber", "subscriber,source,source_seq,round",
     ("subscriber", BIGINT, "node that delivered the publication to its application"),
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number of the publication at its source"),
     ("round", BIGINT, "round of the delivery"),
     ("latency_rounds", BIGINT, "rounds since the publication was issued"),
     ("hops", BIGINT, "number of links on the publication's path"),
-)
+)  # fmt: skip
 FAULT_EVENT = table(
-    "fault_event",
-    "a crash, a recovery or a link fault",
-    "round,kind,node_id,src,dst",
+    "fault_event", "a crash, a recovery or a link fault", "round,kind,node_id,src,dst",
     ("round", BIGINT, "round in which the event takes effect"),
-    (
-        "kind",
-        STRING,
-        "crash, recovery, pause, or a type of link fault as in scenarios; burst: a link becomes bad;"
-        " unlink: a link is replaced by another; link: a link that replaces another; suffix _end: the fault ends",
-    ),
+    ("kind", STRING, "crash, recovery, pause, or a type of link fault as in scenarios; burst: a link becomes bad;"
+     " unlink: a link is replaced by another; link: a link that replaces another; suffix _end: the fault ends"),
     ("node_id", BIGINT, "node of a node fault; null for link faults"),
     ("src", BIGINT, "sender of the affected messages of a link fault; null: any node"),
     ("dst", BIGINT, "receiver of the affected messages of a link fault; null: any node"),
-)
+)  # fmt: skip
 NODE_STATUS = table(
-    "node_status",
-    "a change of a node's state",
-    "node_id,round,status",
+    "node_status", "a change of a node's state", "node_id,round,status",
     ("node_id", BIGINT, "the node"),
     ("round", BIGINT, "round from which the node is in the state"),
     ("status", STRING, "state, named as in the protocol's paper"),
-)
+)  # fmt: skip
 ROUND_METRIC = table(
-    "round_metric",
-    "a type and fate of messages due in a round of a run",
-    "round,kind,fate",
+    "round_metric", "a type and fate of messages due in a round of a run", "round,kind,fate",
     ("round", BIGINT, "round in which the messages were due"),
     ("kind", STRING, "type of the messages"),
     ("fate", STRING, "fate of the messages"),
     ("n_messages", BIGINT, "number of the messages"),
-)
+)  # fmt: skip
 VIOLATION = table(
-    "violation",
-    "a broken guarantee",
-    "guarantee,round,node_id,source,source_seq,detail",
+    "violation", "a broken guarantee", "guarantee,round,node_id,source,source_seq,detail",
     ("guarantee", STRING, "name of the guarantee, see `roundtable list audits`"),
     ("round", BIGINT, "round of the violation; null: no single round"),
     ("node_id", BIGINT, "node of the violation"),
@@ -198,7 +178,7 @@ VIOLATION = table(
     ("source_seq", BIGINT, "number of the affected publication among the calls of source"),
     ("detail", STRING, "description of the violation"),
     ("excused", BOOLEAN, "whether the faults of the run exceeded the protocol's fault model, which excuses it"),
-)
+)  # fmt: skip
 ROUND_COMMIT = Table(
     "round_commit", "a commit of a batch of runs", ("first_run", "last_round"),
     T.StructType([

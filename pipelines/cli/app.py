@@ -51,8 +51,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def top(
-    context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
 ) -> None:
     """Run publish/subscribe protocols on Spark, and check their guarantees."""
     if show_version:

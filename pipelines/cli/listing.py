@@ -192,7 +192,7 @@ def _jars() -> Check:
 
     jars = cached_jars()
     if not jars:
-        return Check("spark's jars", True, "not here yet: the first run on spark fetches about 50 MB")
+        return Check("spark's jars", True, "not cached: the first run on spark downloads about 50 MB")
     size = sum(jar.stat().st_size for jar in jars) / 1024**2
     return Check("spark's jars", True, f"{len(jars)} files of {size:.0f} MB in {jars[0].parent}")
 
@@ -201,7 +201,7 @@ def _memory() -> Check:
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     except (AttributeError, OSError, ValueError):
-        return Check("memory", True, "cannot be told here")
+        return Check("memory", True, "unknown on this system")
     hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine local"
     return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}", is_needed=False)
 

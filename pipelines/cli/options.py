@@ -71,7 +71,7 @@ def _begun_scenario(incomplete: str) -> list[str]:
 def rounds_of_a_job(value: str) -> str:
     """Checks that the value of ``--rounds-per-job`` is ``auto`` or a positive integer."""
     if value != "auto" and not (value.isdigit() and int(value) >= 1):
-        raise typer.BadParameter(f"{value!r} is neither auto nor a whole number from 1 on")
+        raise typer.BadParameter(f"{value!r} is neither auto nor a positive integer")
     return value
 
 
@@ -99,7 +99,7 @@ def _remote(url: str | None) -> str | None:
     """Stores the server's address in SPARK_REMOTE, which the engine and PySpark read."""
     if url is not None:
         if not url.startswith("sc://"):
-            raise typer.BadParameter(f"{url!r} is no address of a Spark Connect server; write sc://host:port")
+            raise typer.BadParameter(f"{url!r} is not an address of a Spark Connect server; write sc://host:port")
         os.environ["SPARK_REMOTE"] = url
     return url
 

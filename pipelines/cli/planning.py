@@ -147,12 +147,12 @@ def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: En
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
     found = costs(rows, n_seeds, prepared.horizon, engine, forms, n_batches)
     if found is None:
-        return f"up to {prepared.horizon:,} rounds; how long cannot be told: the protocol sends messages without calls"
+        return f"up to {prepared.horizon:,} rounds; the duration is unknown: the protocol sends messages without calls"
     minutes = "less than a minute" if found.minutes < 1 else plural(round(found.minutes), "minute")
     disk = f"{found.disk_mb:,.0f} MB" if found.disk_mb < 1000 else f"{found.disk_mb / 1000:,.1f} GB"
     return (
         f"about {plural(found.n_rounds, 'round')}, {minutes}, {found.memory_gib:.1f} GiB of memory, {disk} on disk "
-        "(as two cores took, start and audits included)"
+        "(estimated for two cores, with start and audits)"
     )
 
 

@@ -28,7 +28,7 @@ def _rounds(value: str | None) -> str | None:
     """Checks the value of ``--rounds``."""
     found = re.fullmatch(r"(\d*):(\d*)", value or ":")
     if found is None:
-        raise typer.BadParameter(f"{value!r} is no span of rounds; write A:B, A: or :B, e.g. 20:60")
+        raise typer.BadParameter(f"{value!r} is not a range of rounds; write A:B, A: or :B, e.g. 20:60")
     first, last = found.groups()
     if first and last and int(first) > int(last):
         raise typer.BadParameter(f"{value!r} ends before it begins; write the lower round first")

@@ -108,7 +108,7 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
         StoreError: The folder does not exist or has no store, or a program writes a store in it; nothing was removed.
     """
     if not isinstance(folder, Path):
-        raise StoreError(f"{str(folder)!r} is no folder of this machine; remove it with the tools of its server")
+        raise StoreError(f"{str(folder)!r} is not a local folder; remove it with the tools of its server")
     if not folder.is_dir():
         raise StoreError(f"there is no folder {str(folder)!r}; `roundtable runs` lists the stores")
     found = list(stores(folder))

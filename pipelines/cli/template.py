@@ -148,7 +148,7 @@ def _publications(path: Path | None, subscriptions: Path | None, names: Collecti
 
 
 def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
-    """Returns the time part; with timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp."""
+    """Returns part ``time`` of the scenario; with timestamps, round 0 is `_FIRST_ROUND` rounds before the first one."""
     firsts = []
     for what, path in tables.items():
         column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]

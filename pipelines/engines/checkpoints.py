@@ -264,7 +264,7 @@ def _place(columns: Sequence[str]) -> str | None:
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the shared columns of relations: of each type, the largest number that one relation needs."""
+    """Returns the shared columns: for each type, as many as the relation with the most fields of that type needs."""
     names: dict[tuple[str, int], str] = {}
     of = {}
     for name, schema in schemas.items():

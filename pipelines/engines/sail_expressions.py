@@ -63,14 +63,11 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     """A gRPC interceptor that replaces each SQL expression in a request by its parsed form."""
 
     def intercept_unary_unary(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Rewrites an analysis request."""
+        """Rewrites a request: gRPC calls it for analyses, and `intercept_unary_stream` for executions."""
         _rewrite(request)
         return ask(details, request)
 
-    def intercept_unary_stream(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Rewrites an execution request."""
-        _rewrite(request)
-        return ask(details, request)
+    intercept_unary_stream = intercept_unary_unary
 
 
 def _rewrite(message: Message) -> None:

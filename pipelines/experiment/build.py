@@ -144,7 +144,7 @@ def build_mapped_run(
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns the inputs with all links of the graph if the run's protocol, unlike another one, needs no tree."""
+    """Returns the inputs with all links of the graph if only other protocols of the scenario need a tree."""
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
         return built

@@ -59,10 +59,10 @@ def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: 
         commit_every: Rounds between commits that the user requests; None for a default.
     """
     if form == "dataflow":
-        return Jobs(1, commit_every or COMMIT_EVERY, "dataflow steps play all runs at once")
+        return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job plays one round of all runs")
     every = commit_every or (COMMIT_BLOCKS_EVERY if n_runs < MANY_RUNS else COMMIT_MANY_EVERY)
     if asked is None:
-        return Jobs(every, every, "a core plays each run up to the next commit")
+        return Jobs(every, every, "each core plays a run up to the next commit")
     return Jobs(min(asked, every), every, "as asked for")
 
 

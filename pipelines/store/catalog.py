@@ -30,7 +30,7 @@ SPARKS_OWN = "spark_catalog"
 _VALUE = re.compile(rf"\({re.escape(PROPERTY)},([^()]*)\)")
 _MANAGED = "__unitystorage"
 """A path component of every location that Unity Catalog manages itself."""
-_KEPT = "the section on catalogs in conf/spark/README.md says how to have one that is kept"
+_KEPT = "the section on catalogs in conf/spark/README.md explains persistent catalogs"
 
 
 def located(place: str | Root | Schema, spark: SparkSession | None = None, engine: Engine | None = None) -> Root:
@@ -55,7 +55,7 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
         if found is None:
             raise StoreError(
                 f"there is no schema {str(named)!r} in the session's catalog{_forgetful(named, session)}, and no "
-                "folder of this name; name the store as `roundtable run` did, or where it lies"
+                "folder of this name; give the schema or the location that `roundtable run` printed"
             )
         return _root(named, found)
 
@@ -89,7 +89,7 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
         forgetful = _forgetful(schema, session)
         if forgetful and session.owns:
             raise StoreError(f"no store can be in the schema {str(schema)!r} of a catalog{forgetful}; {_KEPT}")
-        with _told(f"the schema {str(schema)!r} cannot be made"):
+        with _told(f"the schema {str(schema)!r} cannot be created"):
             session.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted}")
     root: Root | None = None
     try:
@@ -102,8 +102,8 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
             )
         if session.owns and isinstance(root, Path) and root.is_relative_to(session.scratch):
             raise StoreError(
-                f"the schema {str(schema)!r} lies in a folder that goes with this session: set "
-                f"spark.sql.warehouse.dir; {_KEPT}"
+                f"the folder of the schema {str(schema)!r} is removed with this session: set spark.sql.warehouse.dir; "
+                f"{_KEPT}"
             )
         check_empty(root)
         say(f"the store of {schema} lies at {root}{_forgetful(schema, session)}")
@@ -169,9 +169,7 @@ def check_no_store(name: str, session: Session) -> None:
     if session.engine == "local":  # no schema of engine local holds a store
         return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
-        raise StoreError(
-            f"the schema {name!r} has the tables of a store, which are not to be overwritten; name another"
-        )
+        raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
 
 
 def _with_catalog(engine: Engine | None) -> Engine:
@@ -201,8 +199,8 @@ def _described(name: str, session: Session) -> str | None:
 def _root(schema: Schema, location: str) -> Root:
     if not location or _MANAGED in location:
         raise StoreError(
-            f"the schema {str(schema)!r} has no place that a store can be written to by its path, as its catalog "
-            "manages where tables lie; make the schema with a place in an external location: CREATE SCHEMA "
+            f"the schema {str(schema)!r} has no location that a program can write by path, because its catalog manages "
+            "the locations of tables; create the schema with an external location: CREATE SCHEMA "
             f"{schema} WITH DBPROPERTIES ('{PROPERTY}' = 's3://bucket/folder')"
         )
     return root_of(location)

@@ -14,30 +14,23 @@ from pipelines.errors import RoundtableError, StoreError
 
 _CAUSES = (
     (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: make room"),
-    (
-        re.compile(r"File too large", re.IGNORECASE),
-        "a file may not become as large as it has to: raise the limit (ulimit -f)",
-    ),
-    (
-        re.compile(r"File ?name too long", re.IGNORECASE),
-        "a name is longer than the file system takes: name a shorter folder with --store",
-    ),
-    (
-        re.compile(r"Read-only file system", re.IGNORECASE),
-        "it cannot be written: mount it with the right to write, or copy it",
-    ),
-)
+    (re.compile(r"File too large", re.IGNORECASE), "a file exceeds the size limit: raise the limit (ulimit -f)"),
+    (re.compile(r"File ?name too long", re.IGNORECASE),
+     "a file name exceeds the limit of the file system: name a shorter folder with --store"),
+    (re.compile(r"Read-only file system", re.IGNORECASE),
+     "its file system is read-only: mount it with write access, or copy the store"),
+)  # fmt: skip
 _UNREACHABLE = (
     (re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist|bucket \S+ does not exist",
                 re.IGNORECASE),
-     "there is no such bucket: check its name and region, or make it"),
+     "there is no such bucket: check its name and region, or create it"),
     (re.compile(r"169\.254\.169\.254|metadata\.google\.internal|CredentialsNotLoaded|NoAuthWithAWSException"
                 r"|NoAwsCredentials|Unable to load (?:AWS )?credentials|IMDS is disabled", re.IGNORECASE),
      "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
      "GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY"),
     (re.compile(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|AuthorizationFailure|AuthenticationFailed"
                 r"|(?:403 Forbidden|401 Unauthorized)", re.IGNORECASE),
-     "the credentials in the environment do not allow it: check them, and what they may do with the bucket"),
+     "the credentials in the environment do not allow it: check them, and their rights on the bucket"),
     (re.compile(r"No FileSystem for scheme|UnsupportedFileSystemException"
                 r"|ClassNotFoundException: Class org\.apache\.hadoop\.fs\.", re.IGNORECASE),
      "Spark lacks the package for its scheme: add org.apache.hadoop:hadoop-aws (s3a), org.apache.hadoop:hadoop-azure "
@@ -84,8 +77,8 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
         found = _FILE.search(text)
         what = f"its file {Path(found[0]).parent.name}/{Path(found[0]).name}" if found else "one of its files"
         return StoreError(
-            f"{store} is damaged: {what} cannot be read; put it back from a copy, or run the scenario again with a new "
-            "--store (experiment.json holds it)"
+            f"{store} is damaged: {what} cannot be read; restore it from a backup, or run the scenario (stored in "
+            "experiment.json) again with a new --store"
         )
     return None
 

@@ -62,8 +62,8 @@ class Lease:
             if self._tag is None:
                 store = str(self._file).rpartition("/")[0]
                 raise StoreError(
-                    f"another program writes the store {store!r} by now, as this one was silent for too long; end one "
-                    "of them"
+                    f"another program has acquired the lease of the store {store!r}, because this program did not "
+                    "renew it in time; end one of them"
                 )
             self._renewed = begun
 
@@ -136,7 +136,7 @@ def _taken(file: Exclusive, text: str, say: Callable[[str], None]) -> Tag:
             continue
         if seen is None:
             seen = found[0]
-            say(f"{writer_in(file)} may be writing the store: waiting for up to {LEASE_SECONDS:g} s to see")
+            say(f"{writer_in(file)} may be writing the store: waiting for up to {LEASE_SECONDS:g} s to find out")
         elif found[0] != seen:
             break
         elif time.monotonic() - begun > LEASE_SECONDS:

@@ -152,7 +152,7 @@ def test_schemas_that_cannot_have_a_store(spark: Session, schema: str, scenario:
 
     spark.spark.sql(f"CREATE SCHEMA {schema}")
     own = new_place(Schema("spark_catalog", "studies"), replace(spark, owns=True), "small", print)
-    with pytest.raises(StoreError, match=r"goes with this session: set spark.sql.warehouse.dir"), own:
+    with pytest.raises(StoreError, match=r"is removed with this session: set spark.sql.warehouse.dir"), own:
         pass
     spark.spark.sql(f"DROP SCHEMA {schema}")
 

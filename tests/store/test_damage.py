@@ -57,7 +57,7 @@ def test_a_damaged_file_is_named(store: Path, spoil: object) -> None:
     for arguments in (("sql", store, "select max(body) from message"), ("audit", store)):
         result = cli(*arguments)
         assert result.exit_code == 64
-        assert f"is damaged: its file message/{file.name} cannot be read; put it back from a copy" in result.stderr
+        assert f"is damaged: its file message/{file.name} cannot be read; restore it from a backup" in result.stderr
 
 
 CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
@@ -125,7 +125,7 @@ def test_a_limit_on_files_ends_a_run_with_the_cure(tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, preexec_fn=limited
     )
     assert ended.returncode == 64
-    assert "cannot be written: a file may not become as large as it has to: raise the limit (ulimit -f)" in ended.stderr
+    assert "cannot be written: a file exceeds the size limit: raise the limit (ulimit -f)" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -135,7 +135,7 @@ def test_a_lease_that_its_program_left_behind_is_taken(place: str, short: None) 
     said: list[str] = []
     with locked(root, said.append) as check:
         check()
-    assert said == ["process 1 on gone, since long ago may be writing the store: waiting for up to 2.5 s to see"]
+    assert said == ["process 1 on gone, since long ago may be writing the store: waiting for up to 2.5 s to find out"]
     assert not root.exists()
 
 
