@@ -84,10 +84,7 @@ Times = TypeAliasType(
 
 
 class CrashRate(Strict):
-    """A distribution of up times and one of down times, between which every node alternates.
-
-    Nodes are up at first. A drawn time is rounded to one or more rounds.
-    """
+    """Distributions of alternating up and down times. Nodes start up; a time is rounded to one or more rounds."""
 
     up: Times = Field(description="distribution of the times for which a node is up")
     down: Times | None = Field(None, description="distribution of down times; without it crashes are permanent")
