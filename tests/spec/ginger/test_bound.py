@@ -124,7 +124,7 @@ NONE_LEFT = "all brokers are down"
 
 
 def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links() -> None:
-    """With a link of four rounds: 5 for detection, 12 for the news, and four times 24 for a request and 72 for timers."""
+    """With a link of four rounds: 5 for detection, 12 for the news, four times 24 for a request and 72 for timers."""
     slow = given([])
     assert slow.mend_rounds == MEND
     assert replace(slow, links={**slow.links, (2, 3): 4}).mend_rounds == 5 + 12 + 4 * (24 + 72)
