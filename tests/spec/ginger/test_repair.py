@@ -279,7 +279,7 @@ def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> N
 
 
 def test_what_the_parent_sees_is_seen_a_step_farther_down_within_the_hops() -> None:
-    """Alg. 2: parent 0 has parent 4 and another child 5; 6 and 7 are farther, 8 is a sibling of 4. All of them are live."""
+    """Alg. 2: parent 0 has parent 4 and another child 5; 6 and 7 are farther, 8 is a sibling of 4. All are live."""
     seen = [(1, 1, 0, 9), (4, 0, 1, 3), (5, 1, 0, 3), (6, 0, 3, 3), (7, 0, 2, 3), (8, 1, 1, 3), (10, 1, 2, 3)]
     update = ms.TreeViewUpdate(tuple(ms.Seen(*one) for one in seen))
     rows = play(1, TREE, view(n3=(0, 2)), memory(dead={3, 4}), Got(0, update, 2))
