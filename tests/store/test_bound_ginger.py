@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipelines.engines.session import Session
-from pipelines.protocols.ginger import GIVEN, beyond
+from pipelines.protocols.ginger import BOUND_INPUT, beyond
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs, scenario
@@ -59,7 +59,7 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
 def named(store: Store) -> list[dict[str, Any]]:
     """The runs that the bound is computed for, with names in place of ids."""
     found = []
-    for run in StoreReader(store.session, store.root).sql(GIVEN).toArrow().to_pylist():
+    for run in StoreReader(store.session, store.root).sql(BOUND_INPUT).toArrow().to_pylist():
         names = {node["node_id"]: node["name"] for node in run["nodes"]}
         found.append({
             "run": run["run_id"],

@@ -55,7 +55,7 @@ class PatternUnsub:
 
 @message()
 class EventCopy:
-    """A copy of an event."""
+    """A copy of an event that one dispatcher sends to another, over the tree or by unicast."""
 
     source: Annotated[int, "the dispatcher that published it"]
     source_seq: Annotated[int, "number of the publication among the source's calls"]
@@ -80,7 +80,7 @@ class EventReply(EventCopy):
 
 @message("GOSSIP")
 class Gossip:
-    """A gossip message (sections 4.1 and 4.2)."""
+    """A digest of events that dispatchers forward to each other (sections 4.1 and 4.2)."""
 
     style: Annotated[str, "push; subscriber: pull towards subscribers; publisher: pull back to the publisher"]
     initiator: Annotated[int, "the dispatcher whose gossip round sent it"]
@@ -124,7 +124,7 @@ class LocalClient:
 
 @record(key="pattern_id,next_hop")
 class TableEntry:
-    """An entry of a dispatcher's subscription table."""
+    """An entry of a dispatcher's subscription table: a pattern has subscribers in the direction of a neighbour."""
 
     pattern_id: Annotated[int, "the pattern"]
     next_hop: Annotated[int, "neighbour in the direction of subscribers; the dispatcher itself: a client subscribes"]
@@ -183,7 +183,7 @@ class CachedEvent:
 
 @record(key="source,pattern_id,number")
 class LostEvent:
-    """An entry of a dispatcher's LostBuffer."""
+    """An entry of a dispatcher's LostBuffer: an event that it has detected as lost."""
 
     source: Annotated[int, "source of the lost event"]
     pattern_id: Annotated[int, "pattern of the dispatcher's clients that revealed the loss"]
@@ -194,7 +194,7 @@ class LostEvent:
 
 @record(key="source")
 class SourceRoute:
-    """An entry of a dispatcher's buffer Routes."""
+    """An entry of a dispatcher's buffer Routes: the way back to a source."""
 
     source: Annotated[int, "the source"]
     source_seq: Annotated[int, "newest event of the source that arrived over the tree"]

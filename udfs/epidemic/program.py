@@ -36,7 +36,7 @@ UNICAST = frozenset({"REQUEST", "REPLY"})
 
 
 class Epidemic(Dispatcher):
-    """A dispatcher, which handles all due events of a round in one method."""
+    """The node program: a dispatcher that handles all due events of a round in one method."""
 
     name = "epidemic"
     messages = MESSAGES

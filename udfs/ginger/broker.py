@@ -253,7 +253,7 @@ class Broker(Role):
             repair.upward = [topic.name for topic in self.topics if neighbour in topic.brokers]
             for topic in self.topics:
                 topic.discard(neighbour)
-                topic.tell_again()
+                topic.mark_unsent()
             if not repair.is_level:
                 self.hold.drop(neighbour)
             node.disconnect(neighbour)
@@ -299,7 +299,7 @@ class Broker(Role):
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
-    def came_back(self, broker: int) -> None:
+    def on_newcomer(self, broker: int) -> None:
         """Records newcomer `broker` as failed (rule G22); if this broker is a newcomer, too, as having declined."""
         if self.node.is_newcomer:
             self.search.declined(broker)

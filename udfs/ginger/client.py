@@ -145,7 +145,7 @@ class Client(Role):
     def attached(self) -> None:
         """Does nothing: the client's topics do not depend on its edge broker."""
 
-    def came_back(self, broker: int) -> None:
+    def on_newcomer(self, broker: int) -> None:
         """Records newcomer `broker` as having declined, so that the next pass over the view asks it again."""
         self._search.declined(broker)
 

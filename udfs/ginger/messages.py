@@ -158,7 +158,7 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """The report that a node lacks a message that has left the buffers (section 4.3.2.3)."""
+    """The report to a publisher that a node lacks one of its messages, which has left the buffers (section 4.3.2.3)."""
 
     lacking: Annotated[int, "node that lacks it"]
 

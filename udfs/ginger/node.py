@@ -190,14 +190,14 @@ class Node:
 
     # ---- the view of the tree
 
-    def place(self, broker: int) -> tuple[int, int] | None:
+    def path_from(self, broker: int) -> tuple[int, int] | None:
         """Returns the links upwards, then downwards, on the path from `broker` to the node; None: not in the view."""
         seen = self.state.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
 
     def is_sibling(self, broker: int) -> bool:
         """Returns whether `broker` is a sibling in the view: a child of the node's parent."""
-        return self.place(broker) == _SIBLING
+        return self.path_from(broker) == _SIBLING
 
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
         """Replaces the view: brokers, each with the links upwards, then downwards, on its path to the node."""
@@ -262,7 +262,7 @@ class Role(ABC):
         """Records that `broker` has failed."""
 
     @abstractmethod
-    def came_back(self, broker: int) -> None:
+    def on_newcomer(self, broker: int) -> None:
         """Handles the answer of a newcomer, which has no position in the tree and accepts no child (rule G22)."""
 
     @abstractmethod

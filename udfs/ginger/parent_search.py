@@ -74,7 +74,7 @@ class ParentSearch:
             self._role.attached()
             return
         if m.answer == ms.BACK:
-            self._role.came_back(src)
+            self._role.on_newcomer(src)
         else:
             self.declined(src)
         self._role.seek()

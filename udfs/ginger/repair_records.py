@@ -139,7 +139,7 @@ class Gap(Publication):
 
 @record(key="source, source_seq, lacking")
 class Exceptional:
-    """An Exception at the client that published the message: a node lacks it (section 4.3.2.3)."""
+    """An Exception that a client has received: a node lacks one of the client's messages (section 4.3.2.3)."""
 
     topic: Annotated[str, "topic of the message"]
     source: Annotated[int, "the client"]

@@ -129,7 +129,7 @@ class TopicJoining:
     def _connect(self, topic: Topic, neighbour: int) -> None:
         topic.add(neighbour, "broker")
         if neighbour == self._node.parent:
-            topic.tell_again()
+            topic.mark_unsent()
 
     def settle(self) -> None:
         """Handles held messages, and the JoinTopic messages that were postponed during the repair."""

@@ -143,7 +143,7 @@ class Topic:
         if self.pending.pop(of, None) is not None:
             del self._state.pending[self.name, of.source, of.source_seq]
 
-    def tell_again(self) -> None:
+    def mark_unsent(self) -> None:
         """Marks all pending messages as not reported, because the broker's parent changes."""
         for pending in self.pending.values():
             pending.sent = None

@@ -78,12 +78,12 @@ class Tree:
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
-    """Returns whether a broker is in the view of a node, `up` links upwards and then `down` links apart (rule G12)."""
+    """Returns whether a broker is in a node's view; the path from it has `up` links up, then `down` down (rule G12)."""
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns the relationship of a broker in the view of a node, `up` links upwards and then `down` links apart."""
+    """Returns ``sibling`` or ``ancestor`` for a broker; the path from it has `up` links up, then `down` links down."""
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 
 

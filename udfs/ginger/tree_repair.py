@@ -68,7 +68,7 @@ class TreeRepair:
         A joining sender has no descendants, even if the view shows it as an ancestor.
         """
         node = self._node
-        is_seen_above = node.place(sender) is not None and not node.is_sibling(sender)
+        is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
         is_above = sender == node.parent or (is_seen_above and not request.is_joining)
         return node.is_level and not is_above and sender not in node.children
 

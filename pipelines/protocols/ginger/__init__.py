@@ -27,7 +27,7 @@ from udfs.ginger.records import Locked, locked_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-GIVEN = sql_files("pipelines.protocols.ginger")["bound"]
+BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
 """SQL for the runs with crashes, the input of `udfs.ginger.bound.beyond_runs`."""
 _WAITS = sql_files("pipelines.protocols.ginger.waits")
 
@@ -38,7 +38,7 @@ def beyond(reader: Reader) -> DataFrame:
     Runs with crashes and slow messages exceed it, because timers and failure detectors depend on the latencies of links
     (rules G8 and G14).
     """
-    return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))
+    return arrow_rows(reader.sql(BOUND_INPUT), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))
 
 
 _SUBSCRIPTIONS = ("workload", "subscriptions")

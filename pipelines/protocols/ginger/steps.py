@@ -67,7 +67,7 @@ def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> 
 
 
 def united(frames: list[DataFrame]) -> DataFrame:
-    """Returns the rows of all frames, which have equal columns."""
+    """Returns the rows of all `frames`, which have equal columns."""
     return reduce(DataFrame.unionByName, frames)
 
 

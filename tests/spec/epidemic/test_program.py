@@ -47,7 +47,7 @@ def rounds_of(played: Any, kind: str, src: int) -> list[int]:
 
 @pytest.mark.parametrize("eviction", ["oldest", "foreign_first", "random"])
 def test_a_full_cache_keeps_what_its_policy_says(eviction: str) -> None:
-    """Whatever it holds and however much more comes at once: the bound, and own events as long as there are foreign."""
+    """For any content and number of new events the cache keeps its bound, and own events while it has foreign ones."""
     buffer, draw = 5, random.Random(eviction)
     settings = {"seed": 1, "buffer": buffer, "eviction": eviction}
     victims = set()
@@ -68,7 +68,7 @@ def test_a_full_cache_keeps_what_its_policy_says(eviction: str) -> None:
 
 
 def test_gossip_rounds_of_a_pause_are_skipped_and_keep_their_phase() -> None:
-    """A timer that runs out while its dispatcher pauses begins no gossip round; the next is whole intervals later."""
+    """A timer that expires during a pause starts no gossip round. The next gossip round is whole intervals later."""
     found = {}
     for is_paused in (False, True):
         played = network(LINE, recovery="push", gossip_rounds=7, push_rounds=60, p_forward=0.0)
@@ -84,7 +84,7 @@ def test_gossip_rounds_of_a_pause_are_skipped_and_keep_their_phase() -> None:
 
 
 def test_a_dispatcher_that_recovers_hears_the_patterns_of_its_neighbours_again() -> None:
-    """A crash loses the subscription table; it comes back by subscription forwarding (rule E14)."""
+    """A crash loses the subscription table; subscription forwarding restores it (rule E14)."""
     played = network(LINE)
     played.call(0, "subscribe", 0, subscription_id=4, topic="a")
     played.call(1, "subscribe", 0, subscription_id=5, topic="b")
@@ -98,7 +98,7 @@ def test_a_dispatcher_that_recovers_hears_the_patterns_of_its_neighbours_again()
 
 
 def test_the_ends_of_a_replaced_link_repair_their_tables_while_they_pause() -> None:
-    """Reconfiguration: entries over the old link go, and the ends of the new one tell each other all patterns."""
+    """Entries over the old link are dropped, and the ends of the new link send each other all patterns."""
     played = network(LINE)
     played.call(2, "subscribe", 0, subscription_id=4, topic="a")
     played.call(0, "subscribe", 0, subscription_id=5, topic="b")
@@ -112,7 +112,7 @@ def test_the_ends_of_a_replaced_link_repair_their_tables_while_they_pause() -> N
 
 @pytest.mark.parametrize("recovery", ["push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"])
 def test_every_strategy_recovers_a_lost_event(recovery: str) -> None:
-    """The second of three events is lost on its last link; two other dispatchers have it, one of them subscribed."""
+    """The second of three events is lost on its last link. Two other dispatchers have it, one of them a subscriber."""
     played = network({**LINE, (1, 3): 1}, {(12, 2)}, recovery=recovery, gossip_rounds=4, p_forward=1.0, fanout=3)
     for number, node in ((4, 2), (5, 3)):
         played.call(node, "subscribe", 0, subscription_id=number, topic="t")
@@ -127,7 +127,7 @@ def test_every_strategy_recovers_a_lost_event(recovery: str) -> None:
 
 
 def test_an_interval_is_halved_after_losses_and_doubled_without() -> None:
-    """Adaptive gossip (section 5): nothing is lost, so the interval doubles up to its bound."""
+    """Adaptive gossip (section 5): without losses the interval doubles up to its bound."""
     played = network(LINE, recovery="push", gossip_rounds=4, gossip_rounds_max=16, adaptive=True, push_rounds=90)
     played.call(2, "subscribe", 0, subscription_id=0, topic="t")
     played.call(0, "publish", 10, topic="t", matches=(0,))

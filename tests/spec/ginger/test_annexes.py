@@ -1,4 +1,4 @@
-"""Annexes IV, VI and VIII of the Ginger thesis: who asks whom for a new parent on its overlay, and who takes them in.
+"""Annexes IV, VI and VIII of the Ginger thesis: the ParentRequests on its overlay after a failure, and their answers.
 
 B0 - B1 - B4 C0      topic1: C0, C3, C4; topic2: C1, C2
  |    |
@@ -27,7 +27,7 @@ CRASHED = ("B3", "B0", "B1")
 
 
 def failing(broker: str) -> dict[str, Any]:
-    """Total-order messages of all clients are under way when a broker fails."""
+    """Returns a scenario in which `broker` fails while total-order messages of all clients are in flight."""
     calls = [(client, topic) for topic, clients in TOPICS.items() for client in clients]
     return scenario(
         protocol={"name": "ginger", "total_degree": 3, "timer_rounds": 20},
@@ -58,7 +58,7 @@ def names(store: Store) -> dict[tuple[int, int], str]:
 
 
 def asked(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[str, list[tuple[str, str]]]:
-    """For each node that looked for a parent, whom it asked in turn, and the answer."""
+    """Returns for each node that sent a ParentRequest the asked brokers and their answers, in order."""
     found = defaultdict(list)
     answers = store.read("message").where(f"kind = 'ParentResponse' and run_id = {run}").orderBy("message_id").collect()
     for answer in answers:
@@ -90,7 +90,7 @@ def test_annex_6_the_children_of_the_root_elect_broker_2(store: Store, names: di
 
 
 def test_annex_8_broker_5_is_declined_twice(store: Store, names: dict[tuple[int, int], str]) -> None:
-    """Broker 0 has no connection left after broker 4 came; broker 4 does not have topic2; broker 2 takes it in."""
+    """Broker 0 has no connection left after it accepted broker 4. Broker 4 is not in topic2. Broker 2 accepts 5."""
     assert asked(store, names, 2) == {
         "B4": [("B0", ACCEPTED)],
         "B5": [("B0", DECLINED), ("B4", DECLINED), ("B2", ACCEPTED)],

@@ -1,4 +1,4 @@
-"""Workload bank, and the replay of its operations, without an engine."""
+"""Workload bank and the replay of its operations, without an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ginger promises to bear, by hand: it follows from faults, tree and views alone."""
+"""The bound of ginger in cases computed by hand from faults, tree and views."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = {0: "R", 1: "A", 2: "B", 3: "D", 4: "CA", 5: "CB", 6: "CD"}
 def given(
     crashes: Sequence[tuple[int, int]], parent: dict[int, int] = PARENT, edge: dict[int, int] = EDGE
 ) -> ScenarioRun:
-    """All clients subscribe to t; every link takes a round, timers run out after 24."""
+    """Returns a run in which all clients subscribe to t; a link takes one round, and timers have 24 rounds."""
     pairs = [*parent.items(), *edge.items()]
     links = {way: 1 for a, b in pairs for way in ((a, b), (b, a))}
     return ScenarioRun(
@@ -34,18 +34,18 @@ def told(what: ScenarioRun) -> list[str]:
 
 
 def test_a_survivor_that_nobody_is_left_beside_is_within_the_bound() -> None:
-    """R and A fail: B and D below it are one tree, and CA sees B."""
+    """R and A fail. The survivors B and D below them form one tree, and CA sees B."""
     assert told(given([(208, 0), (218, 1)])) == []
 
 
 def test_a_client_has_to_see_somebody() -> None:
-    """CA sees R and B."""
+    """The view of CA has R and B only."""
     assert told(given([(208, 0), (210, 1), (212, 2)])) == ["all brokers that CA sees failed"]
     assert told(given([(208, 0), (210, 1), (212, 2)], edge={5: 2, 6: 3})) == []
 
 
 def test_parts_of_the_tree_have_to_see_each_other() -> None:
-    """The children of A see R, B and each other, but not D."""
+    """The views of the children of A have R, B and each other, but not D."""
     tree = {1: 0, 2: 0, 3: 2, 7: 1, 8: 1}
     assert told(given([(208, 0), (210, 1)], tree, {})) == []
     assert told(given([(208, 0), (210, 1), (212, 2)], tree, {})) == [
@@ -77,7 +77,7 @@ def test_when_the_tree_is_mended_failures_are_borne_one_by_one() -> None:
 
 
 def test_locks_are_lost_with_all_brokers_of_a_sub_tree() -> None:
-    """CB and CD subscribe; B and D are the sub-tree."""
+    """CB and CD subscribe, so B and D are the sub-tree."""
     edge = {5: 2, 6: 3}
     assert told(given([(208, 2), (210, 3)], edge=edge)) == [
         "all brokers of the sub-tree of t failed before a repair ended"
@@ -87,7 +87,7 @@ def test_locks_are_lost_with_all_brokers_of_a_sub_tree() -> None:
 
 
 def test_nothing_is_borne_before_the_sub_trees_stand() -> None:
-    """The farthest broker from CD is A, four rounds away."""
+    """The farthest broker from CD is A, four rounds away, so subscriptions are confirmed after eight rounds."""
     assert told(given([(7, 1)])) == ["a node crashed before all subscriptions were confirmed"]
     assert told(given([(8, 1)])) == []
 
@@ -97,14 +97,14 @@ def test_some_broker_has_to_be_left() -> None:
 
 
 def test_who_comes_back_needs_a_neighbour_that_stays() -> None:
-    """D has no neighbour but B; without the neighbour that joins A has R alone."""
+    """B is the only neighbour of D. Without the joining neighbour R is the only neighbour of A."""
     back = replace(given([(208, 3), (230, 2)]), recoveries=[(220, 3)])
     assert "D recovers, and none of its neighbours is up" in told(back)
     assert told(replace(given([(208, 3), (240, 1)]), recoveries=[(220, 3)])) == []
 
 
 def test_who_joins_needs_its_join_point() -> None:
-    """Unless it has been in the tree: then it has found somebody."""
+    """The join point must be up, unless the join was confirmed earlier."""
     failing = given([(208, 2)], edge={4: 1})
     late = replace(failing, joins=[(3, 2, 205)])
     assert told(late) == ["D joins at B, which is down"]
@@ -124,7 +124,7 @@ NONE_LEFT = "all brokers are down"
 
 
 def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links() -> None:
-    """With a link of four rounds: 5, 12 to be told, and four times 24 there and back and 72 for timers."""
+    """With a link of four rounds: 5 for detection, 12 for the news, four times 24 for a request and 72 for timers."""
     slow = given([])
     assert slow.mend_rounds == MEND
     assert replace(slow, links={**slow.links, (2, 3): 4}).mend_rounds == 5 + 12 + 4 * (24 + 72)
@@ -143,9 +143,9 @@ def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links(
     ],
 )  # fmt: skip
 def test_failures_less_than_a_repair_apart_are_one_blow(crashes: list[tuple[int, int]], expected: list[str]) -> None:
-    """Each counts from the one before it: the first blow of the first case takes almost two repairs.
+    """The distance counts from the previous failure: the first blow of the first case takes almost two repairs.
 
-    R and A are borne as a first blow, R, A and B are not; of a later one nothing but a single failure is.
+    A first blow may have R and A, but not R, A and B. A later blow may have a single failure.
     """
     assert told(given(crashes, WIDE, {6: 3})) == expected
 
@@ -158,7 +158,7 @@ def test_what_is_too_much_is_told_with_the_first_round_of_its_blow() -> None:
 
 
 def test_who_does_not_see_the_parent_of_its_parent_bears_no_second_failure() -> None:
-    """7 and 8 have nobody below them, so the first of them is borne however little is seen."""
+    """7 and 8 have no children, so the first blow of the two is within the bound for any view."""
     leaves = given([(208, 7), (208 + MEND, 8)], WIDE, {6: 3})
     assert told(replace(leaves, max_hops=2)) == []
     assert told(replace(leaves, max_hops=1)) == [LATER.replace("2", "1")]
@@ -179,7 +179,7 @@ def test_who_does_not_see_the_parent_of_its_parent_bears_no_second_failure() -> 
 def test_a_sub_tree_stands_when_the_farthest_broker_has_answered(
     round_: int, subscriptions: list[tuple[int, str, int]], links: dict[tuple[int, int], int], *, is_early: bool
 ) -> None:
-    """CA and D are four links apart, as are CD and A; how far other clients are does not matter."""
+    """D is four links from CA, and A is four links from CD. Clients without subscriptions do not count."""
     run = given([(round_, 1)])
     run = replace(run, subscriptions=subscriptions, links={**run.links, **links})
     assert (told(run) == ["a node crashed before all subscriptions were confirmed"]) == is_early
@@ -211,14 +211,14 @@ def test_subscriptions_are_not_confirmed_by_who_joins_later() -> None:
 def test_clients_see_ancestors_and_the_children_of_each_within_the_hops(
     tree: dict[int, int], edge: int, max_hops: int, failed: tuple[int, ...], expected: list[str]
 ) -> None:
-    """Rule G12: beside its broker CD sees in two hops the parent of that and its children, in three theirs."""
+    """Rule G12: within two hops CD sees the parent of its broker, and within three also the children of that parent."""
     run = given([(208, broker) for broker in failed], tree, {6: edge})
     assert told(replace(run, max_hops=max_hops)) == expected
 
 
 @pytest.mark.parametrize(("max_hops", "is_one"), [(1, False), (2, True)])
 def test_children_of_a_root_are_one_tree_if_they_see_each_other(max_hops: int, *, is_one: bool) -> None:
-    """Rule G16: with a view of one hop A and B see nobody, and each is the root of its own."""
+    """Rule G16: with a view of one hop A and B see no broker, and each becomes a root."""
     run = replace(given([(208, 0)], {1: 0, 2: 0}, {4: 1, 5: 2}), max_hops=max_hops)
     assert told(run) == ([] if is_one else ["A and B are in parts of the tree that do not see each other"])
 
@@ -240,16 +240,16 @@ def test_children_of_a_root_are_one_tree_if_they_see_each_other(max_hops: int, *
 def test_the_locks_of_a_sub_tree_are_with_its_brokers_and_with_one_that_took_its_clients_in(
     edge: dict[int, int], failed: list[int], expected: list[str]
 ) -> None:
-    """A sub-tree of one broker is no more than its clients: they know all.
+    """The failure of a sub-tree of one broker loses no locks: its clients know all messages.
 
-    The second of three failures may have been the broker that they came to. The sub-tree of 7 and 8 goes on to A, where
-    they meet, and not to R.
+    The second of three failures may be the broker that accepted the clients. The sub-tree of 7 and 8 ends at A, where
+    their paths meet, and does not include R.
     """
     assert told(given([(208, broker) for broker in failed], WIDE, edge)) == expected
 
 
 def test_sub_trees_that_lost_brokers_in_an_earlier_blow_have_moved() -> None:
-    """That of CA, at 7 alone, is somewhere else after the first blow; one failure more is borne."""
+    """The sub-tree of CA is 7 alone. After the first blow it is at another broker, so one failure more is tolerated."""
     first = (208, 7)
     later = [(208 + MEND, 8), (208 + MEND, 3)]
     assert told(given([first, *later], WIDE, {4: 7})) == [LATER, LOCKS]
@@ -280,7 +280,7 @@ ALONE = "{} recovers, and none of its neighbours is up"
 def test_who_is_back_counts_when_it_has_been_taken_in_again(
     tree: dict[int, int], crashes: list[tuple[int, int]], recoveries: list[tuple[int, int]], expected: list[str]
 ) -> None:
-    """A repair after it is back, from where on the others may fail; only until its next failure."""
+    """A recovered broker counts as live from one repair after its recovery until its next failure."""
     assert told(replace(given(crashes, tree, {4: 1}), recoveries=recoveries)) == expected
 
 
@@ -294,7 +294,7 @@ def test_who_is_back_counts_when_it_has_been_taken_in_again(
     ],
 )
 def test_a_neighbour_or_join_point_has_to_be_there_and_to_stay(crash: int, back: int | None, *, is_there: bool) -> None:
-    """D comes back, or joins, in round 500 at B, which stays for a repair, or was taken in before that round."""
+    """D recovers or joins in round 500 at B. B must stay up for one repair, or the join must be confirmed before."""
     failing = given([(crash, 2)], edge={4: 1})
     failing = replace(failing, recoveries=[] if back is None else [(back, 2)])
     joining = replace(failing, joins=[(3, 2, 500)])
@@ -304,7 +304,7 @@ def test_a_neighbour_or_join_point_has_to_be_there_and_to_stay(crash: int, back:
 
 
 def test_neighbours_are_brokers_that_were_there_from_the_start() -> None:
-    """B is down when D comes back; CD and 9, which joins at D, are no help."""
+    """B is down when D recovers. CD is a client and 9 joins at D, so neither can accept D."""
     run = given([(208, 2), (208, 3)])
     links = {**run.links, (3, 9): 1, (9, 3): 1}
     run = replace(run, links=links, brokers=run.brokers | {9}, joins=[(9, 3, None)], recoveries=[(220, 3)])
@@ -313,9 +313,9 @@ def test_neighbours_are_brokers_that_were_there_from_the_start() -> None:
 
 @pytest.mark.parametrize("root", [None, "A"])
 def test_runs_are_read_as_their_stores_have_them(root: str | None) -> None:
-    """R and A fail. Below R, the root by its id, CA at A sees B in three hops; if A is the root it sees R alone.
+    """R and A fail. If R is the root, CA at A sees B within three hops; if A is the root, CA sees R alone.
 
-    A is back when R is not, and D joins there at once.
+    A recovers while R is down, and D joins at A in the next round.
     """
     names = {2: "B", 1: "A", 0: "R", 3: "D", 4: "CA"}
     pairs = [(0, 1), (0, 2), (1, 3), (1, 4)]

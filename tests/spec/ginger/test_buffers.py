@@ -1,4 +1,4 @@
-"""metadataBuffer (section 4.3.2) without an engine: what leaves it, what is forgotten, and what partners tell of it."""
+"""metadataBuffer (section 4.3.2) without an engine: discarded events, collected messages, contents of exchanges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def processed(seq: int) -> Event:
 
 
 def filled(*events: Event) -> Buffer:
-    """A buffer with these events at positions from 10 on."""
+    """Returns a buffer with the given events at positions from 10 on."""
     buffer = Buffer("t")
     for position, event in enumerate(events, 10):
         buffer.add(position, event)

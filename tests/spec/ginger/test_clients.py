@@ -1,6 +1,6 @@
-"""What clients of `ginger` do when their broker fails (sections 4.2.3.1 and 4.3), row by row, without an engine.
+"""Clients of `ginger` whose edge broker fails (sections 4.2.3.1 and 4.3), row by row, without an engine.
 
-The client is 9 at broker 4, and subscribes to topic t. Every case is worked out by hand from the algorithms.
+The client is 9 at broker 4, and subscribes to topic t. The expected rows are computed by hand from the algorithms.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ USED = ClientTopic("s", "published")
 
 
 def own(seq: int, position: int) -> BufferedEvent:
-    """What the client has published."""
+    """Returns the row of a publication of the client."""
     return BufferedEvent(*message(seq, "causal"), position, "published", None)
 
 
@@ -70,7 +70,7 @@ def test_a_client_tells_its_new_broker_what_it_has_delivered() -> None:
 
 
 def test_a_client_tells_its_new_broker_what_everybody_has_had() -> None:
-    """Of topic t messages 1 to 3, of which it knows no more; of s nothing."""
+    """Messages 1 to 3 of topic t are collected, so only their ids are known. Topic s has no messages."""
     told = ms.ParentBuffer(missing(passed={"s": set(), "t": set()}))
     over = Discarded("t", 5, [], {9: [[1, 3]]})
     rows = play(8, CLIENT, over, had(6, passed(4)), memory(is_level=False), Got(4, told))
@@ -79,7 +79,7 @@ def test_a_client_tells_its_new_broker_what_everybody_has_had() -> None:
 
 
 def test_a_client_that_sees_nobody_up_asks_those_that_it_saw_before_but_for_those_that_failed() -> None:
-    """Rule G21: its edge broker 4 shows it nobody any more, where it has seen 6 and 7 before; 6 is down."""
+    """Rule G21: the edge broker 4 has sent an empty view. The earlier view had 6 and 7, and 6 is down."""
     before = play(9, CLIENT, view(n6=(0, 2), n7=(0, 2)), Got(4, ms.TreeViewUpdate(())))
     rows = play(9, before, memory(dead={6}), down(4, 5), round_=8)
     assert sent(rows, "rounds") == [("ParentRequest", 7, 4)]
@@ -89,7 +89,7 @@ def test_a_client_that_sees_nobody_up_asks_those_that_it_saw_before_but_for_thos
 
 
 def test_a_client_delivers_what_it_missed_and_publishes_again_what_nobody_has() -> None:
-    """What only passed in total order is not final, and of topic s it delivers nothing; 5 is its own."""
+    """It delivers no total-order message that only passed, and no message of topic s. Message 5 is its own."""
     events = [passed(1), passed(2, "total"), passed(3, "total", "processed"), Event("passed", message(4, topic="s"), 3)]
     lost = ms.LostMessages(missing(*events))
     rows = play(9, CLIENT, USED, OWN, memory(is_level=False), Got(4, lost))
@@ -112,7 +112,7 @@ def test_a_client_holds_deliveries_until_what_it_lacks_is_repeated() -> None:
 
 
 def test_a_client_asks_again_for_what_it_lacks_and_the_next_broker_for_a_place_when_time_is_up() -> None:
-    """Each has a timer of its own; that of what it lacks says nothing while it lacks nothing."""
+    """Each of the two searches has a timer. The timer for missing messages has no effect without missing messages."""
     lost = ms.LostMessages(missing(bare(1)))
     waits = play(8, CLIENT, memory(is_level=False, awaited=4), Got(4, lost))
     assert sent(play(8, waits, Ran("gap"), round_=8), "source_seq", "lacking") == [("Exception", 4, 1, 8)]
@@ -133,7 +133,7 @@ def test_a_publisher_repeats_what_somebody_lacks_and_notes_it_once_for_each() ->
 
 
 def test_a_client_tells_what_it_has_delivered_and_forgets_what_everybody_has_had() -> None:
-    """Of its own messages 5 is over; 6 is not, and stays in the buffer."""
+    """Collect drops the client's own message 5. Message 6 stays in the buffer."""
     state = [mode(collect_every=1), *CLIENT[1:], OWN, own(6, 9)]
     rows = play(9, state, Got(4, metadata(message(5, "causal"), 6)))
     assert sent(rows, "topic", "runs", "covered") == [("Received", 4, "t", {9: [[5, 5]]}, (9,))]

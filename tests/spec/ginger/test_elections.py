@@ -1,7 +1,7 @@
-"""How orphans of `ginger` elect one of them (section 4.2.3, Alg. 7), row by row, without an engine.
+"""The election of a root among orphans of `ginger` (section 4.2.3, Alg. 7), row by row, without an engine.
 
-The broker is 1, above 2; its client is 9. Its parent was 0, its siblings are 5 and 6, four rounds away. Every case is
-worked out by hand from the algorithms.
+The broker is 1, above 2; its client is 9. Its parent was 0, its siblings are 5 and 6, four rounds away. The expected
+rows are computed by hand from the algorithms.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ELECTING: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,)), 
 
 
 def test_children_of_the_root_elect_a_new_one_by_their_residual_degrees() -> None:
-    """Alg. 4: the vote is what is left of five connections without the parent."""
+    """Alg. 4: the vote is the residual degree: five connections minus those in use, without the parent."""
     rows = play(1, ELECTING, down(0))
     assert sent(rows, "rounds", "vote") == [("RootElection", 5, 4, 3), ("RootElection", 6, 4, 3)]
     assert timers(rows) == {("vote", 5): 20, ("vote", 6): 20}
@@ -53,16 +53,16 @@ BY_5 = {5: Vote(2, [0])}
 
 
 def voted(vote: int | None, sender: int = 6, brokers: tuple[int, ...] = (0,), **values: Any) -> Outcome:
-    """5 has voted 2; all know that 0 is gone."""
+    """Returns a broker that has the vote 2 of sibling 5; all know that 0 failed."""
     known = {**VOTED, "votes": BY_5, **values}
     return play(1, VOTER, memory(**known), Got(sender, ms.RootElection(vote, brokers)))
 
 
 @pytest.mark.parametrize(("vote", "winner"), [(2, 1), (3, 1), (4, 6)])
 def test_the_highest_degree_wins_then_the_lowest_id(vote: int, winner: int) -> None:
-    """Alg. 7: the winner is the root and sees nobody above; the others ask it.
+    """Alg. 7: the winner is the root and has an empty view; the losers send it a ParentRequest.
 
-    It shows those that elected it as its children at once (rule G20).
+    The winner's view shows its electors as children at once (rule G20).
     """
     rows = voted(vote)
     assert (repair(rows).is_root, election(rows).is_electing, election(rows).votes) == (winner == 1, False, {})
@@ -82,7 +82,7 @@ def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election()
 
 
 def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
-    """Rule G18: 6 knows that 7 is gone, too, so 1 votes again with both gone."""
+    """Rule G18: 6 knows that 7 failed, too, so 1 sends a vote that names both 0 and 7."""
     rows = voted(2, brokers=(0, 7))
     assert [row for row in sent(rows, "brokers") if row[0] == "RootElection"] == [
         ("RootElection", 5, (0, 7)), ("RootElection", 6, (0, 7)),
@@ -91,7 +91,7 @@ def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> No
 
 
 def test_a_broker_with_another_parent_answers_a_vote_with_its_ancestors() -> None:
-    """Rule G19: 1 is below 0, which nobody has lost."""
+    """Rule G19: the parent of 1 is 0, which no vote names as failed."""
     rows = play(1, ELECTING, Got(5, ms.RootElection(2, (8,))))
     assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), None)]
 
@@ -112,7 +112,7 @@ def test_who_is_below_another_elector_is_not_asked() -> None:
 
 
 def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
-    """It is one of those that are gone, so the others vote again (rule G18)."""
+    """The silent sibling counts as failed, so the remaining siblings vote again (rule G18)."""
     rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Ran("vote", 6))
     assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, (0, 6), 3)
     assert (timers(rows), repair(rows).dead) == ({("vote", 5): 20}, {0, 6})
@@ -136,12 +136,12 @@ OUT: dict[str, Any] = {"is_level": False, "is_root": False, "upward": ["t"], "de
 
 
 def called(*brokers: int, at: list[Any] = VOTER, **values: Any) -> Outcome:
-    """5 votes, and names who is gone; 1 does not vote."""
+    """Returns the vote of 5, which names failed brokers, to 1, which does not vote."""
     return play(1, at, memory(**OUT | values), Got(5, ms.RootElection(2, brokers)))
 
 
 def test_who_asks_a_broker_that_no_vote_names_goes_on_waiting_for_it() -> None:
-    """Rule G18: the sibling gets a vote, for it has heard none; if 4 is named 1 stops waiting for it, and votes."""
+    """Rule G18: the sibling gets a vote, because it has none of 1. If its vote names 4, 1 stops waiting for 4."""
     sees_4 = [*VOTER, *view(n4=(0, 2))]
     rows = called(0, at=sees_4, asked=4)
     assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), 3)]
@@ -152,7 +152,7 @@ def test_who_asks_a_broker_that_no_vote_names_goes_on_waiting_for_it() -> None:
 
 
 def test_in_a_pause_after_an_election_who_hears_of_more_that_are_gone_votes_again() -> None:
-    """Rule G18; of the same ones no second election comes: the sibling is told the vote, once."""
+    """Rule G18: a vote about known failures starts no second election; the sibling gets the vote of 1, once."""
     rows = called(0, 7, decided=[0])
     assert sent(rows, "brokers") == [("RootElection", 5, (0, 7)), ("RootElection", 6, (0, 7))]
     assert election(rows).is_electing

@@ -1,7 +1,7 @@
-"""How nodes of `ginger` get and give missing messages (section 4.3), row by row, without an engine.
+"""The exchange of missing messages between nodes of `ginger` (section 4.3), row by row, without an engine.
 
-The broker is 1, below 0 and above 2; its client is 9, who has published all messages. 7 has just been taken in. Every
-case is worked out by hand from the algorithms.
+The broker is 1, below 0 and above 2; its client is 9, who has published all messages. 7 is a new child. The expected
+rows are computed by hand from the algorithms.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def answers(sender: int, told: MissingSets | None = None) -> Got:
 
 
 def test_a_new_parent_takes_what_it_lacked_and_answers_with_what_the_child_lacks() -> None:
-    """Alg. 12: message 2 goes on a hop farther to all but the child, which then gets 1, in that order."""
+    """Alg. 12: 1 forwards message 2 to all neighbours but the child, and then sends the child message 1."""
     rows = play(1, WITH_7, had(5, passed(1)), asks_back(7, missing(passed(2), passed=ids(2), failed={6})))
     assert sent(rows, "source_seq", "hops") == [
         ("Metadata", 0, 2, 5), ("Metadata", 2, 2, 5), ("Metadata", 9, 2, 5),
@@ -68,7 +68,7 @@ def test_a_new_parent_takes_what_it_lacked_and_answers_with_what_the_child_lacks
 
 
 def test_pending_messages_wait_for_a_child_that_came_back_and_count_it_if_it_is_a_client() -> None:
-    """7 had acknowledged 3; it is asked once more. 8 subscribes to t, and has locked with its broker."""
+    """7 had acknowledged message 3, and must acknowledge it again. Client 8 subscribes to t, so it is covered."""
     waits = pending(message(3), acked={7})
     assert kept(play(1, WITH_7, waits, asks_back(7)), "pending", "acked", "covered") == [(set(), {1})]
     client = [*WITH_7[:-1], Neighbour(8, "client", 1), Awaited(8), ClientSubscription(8, ("t",))]
@@ -83,7 +83,7 @@ def test_a_stranger_hears_that_it_is_no_neighbour_and_one_that_is_level_nothing(
 
 
 def test_messages_are_held_until_the_new_child_is_level() -> None:
-    """Alg. 9: application messages wait in their order, repair messages pass, those of strangers are dropped."""
+    """Alg. 9: 1 holds application messages in order, handles repair messages, and drops messages of non-neighbours."""
     inbox = [Got(sender, metadata(message(seq, "causal"))) for sender, seq in ((2, 1), (9, 2), (6, 3))]
     rows = play(1, WITH_7, inbox)
     assert (sent(rows), kept(rows, "hold", "source_seq", "sender")) == ([], [(1, 2), (2, 9)])
@@ -96,7 +96,7 @@ def test_messages_are_held_until_the_new_child_is_level() -> None:
 
 
 def test_all_kinds_of_messages_are_released_as_they_came() -> None:
-    """When 7, which was waited for, has failed: 4 is processed, the news that 6 failed goes on, and last comes 3."""
+    """The awaited child 7 fails. 1 processes message 4, forwards the news that 6 failed, and then handles message 3."""
     about = message(3), message(4)
     inbox = [
         Got(2, ms.TotalAck(*about[0], 1, (2,))), Got(0, ms.TotalProcessed(*about[1], 3)), Got(0, ms.Failed(6, True)),
@@ -115,14 +115,14 @@ def test_all_kinds_of_messages_are_released_as_they_came() -> None:
 
 
 def test_a_message_that_was_held_still_tells_who_has_locked_its_keys() -> None:
-    """2 and 20 below it have; 7, which was waited for, has failed."""
+    """2 and 20 below it have locked the keys. The awaited child 7 has failed."""
     rows = play(1, WITH_7, Got(2, metadata(message(3), 1, 2, 20)))
     assert kept(play(1, rows, down(7), round_=8), "pending", "covered", "hops") == [({1, 2, 9, 20}, 1)]
 
 
 @pytest.mark.parametrize(("partner", "is_lost"), [(7, True), (2, False)])
 def test_a_child_that_does_not_ask_in_time_has_failed(partner: int, is_lost: bool) -> None:
-    """2 has asked before."""
+    """2 has sent its LostMessageRequest; 7 has not."""
     rows = play(1, WITH_7, Ran("child", partner))
     assert (7 in kept(rows, "neighbour", "neighbour"), kept(rows, "awaited", "partner")) == (
         not is_lost, [] if is_lost else [7],
@@ -134,7 +134,7 @@ ORPHAN: list[Any] = [mode(), *around(4, (2,), (9,)), *sub_tree((4, 2), (9,))]
 
 
 def test_an_orphan_tells_its_new_parent_what_that_lacks() -> None:
-    """Alg. 11; also who has to lock, where a broker joins. What it has sent to an earlier parent it sends again."""
+    """Alg. 11. A joining broker also gets the members of topics. The new parent gets pending messages again."""
     buffer = ms.ParentBuffer(missing(passed=ids(1), members={"t": {1, 2, 4}}))
     events = had(5, passed(1)), had(6, passed(2)), had(7, passed(3, "total", "processed"))
     rows = play(1, ORPHAN, *events, memory(is_level=False, dead={0}), FailedBroker(0), Got(4, buffer))
@@ -149,7 +149,7 @@ def test_an_orphan_tells_its_new_parent_what_that_lacks() -> None:
 
 
 def test_an_orphan_is_level_with_the_missing_messages_and_lets_go_what_it_held() -> None:
-    """Message 1 was missing, 2 held; the news that 0 failed goes away from who tells it."""
+    """Message 1 was missing and message 2 held. The news that 0 failed goes to all neighbours but its sender."""
     held = play(1, ORPHAN, memory(is_level=False), Got(9, metadata(message(2, "causal"), 1)))
     lost = missing(passed(1), failed={0, 6}, back={6})
     rows = play(1, held, answers(4, lost), round_=8)
@@ -164,7 +164,7 @@ def test_an_orphan_is_level_with_the_missing_messages_and_lets_go_what_it_held()
 
 
 def test_a_missing_total_order_message_is_locked_or_processed_as_if_it_had_come() -> None:
-    """1 passed at the partner and 2 was processed there; 3 was processed here before."""
+    """The partner passed message 1 and processed message 2. 1 processed message 3 before."""
     events = [passed(1, "total"), passed(2, "total"), passed(2, "total", "processed"), passed(3, "total", "processed")]
     known = had(5, passed(3, "total", "processed"))
     rows = play(1, ORPHAN, known, memory(is_level=False), answers(4, missing(*events)))
@@ -176,7 +176,7 @@ def test_a_missing_total_order_message_is_locked_or_processed_as_if_it_had_come(
 
 
 def test_a_message_of_which_only_the_id_is_left_is_asked_of_its_publisher() -> None:
-    """4.3.2.3: the answer is put aside, and the client hears of it; or the tree, if it hangs elsewhere."""
+    """4.3.2.3: 1 parks the answer and sends an Exception to its client, or to all neighbours for another client."""
     lost = answers(4, missing(bare(1), passed(2)))
     rows = play(1, ORPHAN, memory(is_level=False), lost)
     assert sent(rows, "source_seq", "rounds", "lacking") == [("Exception", 9, 1, 1, 1)]
@@ -218,7 +218,7 @@ def test_publishers_are_asked_again_and_after_fifty_times_the_message_is_lost() 
 
 
 def test_nobody_is_asked_who_has_nobody_to_pass_the_message_on_to() -> None:
-    """The id is enough then; children that are awaited ask for themselves."""
+    """Without further receivers the id suffices. Awaited children request the message themselves."""
     lost = answers(4, missing(bare(1)))
     rows = play(1, mode(), around(4), sub_tree((4,)), memory(is_level=False), lost)
     assert sent(rows) == []
@@ -227,9 +227,9 @@ def test_nobody_is_asked_who_has_nobody_to_pass_the_message_on_to() -> None:
 
 
 def test_a_message_is_asked_for_on_behalf_of_a_child_that_has_been_answered_and_is_still_waited_for() -> None:
-    """7 has told of message 1 without its body, so its request is put aside; but it knows what 1 has had by then.
+    """7 has sent message 1 without its body, so its request is parked, although it has the ids of 1.
 
-    Of message 2, which 4 tells of later, it hears from 1 alone.
+    4 sends message 2 without body later; the Exception comes from 1 alone.
     """
     tree = [mode(), *around(4, (7,)), *sub_tree((4, 7)), Awaited(7), memory(is_level=False)]
     first = play(1, tree, asks_back(7, missing(bare(1))))
@@ -249,7 +249,7 @@ def test_an_exception_goes_to_the_publisher_and_a_repeat_to_who_lacks_the_messag
 
 
 def test_a_broker_that_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -> None:
-    """2 asks 1, which is not in sub-tree u: it asks 0, and answers when 0 has; both have found nobody."""
+    """2 sends JoinTopic for u to 1, which is outside. 1 forwards it to 0, and answers after 0. No broker is inside."""
     rows = play(1, TREE, Got(2, ms.JoinTopic("u")))
     assert sent(rows, "topic", "rounds") == [("JoinTopic", 0, "u", 2)]
     assert kept(rows, "topic_join", "topic", "is_open", "is_own", "askers", "waiting") == [("u", True, False, [2], [0])]
@@ -271,7 +271,7 @@ def test_a_broker_in_the_sub_tree_admits_its_neighbour_and_reports_its_messages(
 
 
 def test_two_parts_of_a_sub_tree_give_each_other_what_they_lack() -> None:
-    """0 lets 1 in: message 1 goes on to 2, and 0 is told of 2; whoever waits for 1 is let in then."""
+    """0 is inside and adds 1. Message 1 goes to 2, 0 gets message 2, and 1 accepts the waiting child."""
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,)), TopicJoin("t", False, True, True, [3], [0])]
     rows = play(1, tree, had(5, passed(2)), Got(0, ms.TopicJoined("t", missing(passed(1), passed=ids(1)))))
     assert sent(rows, "source_seq", "topic") == [
@@ -291,12 +291,12 @@ COLLECTS: list[Any] = [
 
 
 def received(sender: int, last: int, *covered: int) -> Got:
-    """A node and those below it have had all messages up to one."""
+    """Returns the report that a node and all nodes below it have received the messages up to a number."""
     return Got(sender, ms.Received("t", covered, {9: [[1, last]]}))
 
 
 def test_a_broker_tells_its_parent_what_all_below_it_have_had() -> None:
-    """2 has had both, 9 only the first; then it is told when there is one more."""
+    """2 has received both messages, 9 only the first. The parent gets the next report after one message more."""
     assert sent(play(1, COLLECTS, received(2, 2, 2, 20))) == []
     both = play(1, COLLECTS, received(2, 2, 2, 20), received(9, 1, 9))
     assert sent(both, "topic", "runs", "covered", "rounds") == [("Received", 0, "t", {9: [[1, 1]]}, (1, 2, 9, 20), 2)]
@@ -315,7 +315,7 @@ def test_the_topics_root_forgets_what_all_members_have_had_and_says_so() -> None
 
 
 def test_what_everybody_has_had_is_forgotten_below_and_pending_messages_are_over() -> None:
-    """Collect comes from the parent only."""
+    """A broker accepts Collect from its parent only."""
     collect = ms.Collect("t", {9: [[1, 1]]})
     rows = play(1, COLLECTS, pending(message(1), sent={1}), Reported("t", 2), Got(0, collect))
     assert kept(rows, "pending", "source_seq") == []
@@ -325,7 +325,7 @@ def test_what_everybody_has_had_is_forgotten_below_and_pending_messages_are_over
 
 
 def test_what_everybody_has_had_is_over_for_who_has_not_had_it() -> None:
-    """1 joined the sub-tree late: it has had neither message, and passes no copy on that comes after Collect."""
+    """1 joined the sub-tree late and has received neither message. It forwards no copy that arrives after Collect."""
     rows = play(1, TREE, Got(0, ms.Collect("t", {9: [[1, 2]]})))
     assert sent(rows) == []
     copies = [Got(0, metadata(message(seq, "causal"))) for seq in (2, 3)]
@@ -353,7 +353,7 @@ def test_a_broker_that_comes_back_asks_the_nearest_and_tells_of_its_failure_itse
 
 
 def test_a_broker_that_joins_asks_its_join_point_before_it_handles_anything() -> None:
-    """Rule G24: before it joins it answers nobody."""
+    """Rule G24: a broker answers no request before it joins."""
     request = Got(7, ms.ParentRequest((), break_degree=False))
     new = play(1, CONTACTS[:1], JoinCall(1, ROUND), request)
     assert (new.ctx.statuses, kept(new, "failed", "failed")) == (["JOINING"], [])
@@ -377,7 +377,7 @@ def test_what_has_left_the_buffer_is_told_by_its_id() -> None:
 
 
 def test_a_message_that_is_there_is_not_asked_for() -> None:
-    """Message 1 is in the buffer, of 3 a total-order message is pending here."""
+    """Message 1 is in the buffer. Total-order message 3 is pending here."""
     known = [had(5, passed(1)), had(6, passed(3, "total")), pending(message(3)), memory(is_level=False)]
     rows = play(1, ORPHAN, known, answers(4, missing(bare(1), bare(3))))
     assert [kind for kind, _ in sent(rows) if kind == "Exception"] == []
@@ -395,7 +395,7 @@ def test_while_an_answer_is_put_aside_its_sender_is_not_taken_for_failed_and_if_
 def test_a_neighbour_whose_answer_was_put_aside_is_in_the_sub_tree_when_the_publisher_has_repeated_the_message() -> (
     None
 ):
-    """1 joins t for 3, and 0 has it, but of message 1 the id alone: the message goes to 2, then 3 is let in."""
+    """1 joins t for 3. 0 is inside, but has only the id of message 1. After Repeat 1 forwards it and accepts 3."""
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,)), TopicJoin("t", False, True, True, [3], [0])]
     rows = play(1, tree, Got(0, ms.TopicJoined("t", missing(bare(1), passed=ids(1)))))
     assert (kinds(rows), kept(rows, "parked", "kind", "topic")) == (["Exception"] * 3, [("TopicJoined", "t")])
@@ -405,9 +405,9 @@ def test_a_neighbour_whose_answer_was_put_aside_is_in_the_sub_tree_when_the_publ
 
 
 def test_what_a_parent_sent_is_dropped_when_it_fails_before_it_told_what_was_before_that() -> None:
-    """Rule G23: message 2 of 4 may have come after one that 1 lacks; 3 of its client stays, and the news that 6 failed.
+    """Rule G23: message 2 of parent 4 may follow one that 1 lacks. Message 3 of a client and the news about 6 stay.
 
-    1 waits for 7 in the second case: it is level, so what 0 sent has nothing before it that 1 lacks.
+    In the second case 1 awaits 7 and lacks no message of 0, so messages of 0 stay.
     """
     inbox = [Got(4, metadata(message(2, "causal"))), Got(4, ms.Failed(6, True)), Got(9, metadata(message(3, "causal")))]
     held = play(1, ORPHAN, view(n5=(0, 2)), memory(is_level=False), inbox)
@@ -420,6 +420,6 @@ def test_what_a_parent_sent_is_dropped_when_it_fails_before_it_told_what_was_bef
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 0), (0, 0)])
 def test_what_is_forgotten_has_not_been_told_any_more(before: int, after: int) -> None:
-    """It has had two messages, of which one is collected; it never told fewer than none."""
+    """One of two reported messages is collected, so one remains reported. The number is never negative."""
     rows = play(1, COLLECTS, Reported("t", before), Got(0, ms.Collect("t", {9: [[1, 1]]})))
     assert kept(rows, "reported", "n_messages") == [after]

@@ -1,4 +1,4 @@
-"""The blocked-keys pass over an entry queue, and messages that lock key items at a broker, without an engine."""
+"""The pass over an entry queue, and messages that lock key items at a broker, without an engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def keys_of(text: str) -> tuple[str, ...]:
     ],
 )
 def test_the_first_message_that_may_enter(queue: list[str], locked: str, admitted: int | None) -> None:
-    """E waits for a locked key, and everything for a key of an earlier message that waits."""
+    """E waits for a locked key. E and T wait for a key of an earlier waiting message."""
     messages = [
         Message("t", 9, position, "total" if text[0] == "T" else "causal", keys_of(text[2:]), 1)
         for position, text in enumerate(queue)
@@ -39,13 +39,13 @@ def test_the_first_message_that_may_enter(queue: list[str], locked: str, admitte
 
 
 def tree(parent: int | None = None, children: tuple[int, ...] = (), clients: tuple[int, ...] = ()) -> list[Any]:
-    """Neighbours, all of them in the sub-tree of topic t."""
+    """Returns the neighbours of the broker, all of them in the sub-tree of topic t."""
     above = () if parent is None else (parent,)
     return [*around(parent, children, clients), *sub_tree((*above, *children), clients)]
 
 
 def test_a_total_order_message_goes_down_then_up_then_all_around() -> None:
-    """Figure 3.2 at an inner broker: parent 0, children 2 and 3; child 2 brings it."""
+    """Figure 3.2 at an inner broker: the parent is 0, the children are 2 and 3, and child 2 sends the message."""
     about = message(1)
     first = play(1, tree(0, (2, 3), (9,)), Got(2, metadata(about, 1, 2, 20)))
     assert sent(first, "source_seq") == [("Metadata", 3, 1)]
@@ -89,7 +89,7 @@ def test_the_topics_root_processes_in_the_order_of_arrival() -> None:
 
 
 def test_what_enters_when_a_message_is_processed_has_no_other_processed_twice() -> None:
-    """1 is on k and l, and 2, on k, waits for it, as do 3 and 4 of client 9, on l: 4 enters, and 2 goes with it."""
+    """Message 1 has keys k and l. Message 2 (k) and messages 3 and 4 of client 9 (l) wait for it; 4 and 2 enter."""
     one, other = message(1, "total", "k", "l"), message(2)
     entering = message(3, "causal", "l"), message(4, "total", "l")
     brought = [Got(2, metadata(m, 1)) for m in (one, other)], [Got(9, metadata(m, 1)) for m in entering]

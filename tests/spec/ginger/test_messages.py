@@ -1,6 +1,6 @@
-"""What brokers and clients of `ginger` do with single messages (chapter 3), row by row, without an engine.
+"""Single messages at brokers and clients of `ginger` (chapter 3), row by row, without an engine.
 
-The broker is 1, below 0 and above 2 and 3; its clients are 8 and 9. Every case is worked out by hand.
+The broker is 1, below 0 and above 2 and 3; its clients are 8 and 9. The expected rows are computed by hand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_the_client_that_brings_a_message_gets_it_back() -> None:
 
 
 def test_positions_of_a_round_are_above_those_of_the_last() -> None:
-    """A message in the queue, and two that are pending."""
+    """The rows are a message in the queue, and two pending ones."""
     inbox = [Got(0, metadata(message(1))), Got(9, metadata(message(2, "causal"))), Got(0, metadata(message(3)))]
     rows = play(1, BROKER, *inbox)
     positions = [*kept(rows, "pending", "arrival"), *kept(rows, "entry_queue", "arrival")]
@@ -60,9 +60,9 @@ def test_positions_of_a_round_are_above_those_of_the_last() -> None:
 
 
 def test_a_total_order_message_from_a_client_locks_and_waits_for_both_children() -> None:
-    """Then the parent gets it, with all that have locked its keys; news of more of them follow as TotalAck.
+    """The parent gets the message with the nodes that have locked its keys. News of more such nodes follow as TotalAck.
 
-    Its position in the queue comes before that among the pending messages.
+    The position in the queue precedes that among the pending messages.
     """
     about = message(1)
     first = play(1, BROKER, Got(9, metadata(about, 1)))
@@ -89,7 +89,7 @@ def test_what_the_parent_brings_it_is_told_and_never_sent() -> None:
 
 
 def test_a_parent_that_brings_what_came_from_below_has_got_it() -> None:
-    """It is told anew what it had been told before; from a child the same message says nothing new."""
+    """The parent gets TotalAck again. The message from a child changes nothing."""
     about = message(1)
     first = play(1, around(0, (), (9,)), sub_tree((0,), (9,)), Got(9, metadata(about, 1)))
     assert sent(first) == [("Metadata", 0)]
@@ -115,7 +115,7 @@ def test_what_the_topics_root_has_processed_is_delivered_and_passed_on_a_hop_far
 
 
 def test_the_topics_root_processes_when_all_members_have_locked() -> None:
-    """0 is above, but not in the sub-tree; 20 is a member behind 2."""
+    """Parent 0 is outside the sub-tree. 20 is a member behind 2."""
     about = message(1)
     root = [*around(0, (2,), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
     first = play(1, root, Got(9, metadata(about, 1)))
@@ -127,7 +127,7 @@ def test_the_topics_root_processes_when_all_members_have_locked() -> None:
 
 
 def test_earlier_messages_on_the_keys_are_processed_first_others_do_not_wait() -> None:
-    """At the topic's root, 2 comes behind 1 on key k, 3 has another key."""
+    """At the topic's root message 2 waits behind message 1 on key k. Message 3 has another key."""
     queue = [message(1), message(2, "total", "k", "l"), message(3, "total", "m")]
     first = play(1, around(None, (2,)), sub_tree((2,)), [Got(2, metadata(m, 2)) for m in queue])
     assert [seq for _, _, seq in sent(first, "source_seq")] == [1, 2, 3]
@@ -147,7 +147,7 @@ def test_the_parent_is_told_of_an_earlier_message_on_the_key_first() -> None:
 
 
 def test_a_message_that_a_client_sends_again_waits_once() -> None:
-    """2 waits behind 1; then it passes through another way, and when the key is unlocked 3 enters instead of it."""
+    """2 waits behind 1, and then arrives from a broker and passes. When the key is unlocked, 3 enters."""
     about, again, next_ = message(1), message(2, "causal"), message(3, "causal")
     brought = [Got(0, metadata(about)), Got(9, metadata(again)), Got(9, metadata(again))]
     first = play(1, BROKER, mode(), brought)
@@ -159,7 +159,7 @@ def test_a_message_that_a_client_sends_again_waits_once() -> None:
 
 
 def test_a_message_that_a_client_sends_again_enters_once_and_never_if_it_has_passed() -> None:
-    """2 waits behind 1, which is processed in the same round in the second case; 3 has passed, so it does not wait."""
+    """2 waits behind 1, which is processed in the same round in the second case. 3 has passed, so it does not wait."""
     about, waiting, over = message(1), message(2, "causal"), message(3, "causal")
     brought = [Got(9, metadata(m)) for m in (waiting, waiting, over)]
     rows = play(1, BROKER, mode(), had(1, passed(3)), Got(0, metadata(about)), brought)

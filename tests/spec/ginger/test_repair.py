@@ -1,7 +1,7 @@
-"""What nodes of `ginger` do when others fail, come back or join (chapter 4), row by row, without an engine.
+"""Nodes of `ginger` when neighbours fail, and brokers recover or join (chapter 4), row by row, without an engine.
 
 The broker is 1, below 0 and above 2; its client is 9. It sees its grandparent 4 and its sibling 5, both four rounds
-away. Every case is worked out by hand from the algorithms.
+away. The expected rows are computed by hand from the algorithms.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PATIENCE = 2 * 4 + 3 * 12
 
 
 def test_a_child_that_fails_is_forgotten_and_the_news_goes_on() -> None:
-    """Alg. 3: neighbours hear of it, and what can be seen from here changes for those below."""
+    """Alg. 3: neighbours get Failed, and the children get the new view."""
     rows = play(1, TREE, around(None, (3,)), sub_tree((3,)), down(2))
     assert sent(rows, "failed", "is_down") == [
         ("Failed", 0, 2, True), ("Failed", 3, 2, True),
@@ -64,7 +64,7 @@ def test_a_child_that_fails_is_forgotten_and_the_news_goes_on() -> None:
 
 @pytest.mark.parametrize(("rounds", "is_heard"), [(1, False), (0, True)])
 def test_news_from_before_the_connection_is_stale(rounds: int, is_heard: bool) -> None:
-    """7 was taken in in round 7; the news of round 8 was sent in round 7, or before."""
+    """1 accepted 7 in round 7. News that arrives in round 8 was sent in round 7 or earlier."""
     first = play(1, TREE, SEES, Got(7, asks()))
     assert 7 in kept(first, "neighbour", "neighbour")
     rows = play(1, first, down(7, 1 + rounds), round_=8)
@@ -72,7 +72,7 @@ def test_news_from_before_the_connection_is_stale(rounds: int, is_heard: bool) -
 
 
 def test_a_child_that_fails_is_not_waited_for_and_its_acknowledgement_does_not_count() -> None:
-    """The parent is told when the only child that had not acknowledged is gone."""
+    """The parent gets TotalAck when the only child without an acknowledgement fails."""
     about = message(1)
     wide = [mode(), *around(0, (2, 3)), *sub_tree((0, 2, 3))]
     first = play(1, wide, Got(0, metadata(about)), Got(3, ack(about, 3)))
@@ -85,7 +85,7 @@ def test_a_child_that_fails_is_not_waited_for_and_its_acknowledgement_does_not_c
 
 
 def test_an_orphan_asks_ancestors_then_siblings_and_holds_what_comes() -> None:
-    """Alg. 4: the grandparent first; the news waits until what came from the parent before has been handled."""
+    """Alg. 4: the grandparent is first. The news waits behind messages of the parent that arrived earlier."""
     rows = play(1, TREE, SEES, down(0), Got(9, metadata(message(1, "causal"))), Got(7, metadata(message(2))))
     assert (sent(rows, "rounds"), messages(rows, ms.ParentRequest)) == ([("ParentRequest", 4, 4)], [asks()])
     assert timers(rows) == {("parent", 0): PATIENCE}
@@ -120,7 +120,7 @@ def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -
 
 
 def test_a_broker_that_declines_is_not_asked_again_in_this_pass() -> None:
-    """The sibling is next; an answer of one that was not asked says nothing."""
+    """The sibling is next. An answer of a broker that was not asked has no effect."""
     rows = answered(ms.DECLINED)
     assert (sent(rows), messages(rows, ms.ParentRequest)) == ([("ParentRequest", 5)], [asks()])
     assert (repair(rows).declined, repair(rows).awaited, timers(rows)) == ([4], 5, {("parent", 0): PATIENCE})
@@ -148,7 +148,7 @@ def test_after_twenty_pauses_a_node_is_isolated(passes: int, is_over: bool) -> N
 
 
 def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> None:
-    """Rule G16: its child and its client go on with it, and hear that 4, which did not answer, has failed."""
+    """Rule G16: child and client stay, and get the news that 4, which did not answer, has failed."""
     rows = play(1, ORPHAN, memory(**SEEKS | {"dead": {5}}), Ran("parent"))
     assert paths(rows) == [(2, []), (9, [(2, 1, 0, 1)])]
     assert sent(rows, "failed")[2:] == [("Failed", 2, 4)]
@@ -157,7 +157,7 @@ def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> No
 
 
 def test_a_broker_that_joins_sub_trees_first_is_asked_again() -> None:
-    """Rule G25: after the time in which any other answer comes."""
+    """Rule G25: 1 asks again after the time in which any other answer arrives."""
     rows = answered(ms.JOINING)
     assert (sent(rows), timers(rows)) == ([], {("parent", 0): PATIENCE})
     assert (repair(rows).asked, repair(rows).is_promised) == (4, True)
@@ -167,9 +167,9 @@ def test_a_broker_that_joins_sub_trees_first_is_asked_again() -> None:
 
 
 def test_a_broker_without_an_answer_in_time_has_failed() -> None:
-    """Alg. 8; the timer of an earlier question, or of a node that is level, says nothing.
+    """Alg. 8: the timer of an earlier request, or of a node that is not under repair, has no effect.
 
-    Only the sibling is left, so it elects with it (rule G17): three of five connections are free.
+    Only the sibling is live, so 1 elects with it (rule G17): three of five connections are free.
     """
     rows = play(1, ORPHAN, memory(**SEEKS), Ran("parent"))
     assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, (4,), 3)
@@ -195,7 +195,7 @@ def answers(rows: Outcome) -> list[str]:
 
 
 def test_a_broker_with_degree_left_takes_an_orphan_in() -> None:
-    """Alg. 5: it is connected, told what passed here, and waited for; all below see it."""
+    """Alg. 5: 1 connects the orphan, sends it ParentBuffer, awaits it, and sends the new view to all below."""
     rows = requested(7, had(5, passed(1)), known={"dead": {6, 7}})
     assert sent(rows, "rounds") == [
         ("ParentResponse", 7, 3), ("ParentBuffer", 7, 3),
@@ -222,7 +222,7 @@ def test_a_broker_with_degree_left_takes_an_orphan_in() -> None:
 def test_a_full_broker_takes_clients_in_and_orphans_that_break_degrees(
     degree: int, values: dict[str, Any], is_taken: bool
 ) -> None:
-    """It has three connections."""
+    """The broker has three connections, as many as totalDegree."""
     rows = requested(7, settings={"total_degree": degree}, **values)
     assert answers(rows) == [ms.ACCEPTED if is_taken else ms.DECLINED]
 
@@ -253,7 +253,7 @@ def test_nobody_takes_in_an_ancestor_or_a_child_and_no_orphan_anybody(
 
 
 def test_a_newcomer_has_no_place_to_give() -> None:
-    """Rule G22: it is asked again when a TreeViewUpdate shows it; who has lost a parent since is none."""
+    """Rule G22: a TreeViewUpdate with the newcomer makes it a candidate. A broker that lost a parent is no newcomer."""
     assert answers(requested(7, known={"is_joining": True, "is_level": False})) == [ms.BACK]
     assert answers(requested(7, known={"is_joining": True, "is_level": False, "lost_parent": 8})) == [ms.DECLINED]
     assert repair(answered(ms.BACK)).dead == {4}
@@ -261,7 +261,7 @@ def test_a_newcomer_has_no_place_to_give() -> None:
 
 
 def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> None:
-    """Until it has, the orphan is told to be patient, and the neighbours are asked."""
+    """The orphan gets `joining`, and the neighbours get JoinTopic."""
     assert answers(requested(7, topics=("u",))) == [ms.DECLINED]
     rows = requested(7, topics=("u",), break_degree=True)
     assert sent(rows, "topic", "rounds") == [
@@ -279,7 +279,7 @@ def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> N
 
 
 def test_what_the_parent_sees_is_seen_a_step_farther_down_within_the_hops() -> None:
-    """Alg. 2: 4 is its parent, 5 another child; 6, 7 are farther, 8 a sibling of 4; whoever is seen is not dead."""
+    """Alg. 2: parent 0 has parent 4 and another child 5; 6 and 7 are farther, 8 is a sibling of 4. All are live."""
     seen = [(1, 1, 0, 9), (4, 0, 1, 3), (5, 1, 0, 3), (6, 0, 3, 3), (7, 0, 2, 3), (8, 1, 1, 3), (10, 1, 2, 3)]
     update = ms.TreeViewUpdate(tuple(ms.Seen(*one) for one in seen))
     rows = play(1, TREE, view(n3=(0, 2)), memory(dead={3, 4}), Got(0, update, 2))

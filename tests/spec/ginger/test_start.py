@@ -34,7 +34,7 @@ def contacts(nodes: LocalNetwork) -> dict[int, list[tuple[int, int, bool]]]:
 
 
 def test_brokers_may_ask_those_that_they_link_to_and_joiners_their_join_point() -> None:
-    """3 joins at 1, and has a link to 0 beside; only then buffers are kept."""
+    """3 joins at 1, and also has a link to 0. Nodes keep buffers because a broker joins."""
     nodes = network({**LATENCY, (0, 3): 6})
     nodes.call(3, "join", 9, join_point=1)
     assert contacts(nodes) == {
@@ -82,7 +82,7 @@ def subscribed(*clients: tuple[int, str]) -> LocalNetwork:
 
 
 def test_subscribe_goes_to_all_brokers_with_the_way_so_far() -> None:
-    """The path has two entries at most: the last broker and the one before it; the way has all."""
+    """The path has at most two entries: the last broker and the one before it. The way has all brokers."""
     nodes = subscribed((8, "t"))
     flood = [one for one in nodes.rows.handled if one.kind == "Subscribe"]
     assert [(one.src, one.dst, one.message.edge, one.message.path, one.message.way) for one in flood] == [
@@ -103,13 +103,13 @@ def test_a_path_has_no_brokers_that_are_max_hops_away_or_more_and_a_way_has_all(
 
 
 def test_members_that_a_parent_has_told_stay_when_somebody_else_subscribes() -> None:
-    """1 has joined the tree: it knows no way into the sub-tree yet, so it keeps that to the edge broker."""
+    """1 has joined the tree and knows no path to the sub-tree, so it stores the path to the edge broker."""
     rows = play(1, around(0, (2,)), Member("t", {3, 8}), Got(2, ms.Subscribe(9, 1, "t", 5, 7, (), (7, 2))))
     assert kept(rows, "member", "topic", "members", "approach") == [("t", {3, 7, 8, 9}, [1, 2, 7])]
 
 
 def test_a_subscription_is_confirmed_when_all_brokers_have_answered() -> None:
-    """The farthest one is 8 rounds away; 2 answers 8 when 1 has, and 1 when 0 and 3 have."""
+    """The farthest broker is 8 rounds away. 2 answers 8 after 1 has answered, and 1 answers after 0 and 3."""
     nodes = subscribed((8, "t"))
     answers = [(one.src, one.dst, one.due_round) for one in nodes.rows.handled if one.kind == "Subscribed"]
     assert answers == [(3, 1, 9), (0, 1, 11), (1, 2, 15), (2, 8, 16)]
@@ -118,7 +118,7 @@ def test_a_subscription_is_confirmed_when_all_brokers_have_answered() -> None:
 
 
 def test_subscriptions_that_are_under_way_at_once_are_confirmed_each_when_its_own_answers_are_there() -> None:
-    """That of 8 as if it were alone; for that of 9 the farthest one is 2, nine rounds away."""
+    """The subscription of 8 takes as long as alone. For that of 9 the farthest broker is 2, nine rounds away."""
     nodes = subscribed((8, "t"), (9, "t"))
     assert [call for call in nodes.rows.calls if call[3] == "confirmed"] == [
         (8, 1, 16, "confirmed"), (9, 1, 18, "confirmed"),
@@ -127,7 +127,7 @@ def test_subscriptions_that_are_under_way_at_once_are_confirmed_each_when_its_ow
 
 
 def test_where_nobody_fails_nothing_is_remembered_of_repairs() -> None:
-    """A node is there, and level, and somebody is the root: nobody asks, votes or knows of failures."""
+    """All nodes are present and level, and one is the root. No request, vote or failure is stored."""
     nodes = subscribed((8, "t"), (9, "u"))
     for at, node in nodes.up.items():
         known = {one.name for of in (node.repair, node.election) for one in fields(of) if getattr(of, one.name)}
@@ -135,7 +135,7 @@ def test_where_nobody_fails_nothing_is_remembered_of_repairs() -> None:
 
 
 def test_a_broker_waits_for_all_brokers_that_it_asks_and_answers_once() -> None:
-    """1 is below 0 and above 2; an answer to what it does not know says nothing."""
+    """1 is below 0 and above 2. An answer to an unknown Subscribe has no effect."""
     first = play(1, around(0, (2,), (9,)), Got(9, ms.Subscribe(9, 1, "t", 5)))
     assert (sent(first), kept(first, "subscribe", "n_waiting")) == ([("Subscribe", 0), ("Subscribe", 2)], [2])
     second = play(1, first, Got(0, ms.Subscribed(9, 1, 5)), Got(2, ms.Subscribed(9, 1, 6)), round_=8)
@@ -152,7 +152,7 @@ def sub_trees(nodes: LocalNetwork) -> dict[int, list[tuple[str, int, str]]]:
 
 
 def test_the_sub_tree_of_a_topic_is_between_the_edge_brokers_of_its_subscribers() -> None:
-    """t has clients at 1 and 2; u has one alone. All brokers know who has to lock key items."""
+    """t has clients at 1 and 2, u has one client. All brokers know the members."""
     nodes = subscribed((8, "t"), (9, "t"), (8, "u"))
     assert sub_trees(nodes) == {
         1: [("t", 2, "broker"), ("t", 9, "client")],
@@ -163,7 +163,7 @@ def test_the_sub_tree_of_a_topic_is_between_the_edge_brokers_of_its_subscribers(
 
 
 def test_a_broker_is_in_a_sub_tree_between_two_others_in_any_order_of_messages() -> None:
-    """C10 is at 0 and C11 at 3: on the way to 2 lies 1, and 1 is in the sub-tree without clients of its own."""
+    """C10 is at 0 and C11 at 3. Broker 1 is on the path to 2, so it is in the sub-tree without clients of its own."""
     links = {**{pair: 1 for pair in LATENCY if pair != (1, 9)}, (0, 10): 1, (3, 11): 1}
     infos = [*(info for info in NODES if info.node != 9), *(NodeInfo(c, f"C{c}", "client") for c in (10, 11))]
     for order in ((8, 10, 11), (10, 11, 8), (11, 8, 10)):

@@ -1,6 +1,6 @@
 """Annex IX: the delivery orders of two replicas pass the order audit; a swap that touches a total-order message fails.
 
-Table IX.2 is IX.1 with the places 4, 5 and 7, 8 swapped.
+Table IX.2 is IX.1 with positions 4, 5 and 7, 8 swapped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Brokers of `ginger` that join the sub-trees of topics (section 4.2.3) and collect buffers (6.1), row by row.
 
-The broker is 1, below 0 and above 2 and 3. Every case is worked out by hand.
+The broker is 1, below 0 and above 2 and 3. The expected rows are computed by hand.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BARE: list[Any] = [mode(), *around(0, (2, 3))]
 
 
 def search(askers: list[int], waiting: list[int], *, is_own: bool = False) -> TopicJoin:
-    """A search for the sub-tree of u that is under way."""
+    """Returns the row of an open search for the sub-tree of u."""
     return TopicJoin("u", False, True, is_own, askers, waiting)
 
 
@@ -45,12 +45,12 @@ def question(sender: int, topic: str = "u") -> Got:
 
 
 def nothing(sender: int) -> Got:
-    """A neighbour has not found the sub-tree."""
+    """Returns TopicJoined of a neighbour that has not found the sub-tree."""
     return Got(sender, ms.TopicJoined("u", None))
 
 
 def answer(sender: int, *events: Event) -> Got:
-    """A neighbour is in the sub-tree."""
+    """Returns TopicJoined of a neighbour in the sub-tree."""
     return Got(sender, ms.TopicJoined("u", missing(*events, passed={"u": set()}, processed={"u": set()})))
 
 
@@ -71,7 +71,7 @@ def test_answers_are_awaited_of_all_and_one_that_is_inside_is_enough() -> None:
 
 
 def test_two_that_look_for_the_same_sub_tree_make_it() -> None:
-    """0 asks 1, which has asked 0: the two are connected; 1 joins for its own sake only if it wants to."""
+    """0 asks 1, which has asked 0, so the two connect. 1 itself joins only if it searches for itself."""
     for is_own in (True, False):
         rows = play(1, BARE, search([], [0, 2], is_own=is_own), question(0))
         assert kept(rows, "subscriber", "neighbour", "topic") == [(0, "u")]
@@ -93,7 +93,7 @@ def test_two_that_look_for_the_same_sub_tree_make_it() -> None:
 def test_a_broker_is_in_a_sub_tree_with_somebody_by_its_wish_or_from_the_start(
     known: dict[str, Any], tree: list[Any], is_inside: bool
 ) -> None:
-    """A broker that came back is not in those any more that it was in at the start."""
+    """A recovered broker has left the sub-trees of the start."""
     rows = play(1, BARE, tree, memory(**known), question(2))
     assert (kinds(rows) == ["TopicJoined"]) == is_inside
 
@@ -107,7 +107,7 @@ def test_a_parent_in_the_sub_tree_is_told_again_what_is_pending() -> None:
 
 
 def test_postponed_questions_are_answered_when_the_broker_is_level() -> None:
-    """And then asked over the new connection, like all that was looked for."""
+    """1 answers, and repeats its open searches over the new connection."""
     orphan = [*BARE, *sub_tree((2,)), memory(is_level=False), Postponed(2, "t"), Postponed(3, "t")]
     rows = play(1, orphan, Got(0, ms.LostMessages(missing())))
     assert sent(rows) == [("TopicJoined", 2), ("TopicJoined", 3), ("JoinTopic", 0)]
@@ -116,7 +116,7 @@ def test_postponed_questions_are_answered_when_the_broker_is_level() -> None:
 
 
 def test_over_a_new_connection_it_looks_for_what_was_looked_for() -> None:
-    """It is in t, where 7 is already, and in s; for u it asks all its neighbours."""
+    """1 is in the sub-trees of t, which includes 7, and of s. It sends JoinTopic for u to all its neighbours."""
     tree = [mode(), *around(0, (2, 7)), *sub_tree((7,)), *sub_tree((2,), topic="s"), Awaited(7)]
     sought = [TopicJoin(name) for name in "tsu"]
     rows = play(1, tree, sought, Got(7, ms.LostMessageRequest(missing())))
@@ -151,7 +151,7 @@ def test_messages_that_are_pending_have_not_been_had_for_good() -> None:
 
 
 def test_members_that_failed_need_not_have_had_a_message() -> None:
-    """20 is nowhere below; a client that only publishes hears of what is over, too."""
+    """Member 20 has failed and is not below. A client that only publishes gets Collect, too."""
     own = had(7, Event("passed", message(3, "causal", source=8), 1))
     said = [received(2, {8: [[3, 3]]}), received(9, {8: [[3, 3]]})]
     state = [*ROOT, Neighbour(8, "client", 1), own]
@@ -166,7 +166,7 @@ def test_messages_of_a_failed_neighbour_count_no_more_and_all_are_reported_again
 
 
 def test_failed_brokers_need_not_lock_and_the_news_goes_on_once() -> None:
-    """20 would have had to lock message 1; 0 tells that it failed, and 2 tells it once more."""
+    """Member 20 has not locked message 1. 0 and then 2 report its failure; 1 forwards the first report only."""
     tree = [mode(), *around(None, (2, 3), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
     waits = pending(message(1), "below", covered={1, 2, 9}, acked={2})
     rows = play(1, tree, waits, Got(3, ms.Failed(20, is_down=True)))

@@ -1,4 +1,4 @@
-"""The tree seen from its root, without an engine: neighbours, views (section 4.2.2), and trees that are broken.
+"""The rooted tree without an engine: neighbours, views (section 4.2.2), and broken trees.
 
 B0 - B1 - B3 - B4        clients: C8 at B3, C9 at B0; B2 is the other child of B0
 """
@@ -31,7 +31,7 @@ def far(rows: Iterable[Around], *nodes: int) -> list[Around]:
 
 
 def test_every_link_is_seen_from_both_ends() -> None:
-    """A step up to come from a child, a step down to come from the parent; clients have an edge broker."""
+    """The path from a child goes one link up, the path from the parent one link down. A client has an edge broker."""
     assert near(seen(3), 0, 3, 8) == [
         (0, 1, "child", 1, 0, 2),
         (0, 2, "child", 1, 0, 3),
@@ -50,7 +50,7 @@ def test_another_root_turns_the_links_on_the_way_round() -> None:
 
 
 def test_brokers_see_ancestors_siblings_and_siblings_of_ancestors_within_their_hops() -> None:
-    """B4 is three hops from B0, and four from B2; latencies add up along the way."""
+    """B4 is three hops from B0 and four from B2. The latency of a path is the sum over its links."""
     assert far(seen(3), 0, 1, 2, 3, 4) == [
         (1, 2, "sibling", 1, 1, 5),
         (2, 1, "sibling", 1, 1, 5),
@@ -77,7 +77,7 @@ def test_nobody_sees_farther_than_max_hops(max_hops: int, expected: list[int]) -
 
 
 def test_brokers_without_a_root_are_named_and_every_root_but_the_first() -> None:
-    """B3 and B4 are each other's parents, B5 hangs on B3, the parent of B6 is not there."""
+    """B3 and B4 are each other's parents, B5 is a child of B3, and the parent of B6 does not exist."""
     parents = {0: None, 1: 0, 7: 1, 2: None, 3: 4, 4: 3, 5: 3, 6: 99}
     run = {"run_id": 4, "nodes": [{"node_id": node, "parent": above} for node, above in parents.items()]}
     whole = {"run_id": 5, "nodes": [{"node_id": 1, "parent": 0}, {"node_id": 0, "parent": None}]}

@@ -37,7 +37,7 @@ def balance(evidence: Evidence) -> DataFrame:
 
 
 def broken_tree(evidence: Evidence) -> DataFrame:
-    """Returns the live brokers outside the one tree at the end of quiescent runs, columns `BROKEN`."""
+    """Returns the live brokers that are not in one tree at the end of quiescent runs, columns `BROKEN`."""
     return arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN)
 
 
