@@ -141,7 +141,7 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Timer T_f of a recovery: repeats R2R-Assist to the members, from the second time on also as a discovery (rule P33).
+    """Timer T_f of a recovery: repeats R2R-Assist, from the second time on also as a discovery (rule P33).
 
     After T_assist without progress the repository continues with its own disk (rules P22, P35).
     """
