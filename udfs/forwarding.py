@@ -65,7 +65,7 @@ class Forwarding(NodeProgram):
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """PUB: forwards the publication to the next hops of its subscriptions; delivers it if one is this broker."""
+        """PUB: sends the publication to the next hops of its subscriptions; delivers it if this broker is one."""
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}
         if ctx.node in next_hops:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from itertools import takewhile
 from threading import RLock
@@ -167,20 +167,29 @@ class Audit:
         return found.select(*FOUND)
 
 
-_HEADER = re.compile(r"-- audit((?:, is_\w+)*): (.+)")
+_HEADER = re.compile(r"-- audit((?:, \w+)*): (.+)")
+_FLAGS = tuple(field.name for field in fields(Audit) if field.default is False)
 
 
 def sql_audits(package: str) -> tuple[Audit, ...]:
     """Returns an audit for each SQL file of a package that starts with ``-- audit: summary``, in the order of names.
 
     Flags of `Audit` follow the word ``audit``, as in ``-- audit, is_unconditional: no copy goes back to its sender``.
+
+    Raises:
+        ValueError: A file starts with ``-- audit``, and has another form or names an unknown flag.
     """
-    found = ((name, text, _HEADER.match(text)) for name, text in sorted(sql_files(package).items()))
-    return tuple(
-        Audit(name, header[2], text, **dict.fromkeys(re.findall(r"is_\w+", header[1]), True))
-        for name, text, header in found
-        if header is not None
-    )
+    audits = []
+    for name, text in sorted(sql_files(package).items()):
+        if not text.startswith("-- audit"):
+            continue
+        header = _HEADER.match(text)
+        flags = header[1].split(", ")[1:] if header else []
+        if header is None or not {*flags} <= {*_FLAGS}:
+            allowed = f"allowed: -- audit: summary, or with flags ({', '.join(_FLAGS)}): -- audit, is_dated: summary"
+            raise ValueError(f"{package}, {name}.sql starts with {text.splitlines()[0]!r}; {allowed}")
+        audits.append(Audit(name, header[2], text, **dict.fromkeys(flags, True)))
+    return tuple(audits)
 
 
 def arrow_bound(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.contract import check
+from pipelines.contract.audit import Audit, sql_audits
 from pipelines.contract.round import DataflowForm
 from pipelines.errors import ProtocolError
 from pipelines.protocols import PROTOCOLS, protocol_form
@@ -73,3 +74,44 @@ def test_a_declaration_that_replaces_another_is_checked_again(
 def test_a_declaration_names_the_kinds_of_its_program(changes: dict[str, object], told: str) -> None:
     with pytest.raises(ProtocolError, match=told):
         replace(FORWARDING, **changes)
+
+
+FLAGS = {
+    "flooding": {"is_unconditional": "bounded_hops floods_all_links", "": "reached_everybody"},
+    "gossipsub": {
+        "": "bounded_mesh fills_mesh symmetric_mesh",
+        "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip floods_own"
+        " gossips_widely heartbeats keeps_fanout known_peers never_back pushes_over_mesh refuses_in_backoff"
+        " replies_when_asked",
+    },
+    "repository": {
+        "": "asked_to_steer kept_until_stable nothing_pending stored_once subscription_confirmed",
+        "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
+        "is_dated": "all_or_none stored_delivered sync_passes_nothing",
+    },
+    "skipring": {"": "closure convergence database degrees departed flooding labels published_everywhere tries"},
+}
+
+
+@pytest.mark.parametrize("protocol", FLAGS)
+def test_audits_in_sql_files_keep_their_names_and_flags(protocol: str) -> None:
+    found: dict[str, list[str]] = {}
+    for audit in PROTOCOLS[protocol].audits:
+        flags = ("is_unconditional", "is_of_deliveries", "is_dated")
+        found.setdefault(" ".join(flag for flag in flags if getattr(audit, flag)), []).append(audit.name)
+    assert {flag: " ".join(sorted(names)) for flag, names in found.items()} == FLAGS[protocol]
+
+
+def test_an_audit_is_read_from_a_sql_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "audits_of_test"
+    package.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    sql = "-- audit, is_dated, is_unconditional: nothing happens\nselect 1"
+    (package / "nothing.sql").write_text(sql, "utf-8")
+    (package / "relation.sql").write_text("-- rows that audits read\nselect 1", "utf-8")
+    expected = Audit("nothing", "nothing happens", sql, is_unconditional=True, is_dated=True)
+    assert sql_audits("audits_of_test") == (expected,)
+    for first in ("-- audit, is_late: nothing", "-- audit nothing", "-- audit is_dated: nothing"):
+        (package / "nothing.sql").write_text(f"{first}\nselect 1", "utf-8")
+        with pytest.raises(ValueError, match=r"nothing\.sql starts with .*allowed: -- audit: summary"):
+            sql_audits("audits_of_test")

@@ -108,5 +108,5 @@ class At:
         return self.duty.is_operational and not log.is_leaving and not log.is_left
 
     def of(self, table: dict[Any, T]) -> list[T]:
-        """Returns the rows of `table` that are about the topic, in the order of their keys."""
+        """Returns the rows of `table` with this topic, in the order of their keys."""
         return [table[key] for key in sorted(table) if table[key].topic == self.topic]  # type: ignore[attr-defined]

@@ -85,7 +85,10 @@ def depart(at: At) -> None:
 
 
 def is_heard(at: At, repository: int) -> bool:
-    """Returns whether a member was heard in the last T_assist rounds, or this incarnation is younger than that."""
+    """Returns whether a member was heard in the last T_assist rounds.
+
+    For T_assist rounds after the start of this repository every member counts as heard.
+    """
     row = at.node.peer.get((at.topic, repository))
     heard = at.duty.begun_round if row is None else max(row.heard_round, at.duty.begun_round)
     return at.round - heard < at.rounds("assist_rounds")
@@ -157,7 +160,7 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
 
 
 def on_farewell(at: At, m: GossipAck) -> None:
-    """Gossip at a repository that has left: the sender knows, and gets no further Gossip-LEAVE."""
+    """Gossip-ACK at a repository that has left: a sender that knows of it gets no further Gossip-LEAVE."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
 

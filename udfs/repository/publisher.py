@@ -40,7 +40,7 @@ def _publish(at: At, publication: Publication) -> None:
 
 
 def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the clients with a matching subscription, without unregistered ones, and `members` (rule P29)."""
+    """Returns the registered clients with a matching subscription, and `members` (rule P29)."""
     homes = (at.node.home.get(one) for one in publication.matches)
     clients, registered = {home.client for home in homes if home is not None}, at.bundle.registered
     return tuple(sorted({*members, *(clients if registered is None else clients & {*registered})}))

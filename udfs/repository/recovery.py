@@ -30,7 +30,7 @@ def held(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Timer T_f: requests missing messages from a heard holder each, every time from the next one (rule P19)."""
+    """Timer T_f: requests each missing message from one of its heard holders, in turn (rule P19)."""
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
     by_holder: dict[int, list[Upto]] = {}
@@ -44,7 +44,7 @@ def fetch(at: At) -> None:
 
 
 def on_nak(at: At, m: BundleNak) -> None:
-    """R2R-NAK: sends the requested messages with their dissemination lists, `retrieve_rounds` later for each."""
+    """R2R-NAK: sends the requested messages with their dissemination lists; each read takes `retrieve_rounds`."""
     keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
@@ -141,7 +141,7 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Timer T_f of a recovery: requests assistance again, from the second time on also of unknown repositories (P33).
+    """Timer T_f of a recovery: repeats R2R-Assist, from the second time on also as a discovery (rule P33).
 
     After T_assist without progress the repository continues with its own disk (rules P22, P35).
     """

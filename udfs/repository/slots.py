@@ -103,7 +103,7 @@ def close_silent(at: At) -> bool:
 
 
 def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
-    """Returns a slot under the next sequence number."""
+    """Creates a slot under the next sequence number, and returns it."""
     log = at.log
     log.last_seq += 1
     slot = Slot(at.topic, log.last_seq, status, *key, action=action)

@@ -39,7 +39,7 @@ def seek(at: At, row: Steering) -> None:
 
 
 def seek_again(at: At, role: str) -> None:
-    """Timer T_p: probes again; without an answer also by a discovery, as all known members may have left (P33)."""
+    """Timer T_p: repeats the probes, also as a discovery, because all known members may have left (rule P33)."""
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)

@@ -51,7 +51,7 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
 
 def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns the catenation number of an incarnation's last message before the cut; 0: the cut is at its start."""
+    """Returns the last catenation number of an incarnation that `cut` contains; 0: it contains none."""
     found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
     return next(found, 0)
 
