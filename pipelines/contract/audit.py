@@ -56,13 +56,7 @@ def arrow_rows(
     rows: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     columns: Sequence[tuple[str, str]],
 ) -> DataFrame:  # fmt: skip
-    """Applies an Arrow function to rows.
-
-    Args:
-        rows: Any rows.
-        function: Maps batches of rows to batches.
-        columns: The output columns of the function, with their SQL types.
-    """
+    """Applies an Arrow function to rows; `columns` are its output columns with their SQL types."""
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
@@ -73,13 +67,7 @@ class Evidence:
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Prepares the relations; computes none of them.
-
-        Args:
-            reader: The store.
-            checkpoints: Keeps the rows of relations.
-            relations: The relations by name; a relation may read the relations before it.
-        """
+        """Prepares the relations, of which each may read those before it; computes none of them."""
         self.reader = reader
         self.checkpoints = checkpoints
         self._relations = relations

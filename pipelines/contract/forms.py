@@ -24,10 +24,6 @@ NTH: Final = "faults with nth"
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
     """Returns the requested form: `given`, else the environment variable ROUNDTABLE_FORM, else `otherwise`.
 
-    Args:
-        given: The form that the caller requests; None: no request.
-        otherwise: The form of the scenario.
-
     Raises:
         FormError: ROUNDTABLE_FORM is not a form.
     """

@@ -42,7 +42,8 @@ class ProgramForm(ProtocolForm):
         self.program = protocol.program
         self.shown = protocol.shown
         rows = rows_of(protocol.program)
-        self.states = [*_states(rows), *(_derived(rows, one) for one in protocol.shown)]
+        derived = ((record_table(one.name, one.record), _relation(rows, one.of)) for one in protocol.shown)
+        self.states = [*_states(rows), *(StateRelation(table, derived_from=of) for table, of in derived)]
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
@@ -74,9 +75,9 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
     return found
 
 
-def _derived(rows: ProgramColumns, one: declaration.DerivedTable) -> StateRelation:
-    table = _shown(one.name, Declared("keyed", one.record, is_durable=False))
-    return StateRelation(table, derived_from=_relation(rows, one.of))
+def record_table(name: str, record: type) -> Table:
+    """Returns the table of the keyed rows of a record class."""
+    return _shown(name, Declared("keyed", record, is_durable=False))
 
 
 def _relation(rows: ProgramColumns, name: str) -> str:

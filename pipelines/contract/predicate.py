@@ -62,11 +62,7 @@ def has_wildcard(topic: str) -> bool:
 
 
 def check_filter(text: str, column: int | None = None) -> None:
-    """Checks the syntax of a topic filter.
-
-    Args:
-        text: The filter.
-        column: The position of the filter in its predicate, for the error.
+    """Checks the syntax of a topic filter; `column` is its position in a predicate, for the error.
 
     Raises:
         PredicateError: The filter is empty or a shared subscription, a wildcard shares its level with other characters,
@@ -328,10 +324,7 @@ def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
 
 
 def predicate_rows(subscription: pa.Table) -> pa.Table:
-    """Parses canonical predicates; equal predicates are parsed once.
-
-    Args:
-        subscription: A table with a column ``predicate`` of canonical predicates.
+    """Parses the canonical predicates of column ``predicate``; equal predicates are parsed once.
 
     Returns:
         One row per comparison, columns `PREDICATE`, in the order of subscription and position in the conjunction.

@@ -78,12 +78,7 @@ class Keeper(Structural):
     """Computes frames that several steps of a round read."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes the rows of a frame once, and returns a frame that reads them.
-
-        Args:
-            name: The name of the frame; frames with one name have equal columns in all rounds.
-            frame: The frame.
-        """
+        """Computes a frame once; returns a frame that reads its rows. Frames with one name have equal columns."""
         ...
 
     def is_empty(self, frame: DataFrame) -> bool:

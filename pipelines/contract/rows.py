@@ -46,12 +46,7 @@ def held(calls: DataFrame) -> DataFrame:
 
 
 def received(inbox: DataFrame, *carried: str) -> DataFrame:
-    """Returns the messages of an inbox as copies.
-
-    Args:
-        inbox: The due messages.
-        carried: The payload columns of the copies.
-    """
+    """Returns the messages of an inbox as copies with the payload columns `carried`."""
     return inbox.selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
         "due_round as round", *carried,
@@ -170,12 +165,7 @@ class EntryChanges:
 
 
 def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
-    """Returns the entries after a round.
-
-    Args:
-        entry: The entries before the round: ``run_id, node_id, subscription_id`` and further columns.
-        changes: The changes of the round.
-    """
+    """Returns the entries after a round: ``run_id, node_id, subscription_id`` and further columns."""
     whole = entry.unionByName(changes.added.drop("trigger"))
     return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
 
@@ -207,12 +197,7 @@ _LONG_BIT = 1 << 61
 
 
 def drawn_bits(purpose: str, *keys: str) -> str:
-    """Returns SQL for 64 hashed bits (a BIGINT), for example to draw by the order of the hashes.
-
-    Args:
-        purpose: The purpose of the draw; draws with different purposes are independent.
-        *keys: SQL of type BIGINT for the ids of the entity and the round.
-    """
+    """Returns SQL for 64 hashed bits (a BIGINT); draws with different purposes are independent."""
     digest = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
     salt = digest % _LONG_BIT + _LONG_BIT  # large enough to be a BIGINT literal
     return f"xxhash64({', '.join(['seed', str(salt), *keys])})"

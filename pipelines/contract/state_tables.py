@@ -21,9 +21,6 @@ def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, T
     unless the store has several protocols and two of them declare the name with different columns. Then the store names
     it ``state_<protocol>_<name>``. In a store of several protocols, messages in flight always have a table per
     protocol.
-
-    Args:
-        protocols: The form of each protocol of the store, by name.
     """
     own = {name: _own_tables(protocol) for name, protocol in protocols.items()}
     if len(own) == 1:

@@ -1,7 +1,7 @@
-"""The protocols, by name: the project's own, and those that installed packages bring.
+"""The registry of protocols: those of this package, and those of installed packages.
 
-A package brings protocols with entry points of the group ``roundtable.protocols``, each a `Protocol`. The engine
-looks protocols up here and knows none of them otherwise.
+An installed package registers a `Protocol` as an entry point of group ``roundtable.protocols``. The engine finds
+protocols through this registry only.
 """
 
 from __future__ import annotations
@@ -31,24 +31,20 @@ PROTOCOLS: dict[str, Protocol] = {
     one.name: one for one in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING, _REPOSITORY, _FLOODING, _GOSSIPSUB)
 }
 PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
-"""The package that brings each protocol."""
+"""The package of each protocol."""
 BROKEN: dict[str, str] = {}
-"""Entry points that bring no protocol, with the reason."""
+"""The reason why an entry point provides no protocol, by its name."""
 _checked: dict[tuple[str, Form], tuple[Protocol, ProtocolForm]] = {}
-"""Forms that meet the contract, with their protocols: a check parses every statement, and a question asks often."""
+"""Forms that meet the contract, with their protocols; the check parses all SQL, so it runs once."""
 
 
 def origin(name: str) -> str:
-    """Returns the package that brings a protocol, with its version."""
+    """Returns the package of a protocol and its version."""
     return f"{PACKAGES[name]} {version(PACKAGES[name])}"
 
 
 def protocol_named(name: str) -> Protocol:
-    """Returns a protocol.
-
-    Raises:
-        ProtocolError: No package brings it.
-    """
+    """Returns a protocol; raises a ProtocolError if no package provides it."""
     if name not in PROTOCOLS:
         cure = "install the package that brings it (experiment.json of the store names it)"
         raise ProtocolError(name, [f"no installed package brings it; {cure}; there are {', '.join(PROTOCOLS)}"])
@@ -56,14 +52,10 @@ def protocol_named(name: str) -> Protocol:
 
 
 def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
-    """Returns a form of a protocol, and loads PySpark; the first time it is checked against the contract.
-
-    Args:
-        name: The protocol.
-        form: The form.
+    """Returns a form of a protocol; imports PySpark, and checks the form against the contract once.
 
     Raises:
-        ProtocolError: No package brings it, it cannot be imported, or it breaks the contract.
+        ProtocolError: No package provides the protocol, its module cannot be imported, or it breaks the contract.
     """
     from pipelines.contract.check import check_protocol  # loads PySpark
     from pipelines.contract.nodes import ProgramForm
@@ -79,7 +71,6 @@ def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
 
 
 def _steps(protocol: Protocol) -> ProtocolForm:
-    """Returns the dataflow steps of a protocol."""
     from pipelines.contract.round import DataflowForm  # loads PySpark
 
     if protocol.steps is None:

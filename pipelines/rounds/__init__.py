@@ -1,1 +1,1 @@
-"""The round engine: every run of one protocol goes through the same jobs, round after round."""
+"""The round engine: plays the runs of a protocol, many rounds or one round in a job, and commits their history."""

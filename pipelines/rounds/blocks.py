@@ -218,17 +218,7 @@ class Blocks(Rounds):
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects the constant inputs of each run.
-
-        Args:
-            protocol: The program form of the protocol.
-            session: The engine.
-            calls: The application calls.
-            faults: The faults.
-            history: Buffers history rows.
-            inputs: Overlays and workloads.
-            setting: The settings, one row per run.
-        """
+        """Collects the constant inputs of each run; `setting` has one row per run."""
         self.round = BEFORE
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
@@ -265,14 +255,7 @@ class Blocks(Rounds):
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
-        """Sets the state of the end of a round.
-
-        Args:
-            round_: The round.
-            state: The stored relations of the protocol, except derived ones.
-            in_flight: The messages in flight.
-            message: Table ``message``.
-        """
+        """Sets the state of the end of a round from the stored relations, messages in flight and table ``message``."""
         rows = rows_of(self._protocol.program)
         node = state[NODE_STATE]
         if rows.plan.durable:
@@ -415,13 +398,7 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Starts the worker processes for the runs; they start while the runs are built.
-
-    Args:
-        runs: The runs.
-        engine: The engine.
-        form: The requested form.
-    """
+    """Starts the worker processes for the runs; they start while the runs are built."""
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
     protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None

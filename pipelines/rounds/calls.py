@@ -112,12 +112,7 @@ class Calls:
     """The calls of all runs."""
 
     def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
-        """Sorts the calls by round.
-
-        Args:
-            inputs: The calls, the attributes of publications and the predicates of subscriptions.
-            checkpoints: Keeps the frames of `due`; its engine matches publications.
-        """
+        """Sorts the calls by round; the engine of `checkpoints` matches publications and keeps frames."""
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()

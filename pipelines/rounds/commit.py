@@ -159,14 +159,7 @@ class History:
     """
 
     def __init__(self, store: Store, batch: Batch, log: CallLog, names: Mapping[str, str]) -> None:
-        """Starts with an empty buffer.
-
-        Args:
-            store: The store.
-            batch: The runs.
-            log: The calls that are not final.
-            names: The stored name of each state table, by the name that the protocol uses.
-        """
+        """Starts with an empty buffer; `names` maps the protocol's name of a state table to its stored name."""
         self._store = store
         self._batch = batch
         self._names = names
@@ -191,12 +184,7 @@ class History:
         return self._store.read(stored, self._store.version(stored))
 
     def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers the rows of a round or block.
-
-        Args:
-            first_round: The first of its rounds.
-            tables: Rows of tables ``message``, ``delivery`` and ``node_status``, and of `CALL_EVENT`.
-        """
+        """Buffers rows of `first_round` and later rounds: history tables except ``round_metric``, and `CALL_EVENT`."""
         if self.first_round is None:
             self.first_round = first_round
         self.n_rounds += 1

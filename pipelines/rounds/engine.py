@@ -61,12 +61,7 @@ class Relations:
     """The state relations of one protocol that rounds read and write."""
 
     def __init__(self, protocol: DataflowForm, checkpoints: Checkpoints) -> None:
-        """Starts with empty relations.
-
-        Args:
-            protocol: The protocol.
-            checkpoints: Cuts off the plans of relations.
-        """
+        """Starts with empty relations; `checkpoints` cuts off their plans."""
         self._checkpoints = checkpoints
         self._states = {state.table.name: state for state in protocol.states}
         self._parts: dict[str, list[DataFrame]] = {
@@ -91,9 +86,7 @@ class Relations:
     ) -> tuple[dict[str, DataFrame], list[str]]:
         """Applies the crashes and recoveries of a round.
 
-        Args:
-            crashes: The crashes and recoveries.
-            stored: Returns the latest version of a state table.
+        `stored` returns the latest version of a state table.
 
         Returns:
             The relations after the faults, and the names of changed relations that are not checkpointed yet.
@@ -122,12 +115,7 @@ class Relations:
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
     def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Stores the frames of a checkpoint: whole relations, and the increments of relations that grow.
-
-        Args:
-            cut: The result of a checkpoint of `part` results and other frames.
-            is_stored: Whether the store has these rows.
-        """
+        """Stores the frames of a checkpoint: whole relations, and the increments of relations that grow."""
         for name in self._states.keys() & cut.frames.keys():
             if self._states[name].compact is None:
                 self._parts[name] = [cut.frames[name]]
@@ -216,23 +204,13 @@ class RoundEngine(Rounds):
         self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame]) -> None:
-        """Sets the initial relations and messages.
-
-        Args:
-            state: The result of `DataflowForm.start`: relations, ``node_status`` rows and an ``outbox``.
-        """
+        """Sets the initial relations and messages, the result of `DataflowForm.start`."""
         own = {name: rows for name, rows in state.items() if name not in (NODE_STATUS.name, "outbox")}
         result = RoundResult(own, state.get("outbox"), node_status=state.get(NODE_STATUS.name))
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Sets the relations and messages of the end of a round, instead of `start`.
-
-        Args:
-            round_: The round.
-            state: All relations of the protocol.
-            in_flight: The messages in flight.
-        """
+        """Sets all relations and the messages in flight of the end of a round, instead of `start`."""
         parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
         cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
         self._relations.take(cut, is_stored=True)

@@ -39,13 +39,7 @@ class Crashes:
     """The crashes of all runs."""
 
     def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
-        """Numbers the incarnations.
-
-        Args:
-            crash: ``run_id, node_id, round, end_round``; one row per crash.
-            n_runs: The number of runs, including those without crashes.
-            checkpoints: Keeps the schedule.
-        """
+        """Numbers the incarnations; `crash` has one row per crash, ``run_id, node_id, round, end_round``."""
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         rows = ordered.add_column(2, "incarnation", _incarnations(ordered))
         self._node = ordered.select(["run_id", "node_id"])
@@ -117,12 +111,7 @@ class Crashes:
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
-    """Returns the crashes and recoveries up to the horizon as rows of table ``fault_event``.
-
-    Args:
-        crash: `Inputs.crash`.
-        horizon: The greatest round number.
-    """
+    """Returns the crashes and recoveries up to the horizon as rows of table ``fault_event``."""
     back = crash.filter(pc.is_valid(crash["end_round"])).drop_columns("round").rename_columns({"end_round": "round"})
     parts = [
         part.select(["run_id", "round", "node_id"]).append_column("kind", pa.repeat(kind, len(part)))
@@ -151,12 +140,7 @@ class Replacements:
     """
 
     def __init__(self, replacement: pa.Table, link: pa.Table) -> None:
-        """Collects the rounds and the links.
-
-        Args:
-            replacement: `Inputs.replacement`.
-            link: `Inputs.link`, the links before the first round.
-        """
+        """Collects the rounds and links of `Inputs.replacement` and `Inputs.link`."""
         self._rounds = np.unique(replacement["round"].to_numpy())
         self.rows = _links_ever(replacement, link) if len(replacement) else link
 
@@ -186,12 +170,7 @@ class LinkFaultTimes:
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table) -> None:
-        """Cuts the periods of the faults.
-
-        Args:
-            fault: `Inputs.link_fault`.
-            side: `Inputs.side`.
-        """
+        """Cuts the periods of `Inputs.link_fault`; `side` is `Inputs.side`."""
         is_on_link = pc.is_valid(fault["src"])
         self.on_link = _cut(fault.filter(is_on_link), ("run_id", "src", "dst"))
         self.anywhere = _cut(fault.filter(pc.invert(is_on_link)), ("run_id",))

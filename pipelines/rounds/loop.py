@@ -39,11 +39,7 @@ class Rounds(ABC):
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds in one job; returns the number of due messages.
-
-        Args:
-            upcoming: The first round.
-            last: The last round that the job may play.
+        """Plays rounds `upcoming` to `last` at most in one job; returns the number of due messages.
 
         Raises:
             PySparkException: The job failed; the state is that of before the job.
@@ -67,13 +63,7 @@ class Loop:
     """Plays the rounds of some runs to their end."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
-        """Starts after the last played round.
-
-        Args:
-            rounds: The runs.
-            jobs: The numbers of rounds in a job and between commits.
-            horizon: The greatest round number.
-        """
+        """Starts after the last played round; `horizon` is the greatest round number."""
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
         self._n_rounds = rounds.history.n_rounds  # the start counts as a round
@@ -83,10 +73,7 @@ class Loop:
         """Plays rounds until no event remains, or to the horizon; the last commit writes all remaining rows.
 
         A commit comes early if many messages are buffered, or the buffered rows take much memory.
-
-        Args:
-            scheduled_round: The last round with a call or a fault, for the observer.
-            observe: Receives the progress after each job.
+        `scheduled_round` is the last round with a call or a fault; `observe` receives the progress after each job.
 
         Raises:
             NodeProgramError: A handler of a node program failed.

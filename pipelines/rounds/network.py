@@ -136,11 +136,7 @@ class InFlightCounts:
 
 
 def digest_of_message(kinds: Sequence[str]) -> str:
-    """Returns SQL for the digest of a message in flight, which `in_flight_counts` parses.
-
-    Args:
-        kinds: The kinds that rounds distinguish, or `contract.round.ANY_KIND`.
-    """
+    """Returns SQL for the digest of a message in flight; `kinds` are the kinds that rounds distinguish."""
     kind = f"'{ANY_KIND}'" if ANY_KIND in kinds else "kind"
     is_new = "remaining_rounds = due_round - sent_round"
     fields = (kind, "cast(remaining_rounds as string)", "cast(fate is null as string)", f"cast({is_new} as string)")

@@ -281,13 +281,7 @@ def is_notebook() -> bool:
 
 
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
-    """Returns a reporter that writes to stderr, for JSON to stdout, in a notebook below the cell.
-
-    Args:
-        form: The format.
-        horizon: The greatest round number.
-        clock: Returns monotonic seconds.
-    """
+    """Returns a reporter that writes to stderr, for JSON to stdout, in a notebook below the cell."""
     match form:
         case ProgressForm.BAR:
             return BarReporter(Meter(horizon, BAR_SECONDS, clock), sys.stderr)

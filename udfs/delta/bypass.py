@@ -235,13 +235,7 @@ def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
 
 
 def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Sends CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8) with TOP_N.
-
-    Args:
-        turn: The node.
-        kind: ``CON_REQUEST`` or ``SYN_REQUEST``.
-        asked: P(N, peer) of each receiver.
-    """
+    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP_N along the paths `asked`."""
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
         latency = turn.ctx.route_latency(path)

@@ -133,13 +133,7 @@ def _status_of(one: Flight) -> str:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes the FAILED rows of nodes behind recovered nodes: they report to the nodes in between, not to N.
-
-    Args:
-        turn: The node.
-        back: The recovered or newly connected peers.
-        told: The peers whose rows stay.
-    """
+    """Deletes FAILED rows, except `told`, of nodes behind the peers `back`: they report to nodes in between."""
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)

@@ -24,13 +24,7 @@ def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
 
 
 def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of each node X up to `radius` hops from N.
-
-    Args:
-        node: N.
-        ends: The links of the view; marked links count (rules R7 and R17).
-        radius: δ+1.
-    """
+    """Returns P(N, X) of each node X up to `radius` hops from N; marked links count (rules R7 and R17)."""
     found: dict[int, tuple[int, ...]] = {node: (node,)}
     reached = [node]
     for _ in range(radius):

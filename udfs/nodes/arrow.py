@@ -194,12 +194,7 @@ def settings_of(text: str) -> Mapping[str, Any]:
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
-    """Returns the call of a row.
-
-    Args:
-        values: The columns `CALL`.
-        matches: The subscriptions that the publication satisfies.
-    """
+    """Returns the call of a row with the columns `CALL`; `matches` are the subscriptions of a publication."""
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     match kind:
         case "publish":
@@ -309,12 +304,7 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of tables from the JSON documents that `rows_text` wrote; None stays None.
-
-    Args:
-        records: The record class of each table.
-        texts: The JSON document of each table; None: no rows.
-    """
+    """Returns the records of tables from the JSON documents that `rows_text` wrote; None stays None."""
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 

@@ -134,12 +134,7 @@ class Context:
         self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
-        """Sends a message to all neighbours, in ascending order.
-
-        Args:
-            message: An instance of a message class of the program.
-            besides: A neighbour that gets no message, for example the sender of the handled message.
-        """
+        """Sends a message to all neighbours, in ascending order, except to `besides`."""
         for neighbour in self.neighbours:
             if neighbour != besides:
                 self.send(neighbour, message)
@@ -170,9 +165,7 @@ class Context:
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
         """Watches a node until its crash is reported. The crash of a node that is already down is reported, too.
 
-        Args:
-            peer: The watched node.
-            latency_rounds: The latency of the connection to `peer`, added to the detection delay.
+        `latency_rounds`, the latency of the connection, is added to the detection delay.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)

@@ -71,10 +71,6 @@ def sql_of(kind: pa.DataType) -> str:
 def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - annotations are of any type
     """Returns the storage type of a field.
 
-    Args:
-        annotation: The resolved annotation.
-        where: The name of the field, for the error.
-
     Raises:
         TypeError: The annotation is not supported.
     """

@@ -74,11 +74,7 @@ class Matcher:
     """
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
-        """Builds the index.
-
-        Args:
-            comparisons: Rows with the columns `COMPARISON`; topic filters are regular expressions.
-        """
+        """Builds the index from rows with the columns `COMPARISON`; topic filters are regular expressions."""
         self._predicates: dict[int, dict[str, list[_Comparison]]] = defaultdict(lambda: defaultdict(list))
         for subscription, attribute, op, *value in comparisons:
             self._predicates[subscription][attribute].append(_Comparison(op, Value(*value)))

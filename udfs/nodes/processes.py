@@ -22,11 +22,7 @@ _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Makes this worker process ignore Ctrl-C, and exit within a second of its parent's end.
-
-    Args:
-        parent: The id of the process that started this one.
-    """
+    """Makes this worker process ignore Ctrl-C, and exit within a second of the end of process `parent`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
 
@@ -45,23 +41,14 @@ def _function(text: bytes) -> Play:
 
 
 def prepare(text: bytes) -> None:
-    """Imports the modules of a function before rows arrive, and excludes their objects from garbage collection.
-
-    Args:
-        text: The pickled factory of the function.
-    """
+    """Imports the modules of a function before rows arrive, and excludes their objects from garbage collection."""
     _function(text)
     pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Applies an Arrow function to the batches of an Arrow stream.
-
-    Args:
-        text: The pickled factory of the function.
-        stream: The input rows.
-    """
+    """Applies the function of the pickled factory `text` to the batches of an Arrow stream."""
     return list(_function(text)(batches_of(stream)))
 
 

@@ -167,11 +167,7 @@ class NodeProgram:
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one
-        """Sets the state of all nodes before the first round; does nothing by default.
-
-        Args:
-            world: A `World`: the nodes, links and calls of the run, and the program of each node.
-        """
+        """Sets the state of all nodes of a `World` before the first round; does nothing by default."""
 
     def close(self) -> None:
         """Drops the state of the node at the end of its run.

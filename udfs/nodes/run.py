@@ -202,13 +202,7 @@ class Links:
     """
 
     def __init__(self, links: Mapping[Link, int], replacements: Iterable[LinkReplacement], round_: int) -> None:
-        """Computes the links of a round.
-
-        Args:
-            links: The latency of each directed link before the first round.
-            replacements: The replacements in their order.
-            round_: The round.
-        """
+        """Computes the links of a round from those before the first round and the ordered replacements."""
         self._by_round: dict[int, list[LinkReplacement]] = defaultdict(list)
         self.now, self.ever = dict(links), dict(links)
         for one in replacements:

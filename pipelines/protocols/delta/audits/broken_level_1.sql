@@ -1,5 +1,6 @@
--- Level 1 (4.3): a near node has one entry of a live subscription, from the subscriber by the way to it; none of an
--- ended one. A crash of the subscriber, or of a node on the way, changes only responsible: the closest live node.
+-- Level 1 (4.3): a near node has exactly one entry of a live subscription, with the subscriber as origin and the first
+-- hop of the path to it, and no entry of an ended subscription. A crash of the subscriber, or of a node on the path,
+-- changes column responsible only: it names the closest live node.
 with wrong_near as (
   select distinct n.*, e.delta, e.origin, e.entry_distance, e.entry_hop, e.entry_responsible, e.n_entries
   from near n

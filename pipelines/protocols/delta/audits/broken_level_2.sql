@@ -1,16 +1,15 @@
--- Level 2 (4.3) says of a node N far from subscriber S that N's entry names P(N, S)[δ+1]. Paths that long would be all
--- pairs of nodes, so every entry is judged by δ-paths and by the entry of its next hop B = responsible, which is k =
--- d(N, B) hops away:
+-- Level 2 (4.3): the entry of a node N far from subscriber S names P(N, S)[δ+1], the node δ+1 hops from N. A table of
+-- all paths P(N, S) would have a row for each pair of nodes. So this audit checks each entry with δ-paths and with the
+-- entry of the next hop B = responsible, k = d(N, B) hops away:
 --
--- 1. the entry of N names a node δ+1 hops away, and B is the closest node towards it that is up;
+-- 1. the entry of N names a node δ+1 hops away, and B is the closest live node on the path to it;
 -- 2. B's entry does not lead back towards N;
 -- 3. N's entry names P(B, from_B)[δ+1-k].
 --
--- On a tree that is the same. By 2, the next hops from N never turn back, so they run along a path of the tree; it can
--- end only where an entry is via its own node, which Level 1 and rule R1 leave to S, or where δ+1 nodes in a row are
--- down. So they are P(N, S), and B lies on it. If d(B, S) <= δ+1, from_B = S by Level 1; farther away it is
--- P(B, S)[δ+1] by induction over the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1 hops from N on the
--- way P(N, S).
+-- On a tree these checks are equivalent to Level 2. By check 2 the next hops from N never turn back, so they follow a
+-- path of the tree. By Level 1 and rule R1 this path ends at S, or before δ+1 consecutive nodes that are down. So it is
+-- P(N, S), and B lies on it. If d(B, S) <= δ+1, from_B is S by Level 1; otherwise it is P(B, S)[δ+1] by induction over
+-- the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1 hops from N on P(N, S).
 with entry_count as (
   select j.run_id, j.node_id, s.subscription_id, s.subscriber, 1 as required, 0 as held
   from judged j
@@ -22,7 +21,7 @@ with entry_count as (
   left join due_subscription d on d.run_id = e.run_id and d.subscription_id = e.subscription_id
   where s.run_id is null or d.run_id is not null
 ), wrong_count as (
-  -- Far nodes without exactly one entry of a live subscription, or with any of one that has ended or never was.
+  -- Far nodes without exactly one entry of a live subscription, or with an entry of another subscription.
   select c.run_id, c.node_id, c.subscription_id, c.subscriber, sum(c.required) as n_required, sum(c.held) as n_held
   from entry_count c
   left join near n on n.run_id = c.run_id and n.node_id = c.node_id and n.subscription_id = c.subscription_id
@@ -37,14 +36,14 @@ with entry_count as (
     and b.is_right
   where not e.is_near and e.is_right
 ), compared as (
-  -- Rules 2 and 3. An entry is not compared with a next hop whose own is wrong: that one is reported.
+  -- Checks 2 and 3. If the entry of the next hop is wrong, check 1 reports that entry, and this one is skipped.
   select run_id, node_id, subscription_id, subscriber, origin, responsible,
     next_first_hop = get(path, hops - 1) as turns_back, get(next_path, delta + 1 - hops) as wanted
   from followed
 ), disagreeing as (
   select * from compared where turns_back or origin <> wanted
 ), wrong_next as (
-  -- Of a chain of entries that disagree with their next hops' the one nearest to S.
+  -- Of consecutive disagreeing entries only the one nearest to S.
   select d.*
   from disagreeing d
   left join disagreeing b on b.run_id = d.run_id and b.node_id = d.responsible and b.subscription_id = d.subscription_id

@@ -1,8 +1,8 @@
--- Eq. (1): TOP_N holds exactly the valid links with both ends within δ+1 of N, unmarked. It holds without messages
--- in flight, so the audit judges only runs that are quiescent at the end, by their last state. A join whose node or
--- join point crashed may stay unfinished: these links are not judged.
+-- Eq. (1): TOP_N contains exactly the valid links with both ends within δ+1 hops of N, unmarked. The equation requires
+-- that no message is in flight, so the audit checks the last state of runs that end quiescent. A join may stay
+-- unfinished if the node or its join point crashed: these links are not checked.
 with unfinished_join as (
-  -- The join of a node that has not joined may have stopped half-way when an end of the link crashed.
+  -- The join of a node that is not a member may have stopped when an end of the link crashed.
   select distinct l.run_id, least(l.src, l.dst) as a, greatest(l.src, l.dst) as b
   from link l
   join node_recovery c on c.run_id = l.run_id and c.node_id = l.src

@@ -1,7 +1,7 @@
 -- Key Corollary: a message from A to B skips no node between them that is OPERATIONAL*. A node is OPERATIONAL* from the
--- round of its first REJOIN (A.2), if it had to send one. The sender can know this: before that round the closest node
--- on the way to A has answered it, and so has each recovered node in between. Guided messages over a bypass answer
--- their receiver's SynRequest, even if nodes in between have recovered, so only plain messages count.
+-- round of its first REJOIN (A.2), if it sends one. A knows this in time: before that round the node has an answer of
+-- the closest node on the path to A, and of each recovered node in between. A Guided message over a bypass answers the
+-- SynRequest of its receiver, even if nodes in between have recovered, so only plain messages count.
 with far as (
   select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
   from sent_message m

@@ -1,5 +1,5 @@
--- P(N, X) up to δ+1 hops between members, N itself included. responsible is the node of the path closest to N that is
--- not down at the end; null: all are down.
+-- P(N, X) up to δ+1 hops between members, including P(N, N). responsible: the first node after N on the path that is up
+-- at the end; null: all are down.
 with down as (
   select run_id, array_sort(collect_list(node_id)) as down
   from node_recovery

@@ -1,4 +1,4 @@
--- The pending operations with their deadlines, without those whose deadline is after the end of the run.
+-- The pending operations and their deadlines, up to the end of the run.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), late as (

@@ -1,4 +1,4 @@
--- The nodes whose join blocks: their join points are down for good, or block themselves.
+-- The nodes that cannot join: their join point never recovers, or cannot join itself.
 with no_point as (
   select run_id, node_id as join_point from node_recovery where recovery_round is null
   union

@@ -157,12 +157,7 @@ def connections_of(work: Work) -> DataFrame:
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:
-    """Sets the failure detectors of the peers of crashing nodes; records the status FAILED.
-
-    Args:
-        work: The round.
-        crashed: ``run_id, node_id, round, incarnation``.
-    """
+    """Sets the failure detectors of the peers of crashing nodes; records the status FAILED."""
     ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
     work.broken.append(connections.broken_connections(connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
@@ -172,11 +167,7 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
     """Sets the failure detectors of connections to nodes that are down, or to their earlier incarnations.
 
     A request may arrive after its incarnation has ended and the node has recovered.
-
-    Args:
-        work: The round.
-        made: Returns the connections opened in this round, ``run_id, node_id, peer, incarnation, latency_rounds``;
-            called if a node is down or has recovered.
+    `made` returns the connections opened in this round; it is called if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:
@@ -200,12 +191,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
-    """Opens the connections of join points to the joining nodes that they answer; writes peer.
-
-    Args:
-        work: The round.
-        accepted: Accepted rows (see `steps.join`).
-    """
+    """Opens the connections of join points to accepted joining nodes (see `steps.join`); writes peer."""
     link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
     taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
@@ -216,24 +202,14 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
 
 
 def tell_peers(work: Work, node: DataFrame) -> None:
-    """Sends the STATUS of nodes to all their peers.
-
-    Args:
-        work: The round.
-        node: ``run_id, node_id, round``.
-    """
+    """Sends the STATUS of nodes (``run_id, node_id, round``) to all their peers."""
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
     work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *connections.STATED)
 
 
 def ask_again(work: Work, asked: DataFrame) -> None:
-    """Sends JOIN_REQUEST again (rule R24).
-
-    Args:
-        work: The round.
-        asked: ``run_id, node_id, join_point, source_seq, round``.
-    """
+    """Sends JOIN_REQUEST again (rule R24) for ``run_id, node_id, join_point, source_seq, round``."""
     asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", FAULT_TRIGGER, "round"))
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
     watch_join_points(work, asked)

@@ -1,1 +1,5 @@
-"""The steps of a round: pure functions from DataFrames to a DataFrame, by what the report calls them."""
+"""The steps of a round: pure functions from DataFrames to a DataFrame, named by the terms of the report.
+
+A parameter with the name of a relation or history table holds its rows. ``setting`` has one row per run, ``inbox`` the
+due messages.
+"""

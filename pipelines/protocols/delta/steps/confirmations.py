@@ -48,12 +48,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList with the confirmations of the round, without finished messages (line 30).
-
-    Args:
-        processing: Relation ``processing``.
-        moved: Rows of `progress`.
-    """
+    """Returns ProcessingList with the confirmations of the round, without finished messages (line 30)."""
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -67,9 +62,7 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
 def finished_messages(row: DataFrame) -> DataFrame:
     """Returns the messages of processing rows whose members of Out have all confirmed.
 
-    Args:
-        row: All rows of some messages, with ``conf_trigger, conf_round`` of the message that changed them in this
-            round.
+    The rows are all rows of some messages, with ``conf_trigger, conf_round`` of the message that changed them.
     """
     return _by_message(row).where("is_finished").select(FINISHED)
 
@@ -92,12 +85,7 @@ def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Returns the first copies with an empty Out: their processing ends in the round of its start (rule R13).
-
-    Args:
-        first: First copies.
-        processing_row: Their recipient rows.
-    """
+    """Returns the first copies with an empty Out: their processing ends in the round of its start (rule R13)."""
     out = processing_row.where("responsible is not null and responsible <> node_id")
     left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
     return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
@@ -134,11 +122,7 @@ def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:
-    """Returns CONF messages to senders.
-
-    Args:
-        to: KEY, ``trigger, round, sender``; rows without a sender are dropped.
-    """
+    """Returns CONF messages for ``KEY, trigger, round, sender``; rows without a sender are dropped."""
     return to.where("sender is not null").selectExpr(
         "run_id", "trigger", "cast(3 as bigint) as rank", "'CONF' as kind", "node_id as src", "sender as dst",
         "round as sent_round", "source", "source_seq",

@@ -48,10 +48,8 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    Args:
-        connection: Rows of `connected`.
-        crashed: Ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``: whether it
-            is the newest one. A connection without an incarnation leads to the newest one.
+    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``: whether
+    it is the newest one. A connection without an incarnation leads to the newest one.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -65,11 +63,6 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
     """Returns DETECT messages of nodes to themselves, one per broken connection and round (rule R21).
 
     A report comes after the detection delay, and not before the last messages of the crashed peer.
-
-    Args:
-        broken: Rows of `broken_connections`.
-        status: Relation ``status``.
-        setting: One row per run with ``detection_rounds``.
     """
     newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
@@ -144,11 +137,6 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the closest live nodes beyond the nodes that fail in this round (Algorithm 3, line 5).
 
-    Args:
-        path: Relation ``path``.
-        failure: Rows of `failures`.
-        peer: Relation ``peer`` with these failures.
-
     Returns:
         ``run_id, node_id, peer, path, round``.
     """
@@ -169,11 +157,6 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the closest live nodes on the paths through failed synchronisation points.
 
     They may be nearer than the failed node: a nearer node was down when N asked past it, and has recovered.
-
-    Args:
-        path: Relation ``path``.
-        lost: Rows of `failures`.
-        peer: Relation ``peer`` with these failures.
 
     Returns:
         Columns of `frontier`.
@@ -209,12 +192,7 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns all processing rows of messages that lost a member of Out, for `confirmations.finished_messages`.
-
-    Args:
-        processing: Relation ``processing`` after the change.
-        row: The changed rows, with ``now_round``.
-    """
+    """Returns all processing rows of messages that lost a member of Out, for `confirmations.finished_messages`."""
     message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
     return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
@@ -243,12 +221,7 @@ def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
 
 
 def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the latencies of bypassed paths: ``run_id, node_id, peer, latency_rounds``.
-
-    Args:
-        row: ``run_id, node_id, peer, path``.
-        link: Table ``link``.
-    """
+    """Returns the latencies of bypassed paths: ``run_id, node_id, peer, latency_rounds``."""
     hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (position, src)")
     ends = hop.selectExpr(*NODE, "peer", "position - 1 as position", "src as dst")
     return (
@@ -272,15 +245,7 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8) with TOP of the sender.
-
-    Args:
-        asked: ``run_id, node_id, peer, round``.
-        kind: The message kind.
-        latency: ``run_id, node_id, peer, latency_rounds``.
-        topology: Relation ``topology``.
-        status: Relation ``status``.
-    """
+    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8) with TOP of the sender."""
     links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
     once = asked.select(*NODE, "peer", "round").distinct()
@@ -366,11 +331,7 @@ def asking_peers(inbox: DataFrame) -> DataFrame:
 def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
     """Returns STATUS messages with the status and the incarnation of the sender.
 
-    Args:
-        to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
-        status: Relation ``status``.
-        join: Relation ``join``.
-        is_answer: Whether they answer requests. Other STATUS messages announce a change, and are ranked behind answers.
+    Answers to requests are ranked before announcements of a change.
     """
     rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")

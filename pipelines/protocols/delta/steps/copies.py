@@ -81,9 +81,7 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns the new rows of ProcessingList_N: one for each recipient other than N (lines 13 to 15).
 
-    Args:
-        first: First copies; ``matches`` is null where a publication is never resent.
-        recipient: Their recipient rows with ``is_confirmed``, true for recipients that need no message.
+    A recipient row with a true ``is_confirmed`` needs no message. ``matches`` is null if a publication is never resent.
     """
     body = first.select(*KEY, *BODY)
     return (
@@ -110,12 +108,7 @@ def matched_deliveries(matched: DataFrame) -> DataFrame:
 
 
 def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns the deliveries of publications that RECOVERING subscribers accept as Guided.
-
-    Args:
-        first: First copies.
-        recipient: Rows of `routing.guided_recipients`.
-    """
+    """Returns the deliveries of publications that RECOVERING subscribers accept as Guided."""
     here = recipient.where("recipient = node_id").select(KEY).distinct()
     return deliveries(first.where("kind = 'PUB'").join(here, KEY, "left_semi"))
 
@@ -140,9 +133,7 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 def resent_copies(*row: DataFrame) -> DataFrame:
     """Returns messages of ProcessingList as rows of the outbox, in their order and once per receiver (rule R22).
 
-    Args:
-        row: Processing rows with ``now_round``, the sending round. Several steps may resend one message: one frame per
-            step.
+    The rows have ``now_round``, the sending round. Several steps may resend one message: one frame per step.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
@@ -161,12 +152,7 @@ _COPY_RANK = row_number("copies of a message", "run_id, node_id, source, source_
 
 
 def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
-    """Returns the first copies in runs with detector ``identifier`` (lines 1 to 12).
-
-    Args:
-        copy: The copies of the round.
-        detector: Relation ``detector``, or increments of it.
-    """
+    """Returns the first copies in runs with detector ``identifier`` (lines 1 to 12)."""
     asked = copy.selectExpr(*KEY, f"{_IDENTITY} as asked_source").distinct()
     known = (
         detector.withColumnRenamed("source", "asked_source")
@@ -179,13 +165,7 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
 
 
 def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
-    """Returns the first copies in runs with detector ``visited``; copies that their node issued are first copies.
-
-    Args:
-        copy: The copies of the round.
-        detector: Relation ``detector``: ``source`` is a visited node, ``last_seq`` its highest MsgId.
-        keep: Materialises frames that several steps read.
-    """
+    """Returns the first copies in runs with detector ``visited``; copies that their node issued are first copies."""
     pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
     passed = detector.withColumnRenamed("source", "node")
     old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
@@ -223,11 +203,7 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
     """make_copy_send^SUB: replaces an origin beyond δ+1 hops of the receiver by the node δ+1 hops away (rule R1).
 
-    Args:
-        outbox: The outbox; rows without an origin stay unchanged.
-        path: Relation ``path``.
-        setting: One row per run with ``delta``.
-        is_disturbed: Whether a receiver may be no neighbour, or a message Guided.
+    `is_disturbed` states whether a receiver may be no neighbour, or a message Guided.
 
     Returns:
         The outbox; if `is_disturbed`, ``origin_path`` is P(receiver, origin), else null.
@@ -252,13 +228,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
 
 
 def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds a pair without MsgId to m.visited for each bypassed node, and cuts it to the last δ+1 pairs (section 5).
-
-    Args:
-        outbox: The outbox; rows without a list stay unchanged.
-        path: Relation ``path``.
-        setting: One row per run with ``delta``.
-    """
+    """Adds a pair without MsgId to m.visited for each bypassed node, and cuts it to the last δ+1 pairs (section 5)."""
     hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
     kept = [name for name in SENT_AS if name != "visited"]
     nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
@@ -278,13 +248,8 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Adds the incarnation and latency of connections to the outbox.
 
     It drops multicast messages to peers that have not answered or have failed, and a CONF without a connection (rule
-    R15).
-
-    Args:
-        outbox: The outbox. ``latency_rounds`` and ``for_incarnation`` take precedence over relation ``peer``;
-            ``delay_rounds`` is added to the latency.
-        peer: Relation ``peer``.
-        link: Table ``link``.
+    R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``; ``delay_rounds``
+    is added to the latency.
 
     Returns:
         The outbox with ``peer_status``; a null ``latency_rounds`` stands for the latency of the link.
@@ -308,11 +273,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def plain(columns: Sequence[str]) -> list[str]:
-    """Returns SQL for the columns of the outbox if no message is Guided; only Guided messages have ``origin_path``.
-
-    Args:
-        columns: The columns of `addressed`.
-    """
+    """Returns SQL for the columns of `addressed` if no message is Guided; only Guided messages have ``origin_path``."""
     shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
     return [shown.get(name, name) for name in columns if name != "peer_status"]
 
@@ -321,11 +282,6 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
     """Adds g.to, from the current ProcessingList, to messages for RECOVERING receivers.
 
     It drops a message that is no longer in ProcessingList: all its recipients have confirmed in this round.
-
-    Args:
-        outbox: Rows of `addressed`.
-        processing: Relation ``processing``.
-        path: Relation ``path``.
     """
     key = [*_END, "source", "source_seq"]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"

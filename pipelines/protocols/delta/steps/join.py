@@ -26,12 +26,7 @@ JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns JOIN_REQUEST messages to join points (Algorithm 2).
-
-    Args:
-        asked: ``run_id, node_id, join_point, source_seq, trigger, round``.
-        status: Relation ``status``.
-    """
+    """Returns JOIN_REQUEST messages (Alg. 2) for ``run_id, node_id, join_point, source_seq, trigger, round``."""
     own = status.selectExpr(*NODE, "incarnation as known")
     return asked.join(own.hint("shuffle_hash"), NODE, "left").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'JOIN_REQUEST' as kind", "node_id as src",
@@ -72,11 +67,8 @@ def joined_now(finished: DataFrame) -> DataFrame:
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
     """Returns relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
 
-    Args:
-        join: Relation ``join``.
-        inbox: The due messages.
-        confirmed: The nodes whose J is confirmed in this round.
-        waits: ``run_id, node_id`` of nodes with a synchronisation point that has not answered.
+    `confirmed` are the nodes whose J is confirmed, `waits` the nodes with a synchronisation point that has not
+    answered.
     """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "true as is_attached"
@@ -120,11 +112,6 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
     A join point that cannot answer yet suspects every joining node until it answers.
 
-    Args:
-        inbox: The due messages.
-        path: Relation ``path``.
-        blocked: The nodes that accept no requests.
-
     Returns:
         Columns of `connections.failures`.
     """
@@ -137,13 +124,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``.
-
-    Args:
-        before: Relation ``join`` before the change.
-        after: Relation ``join`` after the change.
-        present: SQL for column ``round``.
-    """
+    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``."""
     was = before.selectExpr(*NODE, "status as was")
     changed = after.where("status <> 'CONFIRMED'").join(was, NODE).where("status <> was")
     return changed.selectExpr(*NODE, present, "status")
@@ -261,10 +242,6 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
     The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
     are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
-
-    Args:
-        sent: Rows of `copies.copies_to_send`.
-        accepted: Accepted rows.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
@@ -303,13 +280,7 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Returns the waiting calls, and the due calls except joins.
-
-    Args:
-        call: The due calls.
-        waiting: Relation ``call``.
-        present: SQL for column ``round``.
-    """
+    """Returns the waiting calls, and the due calls except joins."""
     opened = waiting.selectExpr(*CALL.columns, present)
     if call is None:
         return opened

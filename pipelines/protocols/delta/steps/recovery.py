@@ -72,10 +72,7 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the received links with both ends within δ+1 hops of the receiver (Eq. 1).
 
-    Args:
-        told: Rows of relation ``topology``.
-        path: The paths of the receivers over old and received links.
-        setting: One row per run with ``delta``.
+    `path` holds the paths of the receivers over old and received links.
     """
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
@@ -84,12 +81,7 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
 
 
 def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the J, REJOIN, SUB and UNSUB in ProcessingList of some nodes, as copies with ``now_round``.
-
-    Args:
-        processing: Relation ``processing``.
-        node: ``run_id, node_id, round``.
-    """
+    """Returns J, REJOIN, SUB and UNSUB in ProcessingList at `node` (with ``round``), as copies with ``now_round``."""
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind <> 'PUB'").join(now, NODE)
@@ -102,12 +94,6 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     They are unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its scope, even
     if R had confirmed (``is_reopened``): R has lost their effect, and PAR_SUB contains it only after they are finished
     at S. The nodes behind R then need not confirm again.
-
-    Args:
-        processing: Relation ``processing``, with new members.
-        reach: Recipient rows of `under_way`.
-        answer: Rows of `connections.answered_peers`.
-        path: Relation ``path``.
 
     Returns:
         Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
@@ -217,9 +203,6 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
     """Returns REJOIN at OPERATIONAL* nodes as copies (Algorithm 5, line 19).
 
     The number of a REJOIN is the negated incarnation, which differs from all numbers of calls.
-
-    Args:
-        ready: ``run_id, node_id, incarnation, round``.
     """
     return ready.selectExpr(
         *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
@@ -300,11 +283,7 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
 def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Adds ``links`` to requests: the links of TOP_S with both ends within δ+1 hops of R.
 
-    Args:
-        ready: Requests: ``run_id, node_id`` (S), ``peer`` (R), ``round``.
-        topology: Relation ``topology``.
-        path: Relation ``path``.
-        setting: One row per run with ``delta``.
+    A request has ``run_id, node_id`` (S), ``peer`` (R), ``round``.
     """
     near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
     link = (
@@ -317,12 +296,7 @@ def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: 
 
 
 def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns PAR_TOP_S^R messages (Algorithm 7, line 13).
-
-    Args:
-        ready: Rows of `with_links`.
-        setting: One row per run with ``par_rows``.
-    """
+    """Returns PAR_TOP_S^R messages (Algorithm 7, line 13)."""
     return _low_priority(ready, "PAR_TOP", ["links"], setting)
 
 
@@ -334,14 +308,6 @@ def send_entries(
 
     They hold the entries whose from is not behind R, rewritten for R, and entries behind R whose from is the
     subscriber.
-
-    Args:
-        ready: Rows of `with_links`.
-        routing_entry: Relation ``routing_entry``.
-        path: Relation ``path``.
-        tombstone: Relation ``tombstone``.
-        subscriber: ``run_id, subscription_id, subscriber``.
-        setting: One row per run with ``delta, par_rows``.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (

@@ -41,13 +41,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns the new entries that the node neither has nor knows as ended: PAR_SUB may precede the SUB.
-
-    Args:
-        added: Rows of `added_entries`.
-        routing_entry: Relation ``routing_entry``.
-        tombstone: Relation ``tombstone``.
-    """
+    """Returns the new entries that the node neither has nor knows as ended: PAR_SUB may precede the SUB."""
     known = routing_entry.select(*NODE, "subscription_id").unionByName(tombstone)
     return added.join(known, [*NODE, "subscription_id"], "left_anti")
 
@@ -79,12 +73,7 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Returns the received links that `merge_links` would change TOP_N by.
-
-    Args:
-        told: Rows of relation ``topology``.
-        topology: The relation.
-    """
+    """Returns the received links that `merge_links` would change TOP_N by."""
     known = topology.withColumnRenamed("is_marked", "was_marked")
     return (
         told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
@@ -96,11 +85,8 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
     """Returns P(N, X) of each node X in the views; marked links count (rules R7 and R17).
 
-    Args:
-        topology: Relation ``topology`` of the nodes N.
-        radius: The largest δ+1 of the runs.
-        peer: Relation ``peer``; None: no node is suspected.
-        keep: Materialises the paths of one length, from which the longer ones are derived.
+    `radius` is the largest δ+1 of the runs. Without `peer` no node is suspected. `keep` materialises the paths of one
+    length, from which the longer ones are derived.
 
     Returns:
         Rows of relation ``path``, including the path of length 0.
@@ -153,13 +139,7 @@ def next_paths(
 ) -> DataFrame:
     """Recomputes relation ``path`` at changed nodes.
 
-    Args:
-        path: Relation ``path`` before the change.
-        topology: TOP_N after the change.
-        changed: ``run_id, node_id`` of the nodes whose links or failed peers changed; may repeat.
-        radius: The largest δ+1 of the runs.
-        peer: As in `view_paths`.
-        keep: As in `view_paths`.
+    `changed` lists the nodes whose links or failed peers changed, possibly repeated.
     """
     node = changed.select(NODE).distinct()
     anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
@@ -167,13 +147,7 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of relation ``path`` at changed nodes whose links stay.
-
-    Args:
-        path: Relation ``path`` before the change.
-        changed: Distinct ``run_id, node_id``.
-        peer: Relation ``peer``.
-    """
+    """Recomputes column ``responsible`` of relation ``path`` at changed nodes whose links stay."""
     node = changed.hint("shuffle_hash")
     anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
     return path.join(node, NODE, "left_anti").unionByName(anew)
@@ -206,11 +180,6 @@ def publication_recipients(
     first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
     """Returns Γ of publications: the origins of matching entries of SUBS_SET_N that are not behind the sender (4.8).
-
-    Args:
-        first: First copies.
-        routing_entry: Relation ``routing_entry`` before the round.
-        changes: The changes of entries in the round; None: no change.
 
     Returns:
         Recipient rows, N possibly among them, with ``round, hops, issued_round`` of the copy.
@@ -257,25 +226,14 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
 
 
 def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns Γ of J, REJOIN, SUB and UNSUB as recipient rows with ``way``: P(N, recipient).
-
-    Args:
-        message: Copies with ``sender_hop``.
-        path: Relation ``path``.
-        setting: One row per run with ``delta``.
-    """
+    """Returns Γ of J, REJOIN, SUB and UNSUB as recipient rows with ``way``: P(N, recipient)."""
     reach = subscription_recipients(message, path).unionByName(join_recipients(message, path, setting))
     way = path.selectExpr(*NODE, "target as recipient", "path as way")
     return reach.join(way, [*NODE, "recipient"])
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the recipients that are neither in Γ nor behind a confirmed recipient.
-
-    Args:
-        reach: Recipient rows of messages in ProcessingList, with ``way``: P(N, recipient).
-        processing: Relation ``processing``.
-    """
+    """Returns the recipients that are neither in Γ nor behind a confirmed recipient."""
     done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
     return (
         reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
@@ -287,11 +245,6 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns Γ of Guided messages at RECOVERING nodes: the ends of the paths in g.to (6.1, rule R32).
-
-    Args:
-        first: First copies at RECOVERING nodes.
-        own: Relation ``own_subscription``.
-        peer: Relation ``peer``.
 
     Returns:
         Recipient rows with ``is_confirmed``: recipients whose path is marked as done count as confirmed. The node

@@ -1,13 +1,13 @@
--- How long does a node that finds a neighbour failed take to be connected to those behind it?
--- One row per bypass (protocol delta): requests for connections that follow one another or overlap are one, so that a
--- chain of failed nodes is.
+-- How long does a node take to connect to the nodes behind a failed neighbour?
+-- One row per bypass (protocol delta): consecutive and overlapping connection requests of a node count as one bypass,
+-- for example past a chain of failed nodes.
 -- :number number of the bypass at its node, from 0
 -- :detected_round round in which the node sent the first CON_REQUEST
--- :n_requests its requests
--- :n_answered those that were answered; of the others the node heard that whom it asked is down, too
--- :ended_round round in which the last STATUS in answer came; null: nobody answered
+-- :n_requests number of connection requests
+-- :n_answered number of answered requests; the receivers of all other requests were down, too
+-- :ended_round round of the last STATUS that answers; null: no answer
 -- :bypass_rounds rounds from detected_round to ended_round
--- :bypass_ms bypass_rounds in ms; null where run.round_ms is
+-- :bypass_ms bypass_rounds in ms; null if run.round_ms is null
 with request as (
   select run_id, src as node_id, dst as peer, sent_round as asked_round
   from sent_message

@@ -2,8 +2,8 @@
 -- One row per run and node (protocol delta). A crash empties the detector. As of round R, it shows the last commit up
 -- to R.
 -- :detector its type: identifier or visited
--- :n_entries pairs of a node and its newest identifier: of sources (identifier), or of all nodes in accepted visited
---   lists (visited)
+-- :n_entries number of stored identifiers: one per source (identifier), or one per node in accepted visited lists
+--   (visited)
 select n.run_id, n.node_id, n.name, get_json_object(r.parameters, "$['protocol.detector']") as detector,
   count(d.source) as n_entries
 from node n

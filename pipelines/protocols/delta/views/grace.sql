@@ -1,12 +1,12 @@
 -- For how many rounds after the last crash or recovery may a node count as recovering?
--- One row per run. 2(δ+1)(D + 2W + P) + 2T rounds: W is the largest latency of δ+1 hops; D the detection delay, at
--- least W; P the rounds that all routing information waits at low priority; T the sum of all link latencies. Without
--- further faults a recovering node asks past at most δ nodes that are down, at a detection delay each, and waits for at
--- most δ other recovering nodes, at a question and an answer each. Its REJOIN is confirmed past these nodes, over at
--- most the whole tree.
+-- One row per run. The grace has 2(δ+1)(D + 2W + P) + 2T rounds. W is the largest latency of δ+1 hops, D the detection
+-- delay (at least W), P the delay of all routing information at low priority, T the sum of all link latencies. Without
+-- further faults a recovering node bypasses at most δ nodes that are down, at one detection delay each. It waits for at
+-- most δ other recovering nodes, at one request and one answer each. The confirmation of its REJOIN then passes these
+-- nodes and crosses at most the whole tree.
 -- :delta δ
 -- :grace_rounds the rounds
--- :grace_ms grace_rounds in ms; null where run.round_ms is
+-- :grace_ms grace_rounds in ms; null if run.round_ms is null
 with scale as (
   select run_id, max(latency_rounds) as most, div(sum(latency_rounds), 2) as whole, div(count(1), 2) as n_links
   from link
