@@ -221,16 +221,11 @@ def run(
     from pipelines.api import run_prepared  # imports PySpark (1 s), so scenario errors come first
 
     chosen: Any = {"engine": engine, "form": form}
-
-    def say(text: str) -> None:
-        INTERRUPTION.listen()
-        progress.note(text)
-
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
         result = run_prepared(
             prepared, store=store, commit_every=commit_every, batch_runs=batch_runs,
-            rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress, say=say,
-            **chosen,
+            rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress,
+            say=INTERRUPTION.relay(progress.note), **chosen,
         )  # fmt: skip
     _audit_and_exit(result, fail_on, has_report=has_report, quiet=quiet, as_json=as_json)
 
@@ -246,12 +241,8 @@ def resume(
     manifest = Manifest.read(folder)
     from pipelines.api import resume_store
 
-    def say(text: str) -> None:
-        INTERRUPTION.listen()
-        progress.note(text)
-
     with reporter(form_of(quiet=quiet, as_json=as_json), manifest.horizon) as progress:
-        result = resume_store(folder, observe=progress, say=say)
+        result = resume_store(folder, observe=progress, say=INTERRUPTION.relay(progress.note))
     if not result.is_audited or fail_on:
         _audit_and_exit(result, fail_on, quiet=quiet, as_json=as_json)
     with result:

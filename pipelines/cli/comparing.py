@@ -48,12 +48,8 @@ def compare(
     from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so scenario errors come first
 
     chosen: Any = engine
-
-    def say(text: str) -> None:
-        INTERRUPTION.listen()
-        progress.note(text)
-
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
+        say = INTERRUPTION.relay(progress.note)
         found = compare_prepared(prepared, want, minimise, store=store, engine=chosen, observe=progress, say=say)
     if as_json:
         print(*_json_lines(found), sep="\n")

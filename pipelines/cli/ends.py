@@ -74,6 +74,15 @@ class Interruption:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._take)
 
+    def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
+        """Returns a progress callback that calls `listen` and ``note``: an engine may have started before."""
+
+        def say(text: str) -> None:
+            self.listen()
+            note(text)
+
+        return say
+
     def _take(self, number: int, frame: object) -> None:
         self.came = True
         raise KeyboardInterrupt

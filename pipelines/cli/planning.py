@@ -14,8 +14,7 @@ from pipelines.contract.forms import NTH, AskedForm, Form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
-from pipelines.experiment.build import message_kinds
-from pipelines.experiment.costs import costs
+from pipelines.experiment.costs import Costs, costs
 from pipelines.experiment.jobs import by_protocol, cut, fitting, forms_of, jobs_of
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared, labelled
@@ -54,14 +53,17 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"time      {_times(prepared)}")
     forms = _forms(prepared, asked, rows)
     used = [form for form, _ in forms.values()]
-    _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows), used)}")
+    n_rows = n_seeds * sum(row.n_state_rows for row in rows)
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
+    batches = "1: all runs go through the rounds together" if n_batches == 1 else f"{n_batches:,}"
+    _say(f"batches   {batches}, about {n_rows:,} rows of state in all")
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    _say(f"takes     {_costs(prepared, rows, n_seeds, engine, used)}", "")
+    _say(f"takes     {_costs(costs(rows, n_seeds, prepared.horizon, engine, used, n_batches), prepared.horizon)}", "")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -102,7 +104,7 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
             asdict(row) | {"parameters": dict(row.parameters), "n_messages_of_a_kind": row.n_crossings}
             for row in rows
         ],
-        "message_kinds": {name: list(message_kinds(name)) for name in prepared.protocols},
+        "message_kinds": {name: list(PROTOCOLS[name].kinds) for name in prepared.protocols},
         "tables": [{"table": table.name, "grain": table.grain} for table in tables],
     }  # fmt: skip
     return json.dumps(plan, ensure_ascii=False, default=str)
@@ -135,19 +137,9 @@ def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
     return by_protocol(found)
 
 
-def _batches(prepared: Prepared, n_rows: int, forms: Iterable[Form]) -> str:
-    """Returns the default number of batches, estimated from the runs of the first seed."""
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
-    size = f"about {n_rows:,} rows of state in all"
-    return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
-
-
-def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine, forms: list[Form]) -> str:
-    n_rows = n_seeds * sum(row.n_state_rows for row in rows)
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, forms)))
-    found = costs(rows, n_seeds, prepared.horizon, engine, forms, n_batches)
+def _costs(found: Costs | None, horizon: int) -> str:
     if found is None:
-        return f"up to {prepared.horizon:,} rounds; the duration is unknown: the protocol sends messages without calls"
+        return f"up to {horizon:,} rounds; the duration is unknown: the protocol sends messages without calls"
     minutes = "less than a minute" if found.minutes < 1 else plural(round(found.minutes), "minute")
     disk = f"{found.disk_mb:,.0f} MB" if found.disk_mb < 1000 else f"{found.disk_mb / 1000:,.1f} GB"
     return (
@@ -183,7 +175,7 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
     print_lines(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
     for name in prepared.protocols:
         of = "" if len(prepared.protocols) == 1 else f" of {name}"
-        print_lines(f"kinds{of}: {', '.join(message_kinds(name))}", indent=2)
+        print_lines(f"kinds{of}: {', '.join(PROTOCOLS[name].kinds)}", indent=2)
 
 
 def _engine(engine: Engine) -> list[str]:

@@ -4,10 +4,10 @@
 computes a round and returns the counts and rows that the driver needs.
 
 - Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
-are fewer runs than partitions. Few rows go through the driver instead and into later plans inline, which takes two
-thirds of the CPU time.
+  are fewer runs than partitions. Few rows go through the driver instead and into later plans inline, which takes two
+  thirds of the CPU time.
 - Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
-folder.
+  folder.
 """
 
 from __future__ import annotations

@@ -64,8 +64,7 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
         return listed
     say("fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        return _fetched(cache, index)
+        return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
     except OSError as error:
         raise EngineError(f"the jars cannot be kept in {cache}: {error}; make room there, {WITHOUT_JAVA}") from error
 
@@ -102,15 +101,7 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
     if listed:
         return listed
     fetching()
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-        cause = _run_child("fetch_packages", ",".join([coordinates, *more]), excluded, ivy)
-        if cause is None:
-            return _kept(Path(ivy, "jars"), cache, index)
-    raise EngineError(
-        f"the jars of {coordinates} cannot be fetched from the Maven repository: {cause}; "
-        f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
-    )
+    return _fetched(cache, index, [("fetch_packages", ",".join([coordinates, *more]), excluded)], coordinates)
 
 
 def cached_jars() -> list[Path]:
@@ -165,19 +156,23 @@ def _listed(index: Path) -> list[Path]:
     return jars if all(jar.is_file() for jar in jars) else []
 
 
-def _fetched(cache: Path, index: Path) -> list[Path]:
-    """Fetches the jars into a new folder and writes the index last, so other processes see all jars or none."""
+def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str) -> list[Path]:
+    """Fetches the jars by the first successful call of a child process (function and arguments).
+
+    The index is written last, so other processes see all jars or none.
+    """
     causes = []
-    for graphframes in GRAPHFRAMES:
+    cache.mkdir(parents=True, exist_ok=True)
+    for call in calls:
         with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-            cause = _run_child("fetch", graphframes, ivy)
+            cause = _run_child(*call, ivy)
             if cause is None:
                 return _kept(Path(ivy, "jars"), cache, index)
         causes.append(cause)
         if "io.delta" in cause:
             break
     raise EngineError(
-        f"the jars of Delta Lake and GraphFrames cannot be fetched from the Maven repository: {'; '.join(causes)}; "
+        f"the jars of {what} cannot be fetched from the Maven repository: {'; '.join(causes)}; "
         f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
     )
 

@@ -132,7 +132,7 @@ def build_mapped_run(
     )  # fmt: skip
     faults = build_faults(
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
-        kinds=lambda: message_kinds(scenario.protocol.name), clock=scenario.time.clock,
+        kinds=lambda: PROTOCOLS[scenario.protocol.name].kinds, clock=scenario.time.clock,
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
     if run.protocols:
@@ -162,9 +162,12 @@ def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Pr
     if spec.check is not None:
         yield from spec.check(scenario.protocol, overlay, workload, faults)
     if len(faults.replacement) and not spec.program.notices_links:
-        yield _keeps_overlay(spec.name)
+        allowed = ", ".join(one.name for one in PROTOCOLS.values() if one.program.notices_links)
+        message = f"protocol {spec.name} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or"
+        yield Problem(("faults",), f"{message} break")
     if scenario.overlay.start == "joining" and not spec.builds_overlay:
-        yield _needs_overlay(spec.name)
+        allowed = "allowed: joined, and workload.joins for single nodes"
+        yield Problem(("overlay", "start"), f"protocol {spec.name} needs an overlay to begin with; {allowed}")
     yield from _not_taken(spec, overlay, workload)
 
 
@@ -238,22 +241,6 @@ def _other_overlay(spec: Protocol) -> Problem:
     makers = ", ".join(one.name for one in PROTOCOLS.values() if one.makes_overlay)
     message = f"protocol {spec.name} needs links; allowed: links, file, topohub, generate, or protocol {makers}"
     return Problem(("overlay", "nodes"), message)
-
-
-def _keeps_overlay(protocol: str) -> Problem:
-    allowed = ", ".join(spec.name for spec in PROTOCOLS.values() if spec.program.notices_links)
-    message = f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or"
-    return Problem(("faults",), f"{message} break")
-
-
-def _needs_overlay(protocol: str) -> Problem:
-    allowed = "allowed: joined, and workload.joins for single nodes"
-    return Problem(("overlay", "start"), f"protocol {protocol} needs an overlay to begin with; {allowed}")
-
-
-def message_kinds(protocol: str) -> Sequence[str]:
-    """Returns the message types of a protocol."""
-    return PROTOCOLS[protocol].kinds
 
 
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:

@@ -4,10 +4,11 @@ A scenario with several protocols describes one network. `mapped` adapts it to a
 the attributes of `Protocol`. The protocol's own checks run afterwards and reject unsupported inputs.
 
 1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
-spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links. 2.
-``makes_overlay``: the nodes are the clients (or all nodes if the overlay has no clients) and one supervisor. Links,
-brokers and servers are omitted with their faults. In a partition, the supervisor belongs to the first group. 3.
-``servers``: a protocol without servers omits the servers and their faults. 4. ``calls``: unsupported calls are omitted.
+   spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links.
+2. ``makes_overlay``: the nodes are the clients (or all nodes if the overlay has no clients) and one supervisor. Links,
+   brokers and servers are omitted with their faults. In a partition, the supervisor belongs to the first group.
+3. ``servers``: a protocol without servers omits the servers and their faults.
+4. ``calls``: unsupported calls are omitted.
 5. ``orders``: the tables keep the order that a publication requests, but the protocol does not receive it.
 """
 

@@ -76,7 +76,7 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
         QueryError: A run does not exist.
     """
     for reader, run_id in zip((first, second), runs or (), strict=False):
-        _check_run(reader, run_id)
+        check_run(reader, run_id)
     mine, theirs = (None, None) if runs is None else runs
     both = _events(first, mine, 1).unionByName(_events(second, theirs, -1))
     parted = both.groupBy("run_id", "round", "place", "row").agg({"n": "sum"}).withColumnRenamed("sum(n)", "n")
@@ -124,14 +124,19 @@ def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
     return reader.sql("\nunion all\n".join(parts))
 
 
-def _check_run(reader: StoreReader, run_id: int) -> None:
+def check_run(reader: StoreReader, run_id: int) -> None:
+    """Checks that a store has a run.
+
+    Raises:
+        QueryError: The run does not exist.
+    """
     known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
     if run_id not in known:
-        raise QueryError(f"there is no run {run_id}; the store has the runs {known[0]} to {known[-1]}")
+        raise QueryError(f"there is no run {run_id}; the store has runs {known[0]} to {known[-1]}")
 
 
 def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:
-    _check_run(reader, run_id)
+    check_run(reader, run_id)
     [row] = reader.sql(f"select seed, parameters from run where run_id = {run_id}").collect()  # noqa: S608 - a number
     given: dict[str, Any] = json.loads(row.parameters)
     return {"seed": row.seed, **given}

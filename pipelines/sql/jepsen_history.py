@@ -14,7 +14,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from pipelines.errors import QueryError
+from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 
 _EVENT = """
@@ -56,9 +56,7 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
     Raises:
         QueryError: The run does not exist.
     """
-    known = [row.run_id for row in reader.table("run").select("run_id").orderBy("run_id").collect()]
-    if run_id not in known:
-        raise QueryError(f"there is no run {run_id}; the store has runs {known[0]} to {known[-1]}")
+    check_run(reader, run_id)
     names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))

@@ -8,12 +8,12 @@ hides the store's name.
 As of round R:
 
 - History tables contain the events up to the end of round R: handled messages (``sent_message`` also has messages in
-flight), and issued publications and subscriptions. Rounds after R are null, as is the result of a run that ends after
-R.
+  flight), and issued publications and subscriptions. Rounds after R are null, as is the result of a run that ends after
+  R.
 - State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns its round). Before
-the first commit they do not exist.
+  the first commit they do not exist.
 - In a finished store, a round after the last one selects the last round. Negative rounds are rejected, and so are
-uncommitted rounds of an unfinished store.
+  uncommitted rounds of an unfinished store.
 
 In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
 `StoreReader.of_protocol` restricts the store to one protocol.

@@ -7,7 +7,7 @@ state the grain and further facts. The last lines describe the columns:
 
 - ``-- :column meaning``; a line without a leading colon continues the meaning;
 - ``-- :* relation``: a column without its own line has the meaning of the column in this relation, which the view
-reads.
+  reads.
 
 Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
 resolves the names.

@@ -80,7 +80,7 @@ class Hdfs(RemotePath):
         return self._is_dir() is not None
 
     def iterdir(self) -> Iterator[Hdfs]:
-        """Yields the paths in this folder except unfinished temporary files; yields nothing without a folder."""
+        """Yields the paths in this folder except unfinished temporary files; nothing if the folder is missing."""
         for path, _ in self._below(is_deep=False):
             name = path.rpartition("/")[2]
             if not _PART.fullmatch(name):

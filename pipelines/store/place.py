@@ -73,11 +73,6 @@ class RemotePath(ABC):
         """The last part of the address."""
         return self._address.rpartition("/")[2]
 
-    @property
-    def stem(self) -> str:
-        """The name without its suffix."""
-        return self.name.rpartition(".")[0] or self.name
-
     def absolute(self) -> Self:
         """Returns this path: an address is always absolute."""
         return self

@@ -220,8 +220,7 @@ class Store:
         self._check_exists(name)
         if version is not None and version < (newest := self.version(name)):
             self._check_files(name, version, newest)
-        # The JVM engines take much longer than the Delta library to list the files of a table.
-        if (self.session.engine != "local" or self.is_small) and (rows := self._few_rows(name, version)) is not None:
+        if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
@@ -251,6 +250,11 @@ class Store:
         wanted = self.read(name).select(*columns).toArrow() if few is None else few.select(columns)
         found: list[dict[str, Any]] = wanted.to_pylist()
         return found
+
+    @property
+    def _is_slow(self) -> bool:
+        """Whether the engine takes much longer than the Delta library to list the files of a table."""
+        return self.session.engine != "local"
 
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Returns the rows of a table of at most `_FEW_BYTES`; None for a larger table."""
