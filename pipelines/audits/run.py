@@ -120,15 +120,10 @@ class RunVerdict(NamedTuple):
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The results of all audits of a store.
+    """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
-    Attributes:
-        findings: One finding for each audit and protocol.
-        runs: One verdict for each run, ordered by id.
-        beyond: The runs beyond the bound, ordered by id.
-        undecided: The runs that the protocol declares undecided (`Protocol.undecided`), ordered by id.
-        untested: The runs that test nothing, ordered by id.
-        violation: The rows of table ``violation``.
+    The runs in ``beyond`` exceed the bound, those in ``undecided`` are declared undecided by the protocol
+    (`Protocol.undecided`), and those in ``untested`` test nothing. ``violation`` has the rows of table ``violation``.
     """
 
     findings: tuple[Finding, ...]

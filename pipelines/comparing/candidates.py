@@ -21,9 +21,7 @@ _PROTOCOL = "protocol"
 class Compared:
     """A scenario whose grid lists the candidates of a comparison.
 
-    Attributes:
-        prepared: The scenario with the candidates.
-        refused: Protocols without a candidate, each with the reason why it cannot run the scenario.
+    ``refused`` has the protocols without a candidate, each with the reason why it cannot run the scenario.
     """
 
     prepared: Prepared

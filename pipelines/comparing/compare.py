@@ -26,13 +26,10 @@ _VIEW = "comparison"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ranking of the candidates.
+    """The ranking of the candidates, best first, and the path of the store with all runs.
 
-    Attributes:
-        ranked: The candidates, best first.
-        measure: The column of view `comparison` that ranks candidates with equally many violated criteria.
-        refused: Unsupported protocols, each with the reason.
-        store: The path of the store with all runs.
+    ``measure`` is the column that ranks candidates with equally many violated criteria. ``refused`` has the unsupported
+    protocols, each with the reason.
     """
 
     ranked: Sequence[Ranked]

@@ -15,14 +15,9 @@ from pipelines.comparing.wants import Want
 class Ranked:
     """A candidate, which is a protocol with settings, and its results.
 
-    Attributes:
-        protocol: The name of the protocol.
-        settings: Its explicit settings, by name.
-        n_runs: Number of runs.
-        n_as_wanted: Number of runs that satisfy all criteria.
-        n_beyond: Number of runs whose faults exceed the bound of the protocol.
-        broken: For each violated criterion, as written, the number of runs that violate it.
-        measure: Mean over the runs of the measure to minimise; None if no run has a value.
+    ``n_as_wanted`` of its ``n_runs`` runs satisfy all criteria, and ``n_beyond`` exceed the bound of the protocol.
+    ``broken`` has the number of violating runs for each violated criterion. ``measure`` is the mean of the measure to
+    minimise, or None if no run has a value.
     """
 
     protocol: str

@@ -29,13 +29,7 @@ _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 @dataclass(frozen=True)
 class Condition:
-    """A limit of one measure.
-
-    Attributes:
-        measure: A column of view `comparison`.
-        relation: ``<``, ``<=``, ``>``, ``>=`` or ``=``.
-        limit: The limit, in the unit of the column.
-    """
+    """A limit of one measure, which is a column of view `comparison`; the limit has the unit of the column."""
 
     measure: str
     relation: str
@@ -67,12 +61,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Want:
-    """A criterion: all of its conditions must hold.
-
-    Attributes:
-        text: The criterion as written.
-        conditions: The conditions on a row of view `comparison`.
-    """
+    """A criterion as written, with its conditions, which must all hold."""
 
     text: str
     conditions: tuple[Condition, ...]

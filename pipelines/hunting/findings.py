@@ -60,20 +60,9 @@ class Standing:
 class Hunt:
     """The result of a hunt.
 
-    Attributes:
-        scenario: The name of the scenario.
-        protocol: The name of its protocol.
-        strategy: One of `hunt.STRATEGIES`.
-        findings: The findings.
-        broken_again: Files of the corpus that still break guarantees, with these guarantees.
-        n_replayed: Number of replayed scenarios of the corpus.
-        n_played: Number of schedules executed.
-        n_beyond: Number of schedules beyond the bound of the protocol.
-        n_undecided: Number of schedules within the bound with verdict ``unknown``.
-        n_refused: Number of schedules that the protocol refuses.
-        features: The features reached, see `coverage.features`.
-        kinds: The message kinds of the protocol.
-        seconds: The duration in seconds.
+    ``broken_again`` maps files of the corpus to the guarantees that they still break. ``n_beyond`` counts the schedules
+    beyond the bound, ``n_undecided`` those within the bound with verdict ``unknown``, and ``n_refused`` those that the
+    protocol refuses. `coverage.features` describes ``features``; ``kinds`` are the message kinds of the protocol.
     """
 
     scenario: str
@@ -104,11 +93,7 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with the scenarios of earlier findings.
-
-    Attributes:
-        folder: The folder; None disables the corpus.
-    """
+    """A folder with the scenarios of earlier findings; ``folder`` None disables the corpus."""
 
     folder: Path | None
 

@@ -21,15 +21,9 @@ _LONG = 6
 class Target(NamedTuple):
     """A message at which a schedule aims.
 
-    Attributes:
-        kind: The message kind.
-        status: The status of the receiver in the due round.
-        position: The position among the messages with this kind and status: first, middle or last.
-        src: The name of the sender.
-        dst: The name of the receiver.
-        sent_round: The round of sending.
-        due_round: The due round.
-        nth: The index, from 1, among the messages of this kind from sender to receiver in the round of sending.
+    ``status`` is the status of the receiver in the due round. ``position`` is first, middle or last among the messages
+    with this kind and status. ``nth`` is the index, from 1, among the messages of this kind from sender to receiver in
+    the round of sending.
     """
 
     kind: str
@@ -46,11 +40,8 @@ class Target(NamedTuple):
 class Schedule:
     """Faults that a hunt adds to those of the scenario.
 
-    Attributes:
-        faults: Entries for the list ``faults`` of the scenario.
-        aims: The aim of each stage of the search, as a phrase.
-        form: The form of the last stage: a key of `FORMS`, or the name of the strategy.
-        seed: The seed of the run; None for the seed of the scenario.
+    ``aims`` has the aim of each stage of the search. ``form`` is a key of `FORMS`, or the name of the strategy.
+    ``seed`` None is the seed of the scenario.
     """
 
     faults: tuple[Fault, ...]

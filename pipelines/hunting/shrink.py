@@ -86,15 +86,9 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The smallest scenario found.
+    """The smallest scenario found: ``parts`` breaks ``guarantee``, with an excuse if ``is_excused``.
 
-    Attributes:
-        parts: The scenario.
-        guarantee: The guarantee that it breaks.
-        is_excused: Whether the violation is excused, as in the original run.
-        before: The numbers of faults, calls and nodes in the original run.
-        after: The numbers of faults, calls and nodes in the scenario.
-        n_played: The number of candidates executed.
+    ``before`` and ``after`` have the numbers of faults, calls and nodes in the original run and in the scenario.
     """
 
     parts: Parts

@@ -64,13 +64,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Ending:
-    """The node at which a publication ended, with the cause.
+    """The last node of the path that received a publication, with the cause why no later node did.
 
-    Attributes:
-        node: The last node of the path that received it.
-        round: The last round in which ``node`` received it.
-        cause: The cause.
-        also: Further crashes on the path that prevented a repetition.
+    ``round`` is the last round in which the node received it. ``also`` has further crashes on the path that prevented a
+    repetition.
     """
 
     node: int
@@ -81,14 +78,9 @@ class Ending:
 
 @dataclass(frozen=True)
 class Case:
-    """A missing delivery.
+    """A missing delivery of a publication, given by source and call number, to a subscriber.
 
-    Attributes:
-        facts: The run.
-        trail: The copies of the publication.
-        subscriptions: The matching subscriptions of the subscriber.
-        subscriber: The id of the subscriber.
-        publication: The source and call number of the publication.
+    ``trail`` has the copies of the publication, and ``subscriptions`` the matching subscriptions of the subscriber.
     """
 
     facts: RunFacts

@@ -279,13 +279,9 @@ class Marks:
 
 @dataclass(frozen=True)
 class Trail:
-    """The copies of a message along the path from one node to another.
+    """The copies of a message along the path from one node to another, in the order of sending.
 
-    Attributes:
-        facts: The run.
-        path: The nodes on the path, including both ends.
-        start: The round in which the first node issued the message.
-        copies: The copies between these nodes, in the order of sending.
+    ``path`` has the nodes including both ends. ``start`` is the round in which the first node issued the message.
     """
 
     facts: RunFacts

@@ -76,13 +76,9 @@ class LostByMove:
 
 @dataclass(frozen=True)
 class MoveLoss:
-    """The publications that an application missed because of one move.
+    """The publications that an application missed because of one move, ordered by round.
 
-    Attributes:
-        run_id: The run.
-        move: The move.
-        confirmed_round: The round in which the last new subscription was confirmed; None without a confirmation.
-        lost: The missed publications, ordered by round.
+    ``confirmed_round`` is the round in which the last new subscription was confirmed; None without a confirmation.
     """
 
     run_id: int

@@ -54,12 +54,7 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery of one of `KINDS`.
-
-    Attributes:
-        question: Its run, subscriber and publication.
-        number: The number of deliveries of its category.
-    """
+    """A delivery of one of `KINDS`; ``number`` is the number of deliveries of its category."""
 
     question: Question
     number: int
@@ -138,11 +133,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Overview:
-    """The missing, repeated, late and excused deliveries of a store.
+    """The missing, repeated, late and excused deliveries of a store, grouped by category and cause.
 
-    Attributes:
-        groups: The groups by category, the largest first.
-        left_out: For each category, the number of deliveries without a story, if positive.
+    ``left_out`` has the number of deliveries without a story for each category, if positive.
     """
 
     groups: Sequence[Group]
