@@ -80,7 +80,7 @@ def test_every_column_of_every_state_table_says_what_it_means(reader: StoreReade
         found = reader.sql(f"describe {table}").collect()
         assert [(table, row.col_name) for row in found if not row.comment] == []
     messages = {row.col_name: row.comment for row in reader.sql(f"describe {IN_FLIGHT}").collect()}
-    assert messages["remaining_rounds"] == "rounds until it is due"
+    assert messages["remaining_rounds"] == "rounds until the message is due"
     for name in {*protocol_form(protocol).payload.names} - {*MESSAGE.schema.names}:
         assert messages[name] == f"carried by messages of {protocol}"
 
@@ -116,12 +116,11 @@ def test_every_view_is_in_one_of_these_stores(readers: dict[str, StoreReader]) -
 def test_the_words_are_those_of_the_table_of_the_view_and_of_all_views(readers: dict[str, StoreReader]) -> None:
     found = readers["delta"].sql("describe message_detail").collect()
     said = {row.col_name: row.comment for row in found}
-    assert said["body"] == "JSON object of what else it carries; null where it carries nothing else"
+    assert said["body"] == "JSON object of the message's other fields; null: no other fields"
     assert said["source_name"] == "name of the source"
     found = readers["delta"].sql("describe missing_delivery").collect()
-    assert {row.col_name: row.comment for row in found}["subscription_id"] == (
-        "the lowest of the subscriptions that ask for it"
-    )
+    meaning = {row.col_name: row.comment for row in found}["subscription_id"]
+    assert meaning == "lowest id of the active matching subscriptions"
     found = readers["delta"].sql("describe parameter").collect()
     assert {row.col_name: row.comment for row in found}["protocol_delta"].startswith("protocol.delta: ")
 
@@ -140,7 +139,7 @@ def test_a_view_of_a_stranger_may_leave_out_what_its_columns_mean(
         ("run_id", "the run, see table run"), ("n_found", None), ("round", None),
     ]  # fmt: skip
     found = readers["delta"].sql("describe wrapped").collect()
-    assert [row.comment for row in found] == ["how many", "links it travelled over"]
+    assert [row.comment for row in found] == ["how many", "number of links on the publication's path"]
     with pytest.raises(
         QueryError, match=r"view 'astray' .* from 'message', which it does not read; allowed after '-- :"
     ):

@@ -77,7 +77,7 @@ def vacuumed(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_commands_name_vacuum_and_do_what_they_can(vacuumed: Path) -> None:
     found = cli("compare-node", vacuumed, "--run", 0, "--node", "B", "--format", "json")
     assert found.exit_code == 0
-    assert "VACUUM removed the rows of some versions" in found.stderr
+    assert "VACUUM removed rows of some versions" in found.stderr
     rows = {row["table_name"]: row for row in json.loads(found.stdout)}
     gone = rows["state_routing_entry"]
     assert (gone["n_before"], gone["n_same"]) == (None, None)
