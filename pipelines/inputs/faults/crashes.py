@@ -250,7 +250,10 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
     outages = _outages(generator, nodes, rounds, context)
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
-        outages = [outage for outage in _in_order(outages, context) if room.take([outage])]
+        # In order of their starts; those of one round in drawn order.
+        node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
+        drawn = draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start)
+        outages = [outages[i] for i in np.lexsort((drawn, start)).tolist() if room.take([outages[i]])]
     for outage in outages:
         timeline.add(outage)
     return timeline
@@ -318,9 +321,3 @@ def _outages(generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], co
         raise context.problem("trace", "path", message=str(error)) from error
     except OutageLimitError as error:
         raise context.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
-
-
-def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:
-    node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
-    order = np.lexsort((draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start), start))
-    return [outages[i] for i in order.tolist()]

@@ -55,18 +55,28 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     planned: list[Replacement] = []
     problems: list[Problem] = []
     for number, fault in sorted(wanted, key=lambda one: (one[1].round, one[0])):
-        old, new = _ends(fault.link, ids), _ends(fault.by, ids)
+        (a, b), old, new = fault.link, _ends(fault.link, ids), _ends(fault.by, ids)
         if not tree.has_edge(*old) or since.get(frozenset(old), 0) >= fault.round:
-            problems.append(Problem(("faults", number, "link"), _not_there(fault, tree, old[0], overlay)))
+            around = listed(sorted(overlay.names[other] for other in tree.neighbors(old[0]))) or "nobody"
+            message = f"there is no link between {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around}"
+            problems.append(Problem(("faults", number, "link"), message))
             continue
         tree.remove_edge(*old)
         if nx.has_path(tree, *new):
-            problems.append(Problem(("faults", number, "by"), _no_bridge(fault, tree, old[0], overlay)))
+            part = listed(sorted(overlay.names[other] for other in nx.node_connected_component(tree, old[0])))
+            message = (
+                f"without the link of {a!r} and {b!r} one part of the tree is {part}; allowed: a node of that part"
+            )
+            problems.append(Problem(("faults", number, "by"), f"{message} and one of the other"))
             tree.add_edge(*old)
             continue
         begun = fault.round + fault.after
         if (end := ending.get(frozenset(new), 0)) > begun:
-            problems.append(Problem(("faults", number, "by"), _not_replaced_yet(fault, begun, end)))
+            message = (
+                f"{fault.by[0]!r} and {fault.by[1]!r} are to be linked in round {begun}, and their link that breaks"
+            )
+            cure = f"is replaced in round {end}; allowed: that round or a later one, or other nodes"
+            problems.append(Problem(("faults", number, "by"), f"{message} {cure}"))
             tree.add_edge(*old)
             continue
         latency = fault.latency or latencies.get(frozenset(new), latencies[frozenset(old)])
@@ -123,25 +133,3 @@ def _graph(overlay: Overlay) -> nx.Graph[int]:
 
 def _ends(names: tuple[str, str], ids: dict[str, int]) -> _Ends:
     return ids[names[0]], ids[names[1]]
-
-
-def _not_there(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
-    a, b = fault.link
-    around = listed(sorted(overlay.names[other] for other in tree.neighbors(node)))
-    return f"there is no link between {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around or 'nobody'}"
-
-
-def _no_bridge(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
-    part = listed(sorted(overlay.names[other] for other in nx.node_connected_component(tree, node)))
-    return (
-        f"without the link of {fault.link[0]!r} and {fault.link[1]!r} one part of the tree is {part}; allowed: a node"
-        " of that part and one of the other"
-    )
-
-
-def _not_replaced_yet(fault: Replace, begun: int, end: int) -> str:
-    a, b = fault.by
-    return (
-        f"{a!r} and {b!r} are to be linked in round {begun}, and their link that breaks is replaced in round {end};"
-        " allowed: that round or a later one, or other nodes"
-    )

@@ -212,7 +212,11 @@ def build_overlay(
     graph = _cut(whole, spec, needs_tree=needs_tree)
     brokers = _in_rounds(graph, round_ms)
     rounding = rounding_note(graph, brokers.latency_rounds, round_ms) if notes_rounding else ""
-    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
+    n_left, n_links = len(whole.a) - len(graph.a), len(whole.a)
+    left = (
+        f"{n_left} of {n_links} links are left out, for a tree; settings tree and root say for which" if n_left else ""
+    )
+    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), left, rounding)
     notes = tuple(note for note in told if note)
     overlay = with_attached(replace(brokers, notes=notes), spec.servers, spec.clients, seed)
     asked = spec.file or spec.topohub or spec.generate
@@ -376,12 +380,6 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
         return ""
     shown = ", ".join(left[:_MAX_LEFT]) + (", ..." if len(left) > _MAX_LEFT else "")
     return f"{len(left)} of {len(source.names)} nodes are left out, which the largest component does not reach: {shown}"
-
-
-def _left_links(whole: WeightedGraph, graph: WeightedGraph) -> str:
-    n_left = len(whole.a) - len(graph.a)
-    note = f"{n_left} of {len(whole.a)} links are left out, for a tree; settings tree and root say for which"
-    return note if n_left else ""
 
 
 def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:

@@ -51,6 +51,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
 """Regular expression of the beginning of a file → its format."""
+_PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
@@ -173,12 +174,8 @@ def _format(name: str, content: bytes) -> OverlayFormat:
 def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> WeightedGraph:
     if kind in READERS:
         return weighted_graph(READERS[kind](content), columns)
-    if kind == "rocketfuel":
-        return parse_rocketfuel(content, columns)
-    if kind == "pssim":
-        return parse_pssim(content, columns)
-    if kind == "parquet":
-        return parse_parquet(content, columns)
+    if kind in _PARSERS:
+        return _PARSERS[kind](content, columns)
     return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)
 
 

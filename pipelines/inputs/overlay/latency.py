@@ -291,7 +291,11 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     measured = read_matrix(path) if field == "matrix" else read_pairs(path, columns)
     notes = []
     if latency.draw_rows or measured.names is None:
-        row = _drawn_rows(len(graph.names), measured.size, seed)
+        if measured.size < (n_nodes := len(graph.names)):
+            message = f"the matrix has {measured.size} rows and the overlay {n_nodes} nodes; take a larger matrix"
+            raise ContentError(f"{message} or a smaller overlay", "matrix")
+        drawn = draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(measured.size))
+        row = np.argsort(drawn, kind="stable")[:n_nodes].astype(np.int64)
         if not latency.draw_rows:
             note = f"{path.name} has no names: the seed draws the row of each node"
             notes.append(f"{note} (latency.draw_rows: true suppresses this note)")
@@ -369,11 +373,3 @@ def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) ->
     same = folded.get(name.casefold())
     hint = f" did you mean {same!r}?" if same is not None else nearest(name, titles)
     return repr(name) + (f" ({hint.strip()})" if hint else "")
-
-
-def _drawn_rows(n_nodes: int, size: int, seed: int) -> Ints:
-    if size < n_nodes:
-        message = f"the matrix has {size} rows and the overlay {n_nodes} nodes; take a larger matrix"
-        raise ContentError(f"{message} or a smaller overlay", "matrix")
-    order = np.argsort(draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
-    return order[:n_nodes].astype(np.int64)

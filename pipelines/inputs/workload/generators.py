@@ -99,7 +99,12 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
     round_ = spec.round + index * spec.interval + start
     order = np.lexsort((np.arange(len(node)), round_))
     node, index, round_ = node[order], index[order], round_[order]
-    operation = _drawn_operations(spec, seed, node, index)
+    total = (1.0 - spec.eventual - spec.causal) / 3.0
+    ends = np.cumsum([spec.eventual, spec.causal, total, total])
+    drawn = draws_numpy.uniform(seed, f"{_BANK_PURPOSE}.operation", node, index)
+    operation = np.searchsorted(ends, drawn, side="right").astype(np.int64)
+    if spec.accounts == 1:
+        operation = np.where(operation == _TRANSFER, _WITHDRAW, operation)
     account = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.account", 1, spec.accounts, node, index)
     step = draws_numpy.integers(seed, f"{_BANK_PURPOSE}.to", 1, max(1, spec.accounts - 1), node, index)
     columns = _bank_contents(spec, operation, account, (account - 1 + step) % spec.accounts + 1, seed, node, index)
@@ -110,14 +115,6 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
         node, round_, topic, json_rows(columns, len(node)), guarantee, pa.array(keys, pa.list_(pa.string()))
     )
     return publication, attribute_rows(topic, columns)
-
-
-def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints) -> Ints:
-    total = (1.0 - spec.eventual - spec.causal) / 3.0
-    ends = np.cumsum([spec.eventual, spec.causal, total, total])
-    drawn = draws_numpy.uniform(seed, f"{_BANK_PURPOSE}.operation", node, index)
-    place = np.searchsorted(ends, drawn, side="right").astype(np.int64)
-    return np.where(place == _TRANSFER, _WITHDRAW, place) if spec.accounts == 1 else place
 
 
 def _bank_contents(
@@ -318,11 +315,6 @@ def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublicati
         raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rate"), message))
 
 
-def _popular(prefix: str, size: int, exponent: float, seed: int, keys: tuple[Ints, Ints, Ints]) -> pa.Array:
-    ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.{prefix}", *keys), size, exponent)
-    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(ranks + 1), pa.string()), "")
-
-
 def _topics(spec: TopicPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
     ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.topic", *keys), spec.n_topics, spec.zipf)
     distinct, place = np.unique(ranks, return_inverse=True)
@@ -337,7 +329,8 @@ def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints
         drawn = low + draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.attribute.{name}", *keys) * (high - low)
         rounded = np.clip(np.round(drawn, decimals(low, high)), low, high) if high > low else drawn
         columns[name] = pa.array(rounded + 0.0)
-    return _popular("class", spec.classes, spec.zipf, seed, keys), columns
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.class", *keys), spec.classes, spec.zipf)
+    return pc.binary_join_element_wise("class", pc.cast(pa.array(ranks + 1), pa.string()), ""), columns
 
 
 def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
