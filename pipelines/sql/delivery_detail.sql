@@ -1,4 +1,4 @@
--- Who got which publication, when, how fast and over how many links?
+-- Which subscriber got which publication, when, with which latency and over how many links?
 -- One row per delivery.
 -- :* delivery
 -- :* publication
