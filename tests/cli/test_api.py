@@ -207,6 +207,6 @@ def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenari
     with rt.open_store("out", sail.spark) as result:
         assert result.verdict == "unknown"
         assert result.sql("select count(1) as n from run").collect()[0].n == 1
-        with pytest.raises(StoreError, match="not finished: the last round is 20"):
+        with pytest.raises(StoreError, match="not finished: 20 is the last complete round"):
             result.audit()
     assert CliRunner().invoke(app, ["audit", "out"]).exit_code == 2

@@ -157,7 +157,7 @@ def test_schemas_that_cannot_have_a_store(spark: Session, schema: str, scenario:
     spark.spark.sql(f"DROP SCHEMA {schema}")
 
     spark.spark.sql(f"CREATE SCHEMA {schema} LOCATION '{tmp_path}/__unitystorage/schemas/1'")
-    refused(r"make the schema with a place in an external location: CREATE SCHEMA spark_catalog.studies WITH")
+    refused(r"create the schema with an external location: CREATE SCHEMA spark_catalog.studies WITH")
     spark.spark.sql(f"DROP SCHEMA {schema}")
 
     place = tmp_path / "it's here"
