@@ -2,8 +2,8 @@
 
 A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is
 necessary (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software
-Engineering 28 (2), 2002). A step tests chunks of atoms of all sizes. Then it removes as many removable chunks as possible
-together.
+Engineering 28 (2), 2002). A step tests chunks of atoms of all sizes. Then it removes as many removable chunks
+as possible.
 """
 
 from __future__ import annotations
