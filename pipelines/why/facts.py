@@ -135,7 +135,7 @@ class Wait:
     """A period in which node ``node`` held a publication back, before the node sent or delivered it.
 
     ``reason`` is the event for which the publication waited, as a phrase. ``crash`` has the node whose crash extended
-    the wait, and the round of this crash; it is None if no crash did.
+    the wait, and the round of this crash; ``None`` without one.
     """
 
     node: int

@@ -228,7 +228,7 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
     """Returns the downtime in a row of view ``node_recovery``; ``said`` has the node's rounds and statuses.
 
-    `Downtime.restored` is None if the node reported no status after its recovery.
+    `Downtime.restored` is ``None`` if the node reported no status after its recovery.
     """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
