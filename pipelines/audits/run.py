@@ -110,7 +110,11 @@ class Undecided(NamedTuple):
 
 
 class RunVerdict(NamedTuple):
-    """The columns of table ``run`` that an audit sets: the verdict, whether the bound holds, and the last event."""
+    """The columns of table ``run`` that an audit sets.
+
+    ``verdict`` is the verdict of the run, ``within_bound`` whether its faults are within the bound of the protocol, and
+    ``rounds`` its last round with an event.
+    """
 
     run_id: int
     verdict: Verdict
@@ -240,7 +244,7 @@ def record(report: AuditReport, store: Store) -> None:
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's bound or break one of its network assumptions.
 
-    Each run has one row, with its first round beyond and all reasons.
+    Each run has one entry, with its first round beyond the bound and all reasons.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
@@ -293,9 +297,10 @@ def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
 def _check(
     audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
 ) -> tuple[Finding, pa.Table | None]:  # fmt: skip
-    """Returns the finding of an audit, and its rows of table ``violation``; None if the audit failed.
+    """Returns the finding of an audit, without sample rows, and its rows of table ``violation``.
 
-    The finding has no sample rows. ``since`` maps each run beyond the bound to its first round beyond the bound.
+    The rows are ``None`` if the audit failed. ``since`` maps each run beyond the bound to its first round beyond the
+    bound.
     """
     if isinstance(found, Exception):
         return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None

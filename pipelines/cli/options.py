@@ -88,7 +88,7 @@ def place(given: str) -> Root | Schema:
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
     """Returns the location of a store.
 
-    If the argument names a schema, the catalog has the location. Shell completion leaves a schema unchanged.
+    If the argument names a schema, the location comes from the catalog. Shell completion does not look it up.
     """
     from pipelines.store.roots import Schema
 

@@ -128,7 +128,9 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario into the corpus; returns its path, which contains the guarantee and a hash, or None.
+        """Writes a scenario into the corpus and returns its path; returns None without a corpus.
+
+        The file name contains the guarantee and a hash of the scenario.
 
         Raises:
             StoreError: The file cannot be written.

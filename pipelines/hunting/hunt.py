@@ -49,7 +49,7 @@ _MOST_STAGES = 3
 _PROBES = 8
 """With ``within_bound``, a form is skipped if _PROBES * (1 + n) of its schedules exceeded the bound.
 
-Here n is the number of its schedules within the bound.
+Here n is the number of schedules of this form within the bound.
 """
 _SEEDS = 8
 """The number of seeds whose runs provide targets, if the protocol uses random numbers."""
@@ -246,7 +246,7 @@ class _Search:
     def _next_of_pool(self) -> Schedule | None:
         """Returns a schedule of the pool; None if the pool is empty.
 
-        The pool has a series of extensions for each varied schedule. The series take turns.
+        The pool has a series of extensions for each varied schedule. Successive calls use the series in turn.
         """
         while self._pool:
             source = self._pool.popleft()
@@ -420,9 +420,10 @@ class _Search:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Counts a violation.
+        """Counts a violation by its key (`_key`).
 
-        If it is the first with its key, and the corpus has none with this key, its scenario is shrunk and stored.
+        The scenario of the first violation with a key is shrunk and stored, unless a scenario of the corpus has a
+        violation with this key.
         """
         key = self._key(guarantee, detail)
         if key in self._known:

@@ -36,7 +36,7 @@ rows; ``gone`` names the removed versions of the table and their rounds.
 
 
 def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
-    """Compares the state of a node before each of its crashes, after the recovery, and at the end.
+    """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
     Returns a table with columns `COMPARED`; it is empty if the node never crashed.
 

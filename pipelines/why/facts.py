@@ -159,7 +159,7 @@ class RunFacts:
         names: Node names.
         publications: The publications.
         messages: For each call, the messages that belong to it.
-        spread: For each pair of subscriber and subscription, the messages that propagate it.
+        spread: For each pair of subscriber and subscription, the messages that propagate the subscription.
         others: Messages that belong to no call: timers, failure reports, and undelivered messages between nodes.
         deliveries: Rounds and hops of the deliveries, keyed by subscriber, source and call number.
         downs: For each node, its downtimes in order.
@@ -219,7 +219,7 @@ class RunFacts:
         return graph
 
     def path(self, a: int, b: int) -> list[int]:
-        """Returns the nodes on the fastest path from ``a`` to ``b``, or only ``a`` and ``b`` without a path."""
+        """Returns the nodes on the fastest path from ``a`` to ``b``; only ``a`` and ``b`` if no path exists."""
         try:
             return list(nx.shortest_path(self.overlay, a, b, weight="latency"))
         except nx.NetworkXNoPath:

@@ -15,7 +15,7 @@ ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions that match ``publication`` and were established when it was issued."""
+    """Returns the subscriptions that match ``publication`` and were established in its round."""
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
