@@ -84,7 +84,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     A feature is one of these:
 
     - a message kind, the status of the receiver, and the fate of the message;
-    - these three and the phase of the run: before, during or after its faults;
+    - kind, status and fate as above, and the phase of the run: before, during or after its faults;
     - two message kinds that one node handles in one round;
     - a change of a node's status;
     - a kind of fault.

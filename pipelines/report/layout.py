@@ -1,4 +1,7 @@
-"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs. All are deterministic."""
+"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs.
+
+Equal overlays have equal positions.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +167,7 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
     """Returns the centre of a component: the middle node of a long shortest path between two of its nodes.
 
-    Two searches find the path. In a tree, it is a longest path.
+    Two searches find the path. In a tree, this path is a longest one.
     """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)

@@ -19,7 +19,7 @@ from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""The maximum number of messages in a replay. In larger runs, it shows only the rounds around faults and losses."""
+"""The maximum number of messages in a replay. A replay with more is cut to the rounds around faults and losses."""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
@@ -146,7 +146,11 @@ def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Traffic:
-    """For each round from 0, the number of messages sent, and of messages due, until the end of the round."""
+    """Cumulative numbers of messages.
+
+    For each round from 0, ``sent`` and ``due`` have the numbers of messages sent and due up to and including this
+    round.
+    """
 
     sent: Sequence[int]
     due: Sequence[int]
@@ -164,9 +168,9 @@ class Traffic:
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
-    """Returns the weight of each round: the number of event types that occur in it.
+    """Returns the weight of each round: the number of event types that occur in the round.
 
-    The types are the faults, the violations, and the losses.
+    The types are faults, violations and losses of messages.
     """
     lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])

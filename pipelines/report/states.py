@@ -1,4 +1,4 @@
-"""Reads the state rows of each node of a run at commits. Rows that did not change since a commit are stored once."""
+"""Reads the state rows of each node of a run at commits. Rows that are equal at consecutive commits are stored once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Sizes = Mapping[str, Mapping[int, int]]
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; it must have the sizes at
-    all commits in these rounds.
+    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; it must include the commits
+    whose states are read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
@@ -98,8 +98,8 @@ def spread_commits(
 ) -> dict[int, list[int]]:
     """Returns commits of each run, as the last rounds of the commits.
 
-    They are up to `MOST_COMMITS` commits, evenly spread over the run, and as many within the rounds ``spans``. Commits
-    whose states VACUUM removed are omitted.
+    They are up to `MOST_COMMITS` commits, evenly spread over the run. With ``spans``, they include up to `MOST_COMMITS`
+    commits within the rounds of the span of the run. Commits whose states VACUUM removed are omitted.
     """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
