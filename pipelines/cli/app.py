@@ -234,7 +234,7 @@ def run(
 def resume(
     folder: Folder, remote: Remote = None, fail_on: FailOn = None, quiet: Quiet = False, as_json: Json = False
 ) -> None:
-    """Resume an interrupted run; its rows equal those of a whole run."""
+    """Resume an interrupted run after its last complete round."""
     from pipelines.cli import verdict
     from pipelines.experiment.manifest import Manifest
 

@@ -157,8 +157,9 @@ def compare_node(
     """Compare a node's state before and after its crashes.
 
     Counts the rows of the node in each state table. State is stored at commits only, so the counts are those of the
-    commits nearest to the crash, to the recovery and to the end. Null means that there is no such commit. `run
-    --commit-every 1` commits every round.
+    commits nearest to the crash, to the recovery and to the end. Null means that no such commit exists.
+
+    With `run --commit-every 1` each round has a commit.
     """
     with _opened(folder, engine) as result:
         run_id = the_run(result.runs, run_id)

@@ -41,7 +41,7 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a set of removable items: the test fails without this set, and passes without any further item.
+    """Returns a set of removable items. The test fails without this set, and passes if one further item is removed.
 
     The test fails with all items. One call of ``fails`` tests up to ``at_once`` sets of removed items.
     """

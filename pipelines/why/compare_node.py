@@ -88,8 +88,8 @@ def _held(
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
     """Reads the state rows of one node at the commits ``rounds``; ``of_node`` is the SQL condition for the node.
 
-    Returns, keyed by round and table, the number of occurrences of each row as a JSON string, and the table versions
-    that VACUUM removed.
+    Returns two dicts with keys (round, table). The first dict counts equal rows, each as a JSON string. The second dict
+    has the table versions that VACUUM removed.
     """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}
