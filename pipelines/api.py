@@ -35,7 +35,7 @@ from pipelines.store.store import Store
 
 _SAY_SECONDS = 5.0
 _LOG = logging.getLogger("roundtable")
-"""Logs the progress messages of the command line (INFO), each job (DEBUG), and invalid verdicts (WARNING)."""
+"""The log of progress messages (INFO), jobs (DEBUG) and invalid verdicts (WARNING)."""
 
 
 def run(
@@ -48,27 +48,32 @@ def run(
 
     Args:
         scenario: A scenario file, the name of an installed scenario, a YAML string, or a dict of the scenario's keys.
-        spark: An existing session; None starts the engine.
-        store: Location of the store: a new or empty folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS
-            (``hdfs://host:port/folder``), or ``catalog.schema``; None for ``runs/<scenario>/<UTC time>``.
-        engine: ``auto``, ``spark``, ``connect`` or ``local``; None for ROUNDTABLE_ENGINE, else the scenario's engine.
-            ``auto`` selects the active session of this program, else ``spark`` if Java is found, else ``local``.
-        overrides: One or several strings ``path=value`` that replace values of the scenario.
-        commit_every: Rounds between commits; None for 20, or for 200 if a job plays several rounds.
-        batch_runs: Number of runs that one job plays concurrently; the batches follow each other. None for the number
-            that fits into memory.
-        rounds_per_job: Rounds that one job plays, at least 1; None for the rounds up to the next commit if the protocol
-            is a node program and one core can play a whole run. The rows do not depend on this number.
-        form: ``program`` plays each run as node programs, many rounds a job; ``dataflow`` plays each round of all runs
-            as a few Spark jobs; ``auto`` selects ``program`` for runs of up to 20,000 nodes. None for ROUNDTABLE_FORM,
-            else the scenario's form. Both forms write equal rows.
-        observe: Called after each job with the progress; None shows a progress bar in a notebook and logs elsewhere.
+        spark: An existing Spark session. None starts the engine.
+        store: The location of the store: a new or empty folder, an address in a bucket (``s3a://bucket/folder``) or in
+            HDFS (``hdfs://host:port/folder``), or a schema (``catalog.schema``). None stands for ``runs/<scenario>/<UTC
+            time>``.
+        engine: ``auto``, ``spark``, ``connect`` or ``local``. None stands for the value of ROUNDTABLE_ENGINE, or else
+            the engine in the scenario. ``auto`` selects the active session of this program, else ``spark`` if Java is
+            found, else ``local``.
+        overrides: One string or several strings ``path=value``, which replace values of the scenario.
+        commit_every: The number of rounds between commits. None stands for 20, or for 200 if a job plays several
+            rounds.
+        batch_runs: The number of runs that one job plays concurrently; batches of runs follow each other. None stands
+            for the number that fits into memory.
+        rounds_per_job: The number of rounds that one job plays, at least 1. None stands for all rounds up to the next
+            commit if the protocol is a node program and one core can play a whole run. The rows do not depend on this
+            number.
+        form: ``program`` plays each run as node programs, many rounds a job. ``dataflow`` plays each round of all runs
+            as a few Spark jobs. ``auto`` selects ``program`` for runs of up to 20,000 nodes. None stands for the value
+            of ROUNDTABLE_FORM, or else the form in the scenario. Both forms write equal rows.
+        observe: A function that receives the progress after each job. None shows a progress bar in a notebook, and else
+            logs the progress.
 
     Returns:
         The opened store with its audit results.
 
     Raises:
-        ScenarioError: The scenario or a file that it names is wrong; nothing was written.
+        ScenarioError: The scenario, or a file that it names, is invalid; nothing was written.
         StoreError: The folder is not empty, or cannot be written.
         EngineError: The engine cannot be started.
     """
@@ -97,8 +102,8 @@ def run_prepared(
 ) -> Result:  # fmt: skip
     """Runs a scenario without an audit.
 
-    ``prepared`` is the scenario, read and expanded. ``say`` is called with progress messages before the first round.
-    The other parameters mean the same as in `run`.
+    ``prepared`` is the scenario, read and expanded into runs. ``say`` receives progress messages before the first
+    round. The other parameters are those of `run`.
     """
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
@@ -146,16 +151,16 @@ def resume(
     The rows are equal to those of an uninterrupted run. A finished and audited store is only opened.
 
     Args:
-        path: Folder or address of the store, or ``catalog.schema``.
-        spark: An existing session of the run's engine; None starts that engine.
+        path: The folder or address of the store, or ``catalog.schema``.
+        spark: An existing session of the engine that began the run. None starts this engine.
         observe: As in `run`.
 
     Returns:
         The opened store with its audit results.
 
     Raises:
-        StoreError: The store does not exist, another program writes it, or it cannot be resumed because the program,
-            the scenario or an input file has changed.
+        StoreError: The store does not exist, another program writes it, or the program, the scenario or an input file
+            has changed.
         EngineError: The engine cannot be started.
     """
     root = located(path, spark)
@@ -171,9 +176,10 @@ def resume_store(
     root: Root, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Resumes an interrupted run without an audit; `Result.is_audited` says whether the store still needs one.
+    """Resumes an interrupted run without an audit.
 
-    ``observe`` is called after each job, and ``say`` with progress messages before the first round.
+    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job, and
+    ``say`` progress messages before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -193,7 +199,10 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns a context manager of the progress callback: ``observe``, a notebook's progress bar, or the logger."""
+    """Returns a context manager that provides the progress callback.
+
+    The callback is ``observe`` if set, else a progress bar in a notebook, else the logger.
+    """
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
     return reporter(ProgressForm.NOTEBOOK, horizon)
@@ -229,7 +238,10 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
-    """Returns a callback that reports the number of built runs, at most once in `_SAY_SECONDS`."""
+    """Returns a callback that reports the number of runs whose inputs are built.
+
+    It reports at most once in `_SAY_SECONDS`.
+    """
     due = time.monotonic() + _SAY_SECONDS
 
     def built(number: int) -> None:
@@ -267,9 +279,10 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Aske
     """Opens an existing store.
 
     Args:
-        path: Folder or address of the store, or ``catalog.schema``, which Spark looks up for every engine.
-        spark: An existing session; None starts the engine.
-        engine: ``spark``, ``connect`` or ``local``; None for ``local``, which starts without a JVM.
+        path: The folder or address of the store, or ``catalog.schema``. For a schema, Spark finds the location with any
+            engine.
+        spark: An existing session. None starts the engine.
+        engine: ``spark``, ``connect`` or ``local``. None stands for ``local``, which starts without a JVM.
 
     Raises:
         StoreError: The location is not a store.

@@ -1,4 +1,4 @@
-"""The open store of an experiment: verdicts of its runs, tables, queries, audits, stories and reports."""
+"""An open store: the verdicts of its runs, its tables, and functions for queries, audits, stories and reports."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class RunRow:
     Attributes:
         run_id: The id of the run in all tables.
         seed: The seed of the random draws.
-        parameters: Protocol settings and grid values, keyed by their path in the scenario.
+        parameters: The protocol settings and the grid values, keyed by their paths in the scenario.
         verdict: ``valid``, ``invalid`` or ``unknown``.
         within_bound: Whether the protocol tolerates the faults of the run; None before the audit.
-        rounds: The last round with an event; None before the audit.
+        rounds: The last round with an event of the run; None before the audit.
     """
 
     run_id: int
@@ -101,15 +101,18 @@ class Result:
 
     @property
     def tables(self) -> list[str]:
-        """The names of the store's tables and views; ``sql("DESCRIBE name")`` describes the columns of one."""
+        """The names of the store's tables and views.
+
+        ``sql("DESCRIBE name")`` describes the columns of a table or view.
+        """
         return self.reader.tables()
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a table or view of the store.
 
         Args:
-            name: The name of the table or view, without a schema.
-            as_of_round: Read the rows as of the end of this round; None reads all rounds.
+            name: The name of the table or view, without its schema.
+            as_of_round: The rows are read as of the end of this round; None reads all rounds.
 
         Raises:
             QueryError: The store has no table or view of this name.
@@ -121,7 +124,7 @@ class Result:
 
         Args:
             text: One SELECT, which names tables and views without a schema.
-            as_of_round: Read the rows as of the end of this round; None reads all rounds.
+            as_of_round: The rows are read as of the end of this round; None reads all rounds.
 
         Raises:
             QueryError: The query is invalid, or names an unknown table or column.
@@ -133,7 +136,7 @@ class Result:
 
         Args:
             query: The name of a table or view, or one SELECT.
-            as_of_round: Read the rows as of the end of this round; None reads all rounds.
+            as_of_round: The rows are read as of the end of this round; None reads all rounds.
 
         Raises:
             QueryError: The query is invalid, or names an unknown table or column.
@@ -142,7 +145,9 @@ class Result:
         return rows
 
     def to_arrow(self, query: str, as_of_round: int | None = None) -> pa.Table:
-        """Returns a table, a view or the result of a query as an Arrow table; parameters as in `to_pandas`.
+        """Returns a table, a view or the result of a query as an Arrow table.
+
+        The parameters are those of `to_pandas`.
 
         Raises:
             QueryError: The query is invalid, or names an unknown table or column.
@@ -173,8 +178,8 @@ class Result:
             node: The name of the node.
 
         Returns:
-            One row for each crash and state table, with columns `compare_node.COMPARED`: the number of the node's rows
-            at the nearest commits. View ``node_recovery`` has the rounds and durations of crashes.
+            One row for each crash and state table, with columns `compare_node.COMPARED`: the numbers of the node's rows
+            at commits. View ``node_recovery`` has the rounds and durations of crashes.
 
         Raises:
             QueryError: The store has no such run, or the run no such node.
@@ -188,7 +193,8 @@ class Result:
             run_id: The run.
             subscriber: The name of the subscribing node.
             source: The name of the publishing node.
-            seq: The number of the publication among the publications of ``source``; alternatively pass ``call``.
+            seq: The number of the publication among the publications of ``source``, from 1. Pass either ``seq`` or
+                ``call``.
             call: The number of the publication among all calls of ``source``: column ``source_seq``.
 
         Raises:
@@ -197,7 +203,7 @@ class Result:
         return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
-        """Returns the publications that moving applications missed (``workload.moves``), by run and round.
+        """Returns the publications that moving applications missed (``workload.moves``), ordered by run and round.
 
         ``run_id`` None means all runs.
         """
@@ -220,8 +226,8 @@ class Result:
         """Writes the report of the store, an HTML file that needs no network connection.
 
         Args:
-            runs: The runs with a replay. By default these are all of up to three runs, else the worst and the median
-                run.
+            runs: The runs with a replay. By default these are all runs of a store with up to three runs, else the worst
+                and the median run.
             first_round: The first round of the replays.
             last_round: The last round of the replays; None for the end of each run.
             out: The file; None for ``report.html`` in the folder of the store.
@@ -236,7 +242,7 @@ class Result:
         return write_report(self.reader, self.store, asked, None if out is None else Path(out))
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
-        """Returns the report of one run, opened at its replay; notebooks display it.
+        """Returns the report of one run, which opens at its replay; notebooks display it.
 
         Args:
             run_id: The run.
@@ -270,17 +276,17 @@ class Result:
         self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
         colour: str | None = None, where: str | None = None, relation: str | None = None,
     ) -> Picture:  # fmt: skip
-        """Returns a chart of one run by its name, or a chart of columns over runs; notebooks display it.
+        """Returns a chart of one run, selected by its name, or a chart of columns over all runs; notebooks display it.
 
-        ``save`` writes the chart as SVG, PNG or PDF, and its data as CSV. In a chart of columns, a point is the mean of
-        ``y`` over the rows with equal ``x`` and ``colour``, with its 95 % confidence interval.
+        `Picture.save` writes the chart as SVG, PNG or PDF, and its data as CSV. In a chart of columns, a point is the
+        mean of ``y`` over the rows with equal ``x`` and ``colour``, with its 95 % confidence interval.
 
         Args:
-            name: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
-            run_id: The run of a chart by name.
+            name: The chart: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
+            run_id: The run of chart ``name``.
             x: A column of ``relation``, or a parameter, the seed, the protocol or the verdict of runs.
-            y: A numeric column; ``x`` and ``y`` replace ``name``.
-            colour: A column; each of its values has a colour.
+            y: A numeric column of ``relation``. Pass ``x`` and ``y`` instead of ``name``.
+            colour: A column of ``relation`` or of runs, as for ``x``; each of its values has a colour.
             where: A SQL condition on the rows.
             relation: A table or view. By default it is the first of ``result``, ``latency_quantile`` and
                 ``round_summary`` that has the columns.
@@ -297,7 +303,7 @@ class Result:
         If the store is read-only, only the returned report has the verdicts.
 
         Returns:
-            The findings of all audits. `runs` and `verdict` of this object change accordingly.
+            The findings of all audits. Attribute `runs` and property `verdict` then have the new verdicts.
 
         Raises:
             StoreError: The runs are not finished, or another program writes to the store.
@@ -325,7 +331,9 @@ class Result:
 
     @contextmanager
     def _asked(self) -> Iterator[tuple[StoreReader, Session, bool]]:
-        """Opens the store on the engine that is fastest for many queries.
+        """Opens the store on the engine that takes the least time for many queries.
+
+        For a small store, this is the engine ``local`` instead of Spark.
 
         Yields:
             The reader, the session of the engine, and whether the store is small.
@@ -345,7 +353,7 @@ class Result:
 
     @contextmanager
     def suited(self) -> Iterator[bool]:
-        """Configures the engine for the size of the store while several queries run.
+        """Configures the engine for the size of the store until the end of the context.
 
         Yields:
             Whether the store is small: at most `VERY_FEW_BYTES`.
@@ -356,7 +364,7 @@ class Result:
             yield is_small
 
     def publish(self, schema: str) -> list[str]:
-        """Writes the history and the results as Delta tables of a schema; replaces tables of equal names.
+        """Writes the history and the results as Delta tables into a schema; replaces tables with equal names.
 
         Args:
             schema: An existing schema: ``catalog.schema``, or a schema of the session's catalog.

@@ -1,5 +1,5 @@
--- When a publication is confirmed, all expected subscribers have delivered it. Holds trivially for protocols whose
--- confirmation does not imply delivery.
+-- When a publication is confirmed, all expected subscribers have delivered it. The audit finds nothing for protocols
+-- whose confirmation does not imply delivery.
 select run_id, confirmed_round as round, node_id, source, source_seq,
   concat('confirmed in round ', confirmed_round, ', ',
     coalesce(concat('delivered in round ', delivered_round), 'never delivered')) as detail

@@ -26,12 +26,12 @@ from pipelines.tables import RUN, VIOLATION
 
 Verdict = Literal["valid", "invalid", "unknown"]
 SHOWN = 5
-"""The maximum number of violating rows of an audit in a report."""
+"""The maximum number of violating rows that a finding shows."""
 _UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
-"""The columns that identify a violating row as a delivery, with their names in table ``delivery``."""
+"""The columns of a violating row that identify a delivery, with their names in table ``delivery``."""
 
 _SQL = sql_files("pipelines.audits")
 GENERAL = tuple(
@@ -72,7 +72,7 @@ class Finding:
         shown: The first violations without an excuse, at most `SHOWN`.
         shown_excused: The first excused violations, at most `SHOWN`.
         error: The error of a failed audit, else None.
-        protocol: In a store with several protocols, the protocol of the audited runs; else empty.
+        protocol: The protocol of the audited runs in a store with several protocols; else empty.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Beyond(NamedTuple):
 class Undecided(NamedTuple):
     """A run whose guarantees are undecided at its end, although only maintenance messages are in flight.
 
-    ``round`` is the last round, or the first undecided round.
+    ``round`` is the first undecided round, or the last round of the run.
     """
 
     run_id: int
@@ -110,7 +110,11 @@ class Undecided(NamedTuple):
 
 
 class RunVerdict(NamedTuple):
-    """The audited columns of table ``run``: verdict, relation to the bound, and the last round with an event."""
+    """The columns of table ``run`` that an audit sets.
+
+    ``verdict`` is the verdict of the run, ``within_bound`` whether its faults are within the bound of the protocol, and
+    ``rounds`` its last round with an event.
+    """
 
     run_id: int
     verdict: Verdict
@@ -122,8 +126,9 @@ class RunVerdict(NamedTuple):
 class AuditReport:
     """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
-    The runs in ``beyond`` exceed the bound, those in ``undecided`` are declared undecided by the protocol
-    (`Protocol.undecided`), and those in ``untested`` test nothing. ``violation`` has the rows of table ``violation``.
+    ``beyond`` has the runs that exceed the bound, ``undecided`` the runs that the protocol declares undecided
+    (`Protocol.undecided`), and ``untested`` the runs that test nothing. ``violation`` has the rows of table
+    ``violation``.
     """
 
     findings: tuple[Finding, ...]
@@ -160,7 +165,7 @@ def store_verdict(verdicts: Collection[str | None]) -> Verdict:
 
 
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
-    """Returns the general audits and those of `protocol`."""
+    """Returns the general audits and the audits of `protocol`."""
     return (*GENERAL, *protocol.audits)
 
 
@@ -171,7 +176,7 @@ def describe() -> list[tuple[str, str]]:
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks the guarantees of each protocol in its runs. Reads only the store and writes nothing.
+    """Checks, for each protocol of a store, its guarantees in its runs. Writes nothing.
 
     Returns the report, with protocols ordered by their first run.
     """
@@ -210,7 +215,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
-    """Returns the violations of guarantee ``name``, with and without an excuse: rows with columns `FOUND`."""
+    """Returns all violations of guarantee ``name``, excused or not, as rows with columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
         return audit.rows(evidence).collect()
@@ -228,7 +233,7 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
 
 
 def record(report: AuditReport, store: Store) -> None:
-    """Replaces the rows of table ``violation`` and the audited columns of table ``run`` by those of `report`."""
+    """Replaces the rows of table ``violation`` and the `RunVerdict` columns of table ``run`` by those of `report`."""
     store.overwrite(VIOLATION.name, report.violation)
     found = pa.table({name: [getattr(run, name) for run in report.runs] for name in RunVerdict._fields})
     kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
@@ -237,7 +242,10 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
-    """Returns each run that exceeds the protocol's bound or breaks one of its network assumptions, once."""
+    """Returns the runs that exceed the protocol's bound or break one of its network assumptions.
+
+    Each run has one entry, with its first round beyond the bound and all reasons.
+    """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
     rows, parts = list[Row](), list[str]()
@@ -291,7 +299,8 @@ def _check(
 ) -> tuple[Finding, pa.Table | None]:  # fmt: skip
     """Returns the finding of an audit, without sample rows, and its rows of table ``violation``.
 
-    ``since`` maps each run beyond the bound to its first round beyond the bound.
+    The rows are ``None`` if the audit failed. ``since`` maps each run beyond the bound to its first round beyond the
+    bound.
     """
     if isinstance(found, Exception):
         return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
@@ -303,9 +312,10 @@ def _check(
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
-    """Returns a boolean mask of the excused rows.
+    """Returns a boolean mask of the excused rows of ``found``. A run beyond the bound excuses its rows.
 
-    A run beyond the bound excuses its rows, except dated rows and deliveries before its first round beyond the bound.
+    Two types of rows are not excused: rows of a dated audit with a round before the first round beyond the bound, and
+    rows about a delivery that happened before that round.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -337,7 +347,7 @@ def _order(rows: pa.Table) -> pa.Array:
 
 
 def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
-    """Returns the findings with sample rows from ``violation``."""
+    """Returns the findings with their first violating rows from ``violation``, with node names."""
     runs, firsts = set[int](), {}
     if not len(violation):
         return [*findings]
@@ -368,8 +378,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns the verdict of each run.
 
-    A run with an unexcused violation is invalid. It is unknown if the store cannot decide it, or if it tests nothing.
-    Otherwise it is valid.
+    A run with an unexcused violation is invalid. Otherwise it is unknown if the store cannot decide it or if it tests
+    nothing, and else valid.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

@@ -1,5 +1,5 @@
--- The publications that a subscriber delivers in a later round than a later publication of the same source. Applies to
--- protocols that guarantee the order of a source. The order within a round is not recorded.
+-- A subscriber delivers a publication although it has delivered a later publication of the same source in an earlier
+-- round. Applies to protocols that guarantee the order of a source. The order within a round is not recorded.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

@@ -22,14 +22,14 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The runs without a delivery. Few stores have one; the queries below run only for these."""
+"""The query for the runs without a delivery. Without these runs, the queries below are not needed."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run without due and without actual deliveries, with the reason why none was due."""
+    """A run in which no delivery was due and none happened, with the reason why none was due."""
 
     run_id: int
     reason: str
@@ -39,7 +39,7 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
     """Returns the runs that test nothing, ordered by id; ``beyond`` has the ids of runs beyond the bound.
 
     A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
-    audits. In a run beyond the bound, faults may have prevented all subscriptions. It is untested only if no
+    audits. In a run beyond the bound, faults may have prevented all subscriptions. So this run is untested only if no
     publication matches a subscription.
     """
     silent = reader.sql(_SILENT).collect()

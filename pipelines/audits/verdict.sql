@@ -1,4 +1,4 @@
--- For each run: whether it is in busy_run, and its last round with an event. The event of a message in flight is its
+-- For each run: whether it is in busy_run, and the last round with an event. A message in flight counts in its round of
 -- sending. The begin and the end of a link fault are not events.
 with happened as (
   select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round

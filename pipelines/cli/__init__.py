@@ -8,7 +8,7 @@ import signal
 from typing import Final
 
 _GARBAGE: Final = 200_000, 20, 50
-"""GC thresholds: imports create no reference cycles, and the default thresholds take a sixth of their time."""
+"""The GC thresholds during imports, which create no reference cycles. Default thresholds take a sixth of their time."""
 
 
 def main() -> None:

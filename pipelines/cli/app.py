@@ -91,7 +91,7 @@ def schema() -> None:
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
     """Check this machine, and play a small run.
 
-    Checks Python, Java, the engines, Spark's jars, memory and disk. A component marked with ! is missing, but runs with
+    Checks Python, Java, the engines, Spark's jars, memory and disk. A component marked with ! is missing; runs with
     --engine local do not need it. Exit code 1: no run works on this machine.
     """
     with opened_output(output) as out:
@@ -234,7 +234,7 @@ def run(
 def resume(
     folder: Folder, remote: Remote = None, fail_on: FailOn = None, quiet: Quiet = False, as_json: Json = False
 ) -> None:
-    """Resume an interrupted run; the rows are those of a whole run."""
+    """Resume an interrupted run after its last complete round."""
     from pipelines.cli import verdict
     from pipelines.experiment.manifest import Manifest
 

@@ -33,7 +33,10 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints the losses of moving applications and the faulty deliveries by cause, then the story of the first."""
+    """Prints the losses of moving applications, and the missing, repeated, late and excused deliveries by cause.
+
+    Then prints the story of the first delivery. ``run_id`` None means all runs.
+    """
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story
 
@@ -68,7 +71,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to ``app``."""
+    """Adds the commands of this module to ``app``."""
     app.command(epilog="Example: roundtable audit runs/quickstart/latest")(audit)
     app.command(epilog="Example: roundtable why runs/figure1/latest --subscriber S1 --source P --seq 2")(why)
     app.command(epilog="Example: roundtable compare-node runs/single_crash/latest --node B")(compare_node)
@@ -124,8 +127,8 @@ def why(
 ) -> None:  # fmt: skip
     """Explain the delivery of one publication to one subscriber.
 
-    Shows each hop, crash and resend, and the cause of a loss. Without --subscriber and --source: lists the deliveries
-    that are missing, late, duplicate or excused, grouped by cause, and explains the first.
+    Shows each hop, crash and resend, and the cause of a loss. Without --subscriber and --source, lists the deliveries
+    that are missing, late, duplicate or excused, grouped by cause, and explains the first one.
     """
     from pipelines.report.space_time import of_story
     from pipelines.why.story import json_line, print_story, story_name
@@ -153,9 +156,10 @@ def compare_node(
 ) -> None:  # fmt: skip
     """Compare a node's state before and after its crashes.
 
-    Shows the rows of each state table that belong to the node. State is stored at commits; the commits nearest to each
-    crash, recovery and the end are compared. Null means that no commit is near. `run --commit-every 1` commits every
-    round.
+    Counts the rows of the node in each state table. State is stored at commits only, so the counts are those of the
+    commits nearest to the crash, to the recovery and to the end. Null means that no such commit exists.
+
+    With `run --commit-every 1` each round has a commit.
     """
     with _opened(folder, engine) as result:
         run_id = the_run(result.runs, run_id)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command to ``app``."""
+    """Adds the command of this module to ``app``."""
     app.command(epilog='Example: roundtable compare quickstart --want "exactly_once, p95 < 500 ms"')(compare)
 
 

@@ -1,4 +1,4 @@
-"""Ends commands: maps each cause to an exit code, and prints an error in one line without a traceback."""
+"""Ends a command with the exit code of its outcome. An error is printed in one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -37,17 +37,23 @@ class Commands(TyperGroup):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
         standalone_mode: bool = True, windows_expand_args: bool = True, **extra: Any,  # noqa: ANN401 - as in the base
     ) -> Any:  # fmt: skip  # noqa: ANN401 - as in the base
-        """Runs a command and exits with its code; without ``standalone_mode`` it raises the command's exceptions."""
+        """Runs a command and exits with its exit code.
+
+        Without ``standalone_mode`` it does not exit, and raises the exceptions of the command.
+        """
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         return sys.exit(_code_of(run)) if standalone_mode else run()
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
-        """Runs a command; converts an interruption to exit code 130, because Typer treats it as its own error."""
+        """Runs a command, and turns an interruption (Ctrl-C) into exit code 130.
+
+        Otherwise Typer would report the interruption as its own error.
+        """
         with INTERRUPTION:
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                # The reader closed the pipe; without this, Python reports the error again when it flushes stdout.
+                # The reader closed the pipe. With stdout open, Python would report the error again when it flushes.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
@@ -59,7 +65,7 @@ class Commands(TyperGroup):
 
 
 class Interruption:
-    """The interruption (Ctrl-C) of a command; a context manager around the command.
+    """A context manager around a command, which handles its interruption (Ctrl-C) by the user.
 
     Attributes:
         came: Whether the user has interrupted the command.
@@ -70,12 +76,18 @@ class Interruption:
         self._before: Any = None
 
     def listen(self) -> None:
-        """Installs the signal handler; called again after the start of an engine, which installs its own handler."""
+        """Installs the signal handler.
+
+        It is called again after the start of an engine, because engines install their own handlers.
+        """
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._take)
 
     def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
-        """Returns a progress callback that calls `listen` and ``note``: an engine may have started before."""
+        """Returns a progress callback that calls `listen` and then ``note``.
+
+        An engine that started since the last call may have replaced the signal handler.
+        """
 
         def say(text: str) -> None:
             self.listen()

@@ -23,7 +23,7 @@ PAGE = "hunt.html"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command to ``app``."""
+    """Adds the command of this module to ``app``."""
     app.command(epilog="Example: roundtable hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus")(hunt)
 
 
@@ -79,10 +79,11 @@ def hunt(
     """Search for fault schedules that break a guarantee.
 
     The scenario is played once without changes. Each schedule then targets one of its messages: the first, middle or
-    last of each type and status of the receiver. In or next to that round the sender or receiver crashes, pauses or
-    recovers, or the message is lost, duplicated or delayed. Schedules that reach a new state are varied further. Each
-    finding is shrunk, named by its cause and stored in the corpus, with a page on coverage. Exit code 1: a guarantee is
-    broken; 2: every schedule exceeded the fault model that the protocol tolerates.
+    last one for each type and each status of the receiver. In the round of this message, or next to it, the sender or
+    receiver crashes, pauses or recovers, or the message is lost, duplicated or delayed. Schedules that reach a new
+    state are varied further. Each finding is shrunk, named by its cause and stored in the corpus, with a page on
+    coverage. Exit code 1: a guarantee is broken; 2: every schedule exceeded the fault model that the protocol
+    tolerates.
     """
     from pipelines.experiment.prepared import prepare
 
@@ -115,7 +116,7 @@ def hunt(
 
 
 def _window(given: str | None) -> tuple[int, int] | None:
-    """Parses ``A:B``, two rounds in ascending order.
+    """Returns the two rounds in ``given``, which has the form ``A:B`` with A up to B; None for None.
 
     Raises:
         QueryError: The string has another format.
@@ -129,7 +130,10 @@ def _window(given: str | None) -> tuple[int, int] | None:
 
 
 def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
-    """Returns a callback that prints a progress line for each job; on a terminal it overwrites the previous line."""
+    """Returns a callback that prints a progress line after each job.
+
+    On a terminal, the line replaces the previous one.
+    """
     is_bar = sys.stderr.isatty() and not as_json
 
     def observe(standing: Standing) -> None:

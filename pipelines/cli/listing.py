@@ -33,7 +33,7 @@ from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
 
 _FARTHEST = 32
-"""Maximal indent of continuation lines."""
+"""The maximum indent of the continuation lines of a summary."""
 Lines = Sequence[tuple[str, str]]
 _GIB = 1024**3
 _LEAST_MEMORY_GIB = 4
@@ -62,7 +62,10 @@ def _summary(path: Path) -> str:
 
 
 def _described(module: str) -> Lines:
-    """Returns the names and summaries of a module's ``describe``; the import waits until they are needed."""
+    """Returns the names and summaries that function ``describe`` of a module returns.
+
+    The module is imported only when its names are needed.
+    """
     lines: Lines = import_module(module).describe()
     return lines
 
@@ -82,7 +85,8 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
     Args:
         names: The groups, keys of `GROUPS`.
-        form: ``table``: one line per name, with headings for several groups; or a format of `printing.write_rows`.
+        form: ``table`` prints one line per name, with headings if there are several groups. The other forms are those
+            of `printing.write_rows`.
         out: The stream.
     """
     if form != "table":
@@ -100,7 +104,7 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a scenario for the given input files to a new file, and prints what the user has to do next.
+    """Writes a scenario for the input files to the new file ``file``, and prints the next steps for the user.
 
     Raises:
         DataFileError: The file exists or cannot be written, or an input file cannot be read.
@@ -228,9 +232,9 @@ def _self_test() -> Check:
 
 
 def print_checks(form: str, out: TextIO) -> bool:
-    """Runs the checks and prints their results; returns whether all checks passed that every run needs.
+    """Runs the checks and prints their results; returns whether all checks that every run needs have passed.
 
-    Form ``table`` prints one line per check as soon as it ends; other forms are those of `printing.write_rows`.
+    Form ``table`` prints a line after each check. The other forms are those of `printing.write_rows`.
     """
     made = []
     for one in checks():

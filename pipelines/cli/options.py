@@ -53,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a completion function for shells: it returns the names with a given prefix."""
+    """Returns a function for shell completion, which returns those of ``names`` that begin with a prefix."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -62,28 +62,34 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def _begun_scenario(incomplete: str) -> list[str]:
-    """Completes the name of an installed scenario; without a match the shell completes file names."""
+    """Returns the names of installed scenarios that begin with a prefix, for shell completion.
+
+    If no name begins with it, the shell completes file names.
+    """
     from pipelines.scenario.load import shipped
 
     return begun(tuple(shipped()))(incomplete)
 
 
 def rounds_of_a_job(value: str) -> str:
-    """Checks that the value of ``--rounds-per-job`` is ``auto`` or a positive integer."""
+    """Returns the value of ``--rounds-per-job``, which must be ``auto`` or a positive integer."""
     if value != "auto" and not (value.isdigit() and int(value) >= 1):
         raise typer.BadParameter(f"{value!r} is neither auto nor a positive integer")
     return value
 
 
 def place(given: str) -> Root | Schema:
-    """Returns the location or the schema that a command-line argument names."""
+    """Returns the location of a store, or the schema, that a command-line argument names."""
     from pipelines.store.roots import place_of
 
     return place_of(given)
 
 
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
-    """Returns the location of a store; looks up a schema in its catalog, except during shell completion."""
+    """Returns the location of a store.
+
+    If the argument names a schema, the location comes from the catalog. Shell completion does not look it up.
+    """
     from pipelines.store.roots import Schema
 
     if not isinstance(given, Schema) or context.resilient_parsing:
@@ -138,7 +144,7 @@ NewStore = Annotated[
 ]  # fmt: skip
 
 
-# `_located` needs the engine; eager options are parsed first, at any position of the command line.
+# `_located` needs the value of --engine, so the option is eager: it is parsed first at any position.
 def _engine(value: str | None) -> str | None:
     return one_of(ASKED_ENGINES)(None if value is None else str(current_name(value)))
 
@@ -197,7 +203,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per li
 
 
 def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
-    """Returns the progress display for the command's output options."""
+    """Returns the progress display that options ``--quiet`` and ``--json`` of a command select."""
     if quiet:
         return ProgressForm.NONE
     if as_json:
@@ -206,7 +212,7 @@ def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
 
 
 def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) -> int:
-    """Returns ``run_id``; without it, returns the id of the only run.
+    """Returns ``run_id`` if set, else the id of the only run.
 
     Raises:
         QueryError: ``run_id`` is missing, and the store has several runs.
@@ -217,10 +223,10 @@ def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) ->
 
 
 def statement_of(statement: str | None, file: Path | None) -> str:
-    """Returns the SQL statement from the argument, stdin or a file.
+    """Returns the SQL statement from the argument ``statement``, from stdin (``-``), or from a file.
 
     Raises:
-        BadParameter: Neither or both are given.
+        BadParameter: Both or neither of ``statement`` and ``file`` are set.
         QueryError: The file cannot be read.
     """
     if (statement is None) == (file is None):
@@ -236,7 +242,9 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 
 @contextmanager
 def opened_output(path: Path | None) -> Iterator[TextIO]:
-    """Opens the output of a command: stdout, or a temporary file that replaces ``path`` at the end of the block.
+    """Opens the output of a command: stdout if ``path`` is ``None``, else a temporary file.
+
+    At the end of the context, the temporary file is renamed to ``path``.
 
     Raises:
         QueryError: The file cannot be written.

@@ -23,7 +23,7 @@ from pipelines.protocols import PROTOCOLS
 _MAX_SHOWN = 20
 _INDENT = len("scenario  ")
 _SETTINGS = 3
-"""Number of leading items of `_engine` that describe the engine; the other items are its settings."""
+"""The number of items at the start of `_engine` that describe the engine. The other items are its settings."""
 _NAMES = (
     "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
 )  # fmt: skip
@@ -39,7 +39,7 @@ def _faults(rows: Sequence[Combination]) -> list[str]:
 
 
 def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
-    """Prints the plan of a scenario; with ``is_verbose`` also the engine's settings and the tables."""
+    """Prints the plan of a scenario; with ``is_verbose``, also the settings of the engine and the tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
     runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
@@ -127,7 +127,10 @@ def _times(prepared: Prepared) -> str:
 
 
 def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
-    """Returns the default rounds per job and per commit, by protocol if they differ."""
+    """Returns sentences about the default numbers of rounds per job and per commit.
+
+    Protocols with different numbers have a sentence each.
+    """
     found = {}
     for name, form in forms.items():
         n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)
@@ -167,7 +170,10 @@ def _cells(row: Combination) -> list[object]:
 
 
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
-    """Prints the number of messages of each type, an upper bound on trees without faults, else an estimate."""
+    """Prints the number of messages of each type in all runs, and the names of the types.
+
+    The number is an upper bound on trees without faults, and otherwise an estimate.
+    """
     total = n_seeds * sum(row.n_crossings for row in rows)
     needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)
     is_bound = needs_tree and not any(row.n_crashes + row.n_faults for row in rows)

@@ -24,18 +24,18 @@ from rich.text import Text
 from pipelines.errors import QueryError
 
 _USUAL = 80
-"""Width of a terminal that reports none."""
+"""The width of a terminal that does not report its width, in characters."""
 _UNBROKEN = "\x1f"
 """Placeholder for a space at which `print_lines` must not break a line."""
 MAX_SHOWN = 1000
-"""Maximal number of rows that a terminal shows."""
+"""The maximum number of rows that a command prints to a terminal."""
 _WIDE = 10_000
 _NARROWEST = 24
-"""Width up to which strings are not folded, in characters."""
+"""The minimum width of a column whose strings are folded, in characters."""
 _NARROWEST_KEY = 48
-"""As `_NARROWEST`, for key columns."""
+"""The minimum width of a key column whose strings are folded, in characters."""
 _GAP = 3
-"""Spaces between two columns."""
+"""The number of spaces between two columns."""
 
 
 def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None:
@@ -66,7 +66,7 @@ def columns(stream: TextIO) -> int | None:
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
-    """Writes rows in a format.
+    """Writes rows to a stream in a format.
 
     Args:
         rows: The rows.
@@ -129,9 +129,9 @@ def print_table(
 ) -> None:  # fmt: skip
     """Prints a table for a terminal; numbers are rounded to six digits.
 
-    If the terminal is too narrow, columns with equal values in all rows move below the table. If it is still too
-    narrow, the table is split into several tables that repeat the key columns. Without key columns, or if that fails,
-    each value gets its own line. Without a terminal, lines have any length.
+    If the table is too wide for the terminal, the values of columns that are equal in all rows are printed below it. If
+    it is still too wide, it is split into several tables that repeat the key columns. If this is not possible, each
+    value gets its own line. Without a terminal, the width is not limited.
 
     Args:
         names: The names of the columns.
@@ -178,7 +178,7 @@ def _cell(value: Any) -> Text:  # noqa: ANN401 - any plain value, or a cell
 
 @dataclass(frozen=True)
 class _Grid:
-    """A table with its layout; fields as the arguments of `print_table`."""
+    """A table and its layout. The fields are the arguments of `print_table`."""
 
     names: Sequence[str]
     cells: Sequence[Sequence[Text]]
@@ -186,20 +186,26 @@ class _Grid:
     n_keys: int
 
     def of(self, places: Sequence[int]) -> Self:
-        """Returns a table of the columns with these indexes."""
+        """Returns the table with only the columns at the indexes ``places``."""
         cells = [[row[place] for place in places] for row in self.cells]
         n_keys = sum(place < self.n_keys for place in places)
         return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
 
     def same(self) -> list[int]:
-        """Returns the indexes of non-key columns with equal values in all rows; empty if that is all columns."""
+        """Returns the indexes of the columns that have equal values in all rows, except key columns.
+
+        The result is empty if all columns have equal values, or if the table has fewer than two rows.
+        """
         places = enumerate(zip(*self.cells, strict=True))
         alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
         same = [place for place in alike if place >= self.n_keys] if len(self.cells) > 1 else []
         return same if len(same) < len(self.names) else []
 
     def parts(self, width: int) -> list[Self]:
-        """Returns tables that fit the width, each with the key columns and some other columns; empty if impossible."""
+        """Splits the table into tables that fit the width.
+
+        Each part has the key columns and some of the other columns. The result is empty if no split fits.
+        """
         if self.names and self.fits(width):
             return [self]
         keys = [*range(self.n_keys)]
@@ -214,11 +220,11 @@ class _Grid:
         return [self.of(places) for places in parts]
 
     def fits(self, width: int) -> bool:
-        """Returns whether the table fits without breaking a name or a number."""
+        """Returns whether the table fits the width without a broken column name or number."""
         return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:
-        """Prints the table, which must fit."""
+        """Prints the table, which fits the width."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name, is_number, wide in zip(self.names, self.are_numbers, self._widths(width), strict=True):
             table.add_column(
@@ -232,7 +238,7 @@ class _Grid:
         stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """Returns the minimal width of each column, and the width at which no string is folded."""
+        """Returns, for each column, the minimum width, and the width at which no string is folded."""
         found = []
         for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
             longest = max((row[place].cell_len for row in self.cells), default=0)

@@ -16,7 +16,7 @@ from pipelines.cli.printing import write_rows
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to ``app``."""
+    """Adds the commands of this module to ``app``."""
     app.command(epilog="Example: roundtable report runs/quickstart/latest --run 0 --out run0.html")(report)
     app.command(
         epilog="Example: roundtable plot runs/delta_study/latest --x quantile --y latency_rounds "
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _rounds(value: str | None) -> str | None:
-    """Checks the value of ``--rounds``."""
+    """Returns the value of ``--rounds``, which must have the form ``A:B``."""
     found = re.fullmatch(r"(\d*):(\d*)", value or ":")
     if found is None:
         raise typer.BadParameter(f"{value!r} is not a range of rounds; write A:B, A: or :B, e.g. 20:60")
@@ -108,7 +108,7 @@ def plot(
     """Plot columns of a store's views, or a measure of one run.
 
     A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. Columns are those of
-    the view, the parameters by their names in view parameter, seed, protocol and verdict.
+    the view, the parameters by their names in view parameter, and seed, protocol and verdict of the run.
     """
     from pipelines.api import open_store
     from pipelines.report.pictures import check_name

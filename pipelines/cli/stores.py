@@ -23,7 +23,7 @@ from pipelines.tables import RUN
 _DEPTH = 3
 _VALUES = 6
 _GONE = ".removed-"
-"""Prefix of the folder name of a store during its removal."""
+"""The prefix that the folder of a store gets while the store is being removed."""
 _SCHEMA = pa.schema({
     "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
     "parameters": pa.string(), "settings": pa.string(),
@@ -32,7 +32,7 @@ _SCHEMA = pa.schema({
 
 @dataclass(frozen=True)
 class Stored:
-    """A store in a folder, as listed.
+    """A store in a folder, with the values that ``roundtable runs`` lists.
 
     Attributes:
         path: The folder.
@@ -55,7 +55,10 @@ class Stored:
 
 
 def stores(folder: Root) -> Iterator[Stored]:
-    """Yields the stores in a folder and its subfolders, sorted by path; skips the link ``latest``."""
+    """Yields the stores in a folder and its subfolders, sorted by path.
+
+    The link ``latest`` is not followed.
+    """
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
@@ -90,7 +93,7 @@ def _runs(path: Root) -> tuple[int | None, str, str]:
 
 
 def _varied(parameters: Sequence[str]) -> Iterator[str]:
-    """Yields the paths of parameters that differ between runs, with their values."""
+    """Yields, for each parameter that differs between runs, its path and its values as a phrase."""
     given = labelled([json.loads(text) for text in dict.fromkeys(parameters)])
     for path in dict.fromkeys(path for values in given for path in values):
         values = list(dict.fromkeys(shown(one[path]) for one in given if path in one))
@@ -100,9 +103,10 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 
 
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
-    """Removes a store, or all stores in a folder, after a confirmation on the terminal unless ``is_sure`` is set.
+    """Removes a store, or all stores in a folder, after a confirmation on the terminal.
 
-    A store is renamed before its files are removed, so an interruption leaves no partial store under its name.
+    With ``is_sure`` there is no confirmation. A store is renamed before its files are removed, so that no partial store
+    remains under its name after an interruption.
 
     Raises:
         StoreError: The folder does not exist or has no store, or a program writes a store in it; nothing was removed.
@@ -128,7 +132,10 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 
 
 def _remove(store: Path) -> None:
-    """Removes a store; the link ``latest`` beside it then points to the newest remaining store."""
+    """Removes a store.
+
+    If the link ``latest`` beside it pointed to the store, it then points to the newest remaining store.
+    """
     store = store.resolve()
     link = store.parent / LATEST
     is_latest = link.is_symlink() and link.resolve() == store

@@ -45,8 +45,8 @@ def template(
         overlay: A file with an overlay; None for a random tree.
         subscriptions: A table with subscriptions; None for generated subscriptions.
         publications: A table with publications, or PADRES quotes; None for generated publications.
-        names: The nodes of the overlay. A column whose values are mostly node names is the node column, under any
-            title.
+        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even with an
+            unknown title.
         spread: Whether the subscribers and publishers of the tables are distributed over the overlay; otherwise they
             are nodes of the overlay.
 
@@ -122,7 +122,10 @@ def _overlay(path: Path) -> str:
 
 
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns the subscriptions; without a table, subscriptions to the topics of the publications."""
+    """Returns the YAML of the subscriptions.
+
+    Without a table of subscriptions, there is a subscription to each topic in the table of publications.
+    """
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
     if publications is None:
@@ -137,7 +140,10 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 
 
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns the publications; without a table, publications on the topics of the subscriptions."""
+    """Returns the YAML of the publications.
+
+    Without a table of publications, there is a publication on each topic in the table of subscriptions.
+    """
     if path is not None:
         return _table(path, "publications", names, spread=spread)
     topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]
@@ -148,7 +154,10 @@ def _publications(path: Path | None, subscriptions: Path | None, names: Collecti
 
 
 def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
-    """Returns part ``time`` of the scenario; with timestamps, round 0 is `_FIRST_ROUND` rounds before the first one."""
+    """Returns part ``time`` of the scenario.
+
+    If the tables have timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp.
+    """
     firsts = []
     for what, path in tables.items():
         column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]
@@ -190,10 +199,10 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Returns the column of a table for each scenario key; None if the table has no such column.
+    """Maps scenario keys to columns of a table; None for keys without a column. No column has two keys.
 
-    The node column is the one with the most values among the overlay's nodes, if that is at least half of its values.
-    Otherwise the titles decide. No column has two roles.
+    The node column is the column with the largest share of node names, if this share is at least `_ENOUGH`. Otherwise
+    its title decides, as for the other keys.
     """
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
@@ -221,7 +230,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns the titles of a table and its first rows as strings; detects the delimiter and the format."""
+    """Returns the titles of a table and its first rows as strings."""
     table = _loaded(path)
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands to ``app``."""
+    """Adds the commands of this module to ``app``."""
     app.command(epilog="Example: roundtable extract runs/crash_sweep/latest --run 17 -o run17.yaml")(extract)
     app.command(epilog="Example: roundtable shrink runs/crash_sweep/latest --run 17 -o small.yaml")(shrink)
     app.command(epilog="Example: roundtable diff runs/small/latest runs/small/latest --run 0 --other-run 1")(diff)
@@ -28,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
     """Write a scenario of one run alone.
 
-    The scenario lists the run's overlay, calls and faults explicitly, and plays equal rows.
+    The scenario lists the overlay, the calls and the faults of the run. A run of this scenario has equal rows.
     """
     from pipelines.experiment.listed import extracted
     from pipelines.experiment.manifest import Manifest
@@ -50,8 +50,8 @@ def shrink(
 ) -> None:  # fmt: skip
     """Write the smallest scenario found that breaks a guarantee.
 
-    Removes faults, calls and nodes of the run by delta debugging. The candidates are played as runs of a job, up to 64
-    at a time. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
+    Removes faults, calls and nodes of the run by delta debugging. Candidate scenarios are played as the runs of a job,
+    up to 64 in a job. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
     """
     from pipelines.api import open_store
     from pipelines.experiment.manifest import Manifest
@@ -82,7 +82,7 @@ def check_new(output: Path | None) -> None:
 
 
 def write(output: Path | None, text: str) -> None:
-    """Writes a scenario to a file, or to stdout for None.
+    """Writes a scenario to the file ``output``, or to stdout if ``output`` is ``None``.
 
     Raises:
         StoreError: The file cannot be written.

@@ -65,7 +65,7 @@ _MEASURES = {
     "latency_rounds_p95": "95 %", "messages_per_delivery": "messages per delivery",
     "confirmation_rounds_median": "confirmed after",
 }  # fmt: skip
-"""Measures of the summary table, with their headings."""
+"""The measures in the table of `print_summary`, with their headings."""
 _UNMEASURED = (None, None, None)
 _COUNTS = 4
 _NAMES = (
@@ -75,7 +75,10 @@ _NAMES = (
 
 
 def print_runs(result: Result) -> None:
-    """Prints a table of the first `MAX_RUNS` runs: varied parameters, counts, durations in rounds and ms, verdicts."""
+    """Prints a table of the first `MAX_RUNS` runs.
+
+    The columns are the parameters that differ between runs, counts, durations in rounds and ms, and the verdict.
+    """
     first = result.runs[:MAX_RUNS]
     if not first:
         return
@@ -114,7 +117,10 @@ def _in_ms(ms: float | None) -> str:
 
 
 def print_summary(result: Result) -> None:
-    """Prints means over the seeds with 95 % confidence intervals, unless each combination of parameters has one run."""
+    """Prints a table of means over the seeds with 95 % confidence intervals.
+
+    Prints nothing if each combination of parameters has one run.
+    """
     combinations: dict[str, list[RunRow]] = {}
     for run in result.runs:
         combinations.setdefault(json.dumps(run.parameters, sort_keys=True), []).append(run)
@@ -152,7 +158,7 @@ def _ms_of(measure: str) -> str:
 
 
 def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
-    """Returns a mean with its confidence interval and, for a duration, the mean in ms."""
+    """Returns the mean of measure ``name`` with its confidence interval; for a duration, also the mean in ms."""
     ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
     mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
@@ -162,7 +168,7 @@ def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: in
 
 
 def print_question(result: Result) -> None:
-    """Prints the ``why`` command of the store if wanted deliveries are missing."""
+    """Prints the ``roundtable why`` command for the store if wanted deliveries are missing."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         missing = n_wanted - n_delivered
@@ -172,7 +178,10 @@ def print_question(result: Result) -> None:
 
 
 def print_findings(result: Result, report: AuditReport) -> None:
-    """Prints the broken guarantees, the guarantees that could not be judged, and the excused violations."""
+    """Prints the broken guarantees, the guarantees whose audit failed, and the excused violations.
+
+    Then prints the runs beyond the bound, undecided runs, and runs that tested nothing.
+    """
     for finding in report.findings:
         if finding.error is not None:
             print_lines(f"{finding.title} could not be checked: {_first_line(finding.error)}")
@@ -216,7 +225,7 @@ def _print_beyond(report: AuditReport) -> None:
 
 
 def print_guarantees(report: AuditReport) -> None:
-    """Prints one line per guarantee with its result."""
+    """Prints a table of all guarantees with the results of their audits."""
     rows = [(finding.title, _state(finding), finding.summary) for finding in report.findings]
     print_table(("guarantee", "result", "says"), rows, (False, False, False), n_keys=1)
     print()
@@ -247,7 +256,7 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
-    """Returns the reason for undecided runs, if all audits succeeded."""
+    """Returns the reason why runs are undecided although all audits succeeded."""
     untested = {run.run_id for run in report.untested}
     n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
     ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
@@ -301,7 +310,7 @@ def violations(report: AuditReport) -> dict[str, int | None]:
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields the number of missing wanted deliveries in runs within the bound, by excuse."""
+    """Yields a phrase with the number of missing wanted deliveries within the bound, if any, by excuse."""
     with readable_errors():
         rows = result.sql(_MISSING).collect()
     if rows:
@@ -311,7 +320,7 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields the number of runs beyond the bound, their lost deliveries, and their excused violations."""
+    """Yields a phrase on runs beyond the bound, if any: their number, lost deliveries and excused violations."""
     if not report.beyond:
         return
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
@@ -329,7 +338,7 @@ def _lost_by_moves(result: Result) -> Iterator[str]:
 
 
 def wanted(result: Result) -> tuple[int, int]:
-    """Returns the number of wanted deliveries that happened, and the number of wanted deliveries."""
+    """Returns the number of wanted deliveries that happened, and the number of all wanted deliveries."""
     counts = _wanted_by_bound(result).values()
     return sum(n_delivered for n_delivered, _ in counts), sum(n_wanted for _, n_wanted in counts)
 
@@ -352,7 +361,10 @@ def _state(finding: Finding) -> str:
 
 
 def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the number of each publication among its source's, keyed by run, source and call number."""
+    """Returns the numbers of publications, counted from 1 for each source.
+
+    The result is keyed by run, source and call number, and covers the runs of the violations ``shown``.
+    """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
         return {}
@@ -379,7 +391,7 @@ def _first_line(text: str) -> str:
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
-    """Returns a phrase for each cause in ``causes`` (keys of `CAUSES`) that applies."""
+    """Returns a phrase for each cause in ``causes`` that applies; causes are keys of `CAUSES`."""
     found = {cause: CAUSES[cause](result, report) for cause in CAUSES if cause in causes}
     return [f"{cause}, {what}" for cause, what in found.items() if what]
 
@@ -402,4 +414,4 @@ def _missing(result: Result, _: AuditReport) -> str:
 CAUSES: Mapping[str, Callable[[Result, AuditReport], str]] = {
     "excused": _excused, "beyond": _runs_beyond, "missing": _missing,
 }  # fmt: skip
-"""Values of ``--fail-on``: excused violations, runs beyond the bound, missing wanted deliveries."""
+"""The values of ``--fail-on``, each with a function that returns a phrase if the cause applies, or an empty string."""

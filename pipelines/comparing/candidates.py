@@ -29,16 +29,16 @@ class Compared:
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:
-    """Returns the explicit protocol settings of a run, including the protocol's ``name``; omits defaults."""
+    """Returns the protocol settings that a run sets explicitly, including the protocol's ``name``, without defaults."""
     return dict(run.scenario.protocol.model_dump(mode="json", exclude_unset=True))
 
 
 def with_candidates(prepared: Prepared) -> Compared:
-    """Returns a scenario whose grid lists the candidates.
+    """Returns the scenario with a grid that lists the candidates.
 
     If the grid already lists protocols (``runs.grid.protocol``), the scenario is unchanged. Otherwise the candidates
-    are the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant is omitted if it
-    refuses the overlay, workload or faults of the scenario.
+    are the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant that does not
+    support the overlay, workload or faults of the scenario is omitted.
 
     Raises:
         ScenarioError: The scenario is invalid with its own settings.
@@ -60,7 +60,7 @@ def with_candidates(prepared: Prepared) -> Compared:
 
 
 def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the first reason why the candidates cannot run a scenario, or None."""
+    """Returns the first reason why the candidates cannot run a scenario; None if they can."""
     try:
         check(_with_grid(prepared, candidates))
     except ScenarioError as error:
@@ -73,7 +73,7 @@ def _distinct(settings: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
-    """Replaces the protocol values in the grid of a scenario by the candidates."""
+    """Returns the scenario with a grid that lists the candidates instead of its protocol values."""
     loaded = prepared.loaded
     grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
     kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}

@@ -26,10 +26,10 @@ _VIEW = "comparison"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ranking of the candidates, best first, and the path of the store with all runs.
+    """The result of a comparison: the candidates, best first, and the path of the store with all runs.
 
-    ``measure`` is the column that ranks candidates with equally many violated criteria. ``refused`` has the unsupported
-    protocols, each with the reason.
+    ``measure`` is the column that ranks candidates with equal numbers of violated criteria. ``refused`` has the
+    unsupported protocols, each with the reason.
     """
 
     ranked: Sequence[Ranked]

@@ -15,9 +15,9 @@ from pipelines.comparing.wants import Want
 class Ranked:
     """A candidate, which is a protocol with settings, and its results.
 
-    ``n_as_wanted`` of its ``n_runs`` runs satisfy all criteria, and ``n_beyond`` exceed the bound of the protocol.
-    ``broken`` has the number of violating runs for each violated criterion. ``measure`` is the mean of the measure to
-    minimise, or None if no run has a value.
+    ``n_runs`` is the number of its runs. ``n_as_wanted`` counts the runs that satisfy all criteria, and ``n_beyond``
+    the runs that exceed the bound of the protocol. ``broken`` maps each violated criterion to the number of runs that
+    violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
     """
 
     protocol: str
@@ -37,9 +37,9 @@ class Ranked:
 def ranked(
     rows: Iterable[Mapping[str, Any]], settings: Mapping[int, Mapping[str, Any]], wants: Sequence[Want], measure: str
 ) -> list[Ranked]:
-    """Ranks candidates by the mean number of violated criteria per run, then by the smallest ``measure``.
+    """Ranks candidates by the mean number of violated criteria per run, then by the smallest mean ``measure``.
 
-    ``rows`` is view `comparison`. ``settings`` has the result of `candidates.settings_of` for each run id.
+    ``rows`` has the rows of view `comparison`. ``settings`` maps each run id to the result of `candidates.settings_of`.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

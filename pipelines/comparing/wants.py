@@ -29,7 +29,7 @@ _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 @dataclass(frozen=True)
 class Condition:
-    """A limit of one measure, which is a column of view `comparison`; the limit has the unit of the column."""
+    """A limit of one measure, a column of view `comparison`, in the unit of the column."""
 
     measure: str
     relation: str
@@ -38,7 +38,7 @@ class Condition:
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Returns whether a row of view `comparison` satisfies the limit.
 
-        Without a value of the measure, the result is whether the run has all wanted deliveries.
+        If the row has no value of the measure, the limit holds if the run has all wanted deliveries.
         """
         value = row[self.measure]
         if value is None:
@@ -61,7 +61,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Want:
-    """A criterion as written, with its conditions, which must all hold."""
+    """A criterion: the string that the user wrote, and its conditions, all of which must hold."""
 
     text: str
     conditions: tuple[Condition, ...]
@@ -108,7 +108,9 @@ def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Con
 
 
 def measure_of(name: str, columns: Sequence[str]) -> str:
-    """Returns the column of a measure: ``name`` is a column of view `comparison`, or a short name without a unit.
+    """Returns the column of view `comparison` for a measure.
+
+    ``name`` is the column itself, or a short name of a measure that is not a duration.
 
     Raises:
         QueryError: The measure is unknown.
@@ -125,7 +127,9 @@ def measure_of(name: str, columns: Sequence[str]) -> str:
 
 
 def measure_named(name: str, columns: Sequence[str], *, has_ms: bool) -> str:
-    """Returns the column of the measure to minimise; durations are in ms if rounds have a duration in ms.
+    """Returns the column of view `comparison` for the measure to minimise.
+
+    Durations are in ms if rounds have a duration in ms (``has_ms``), else in rounds.
 
     Raises:
         QueryError: The measure is unknown.

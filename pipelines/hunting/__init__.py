@@ -1,4 +1,7 @@
-"""Searches for fault schedules that break a guarantee: aimed at messages, guided by coverage, enumerated or random."""
+"""Searches for fault schedules that break a guarantee.
+
+Schedules are aimed at messages, guided by coverage, enumerated, or random.
+"""
 
 from pipelines.hunting.findings import Hunt, HuntFinding, Standing
 from pipelines.hunting.hunt import STRATEGIES, hunt

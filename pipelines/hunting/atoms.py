@@ -1,7 +1,8 @@
-"""The removable parts of a scenario, called atoms (faults, calls, nodes), and the scenario without some of them.
+"""Removes parts of a scenario. The removable parts are called atoms: faults, calls and nodes.
 
-A removed node is contracted into its nearest neighbour. Its other neighbours get links to this neighbour, with the sum
-of the two latencies, so that the overlay stays connected and a tree stays a tree. Its calls and faults are removed.
+A removed node is contracted into its nearest neighbour: the other neighbours of the node get links to the nearest one.
+The latency of a new link is the sum of the two latencies. So the overlay stays connected and a tree stays a tree. The
+calls and faults of a removed node are removed, too.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ _DRAWN = ("loss", "delay", "duplicate")
 
 
 class Atom(NamedTuple):
-    """A removable part of a scenario: ``key`` is its index in the list of the scenario, or the name of a node."""
+    """A removable part of a scenario; ``key`` is the index of a fault or call in its list, or the name of a node."""
 
     kind: str
     key: int | str
 
 
 def with_streams(parts: Parts) -> Parts:
-    """Assigns a random stream to each drawn fault, so that its draws are independent of removed faults."""
+    """Returns the scenario with a random stream for each fault that draws random numbers.
+
+    Then the draws of a fault do not change when other faults are removed.
+    """
     faults = [
         {**fault, "stream": fault.get("stream", place)} if fault["kind"] in _DRAWN else fault
         for place, fault in enumerate(parts.get("faults", ()))
@@ -43,7 +47,7 @@ def atoms_of(parts: Parts, kind: str) -> list[Atom]:
 
 
 def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
-    """Returns scenario ``parts`` without the ``removed`` atoms, or None if no valid overlay remains."""
+    """Returns scenario ``parts`` without the ``removed`` atoms, or None if the remaining overlay is invalid."""
     nodes = [str(atom.key) for atom in removed if atom.kind == "node"]
     overlay = _without_nodes(parts["overlay"], nodes)
     if overlay is None:
@@ -65,7 +69,7 @@ def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
 
 
 def _names(overlay: Mapping[str, Any]) -> list[str]:
-    """Returns the removable nodes."""
+    """Returns the names of the nodes in an overlay."""
     if "nodes" in overlay:
         return [f"{overlay['nodes'].get('prefix', 'N')}{number + 1}" for number in range(overlay["nodes"]["count"])]
     named = dict.fromkeys(name for link in overlay.get("links", ()) for name in link[:2])
@@ -105,7 +109,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
-    """Contracts a node into its nearest neighbour; returns this neighbour."""
+    """Contracts node ``name`` into its nearest neighbour in ``around``, and returns this neighbour."""
     neighbours = around[name]
     heir = min(neighbours, key=lambda other: neighbours[other])
     for other, latency in neighbours.items():
@@ -118,14 +122,20 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 
 
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Returns whether the node of a call, or the link of a join, remains."""
+    """Returns whether a call is possible in the remaining overlay.
+
+    A join needs its link, which is in ``pairs``. Another call needs its nodes, which are not ``removed``.
+    """
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
     return call["at"] not in removed and call.get("peer") not in removed
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Restricts a fault to the remaining nodes and links; returns None if none of them remains."""
+    """Returns a fault restricted to the remaining nodes and links.
+
+    Returns None if a node that the fault names is ``removed``, or if no link or node of the fault remains.
+    """
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
     if fault["kind"] == "replace":

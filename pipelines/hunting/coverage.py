@@ -1,4 +1,4 @@
-"""Queries the history of runs for features, which measure coverage, and for messages as targets of faults."""
+"""Queries the history of runs for features, which measure coverage, and for messages at which faults can aim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.sql.query import StoreReader
 from udfs.nodes.link_faults import COPY_ID
 
 NO_STATUS = "UP"
-"""The status of nodes whose protocol reports none."""
+"""The status of a node if its protocol reports no status."""
 
 FATES = ("delivered", "duplicate", "lost_link", "lost_crash", "in_flight")
 """The values of column ``fate`` of table ``message``."""
@@ -81,9 +81,13 @@ order by run_id, position, kind, status
 def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     """Returns the features of each run of a store.
 
-    A feature is one of: a message kind with the status of its receiver and its fate; these three with the phase of the
-    run (before, during or after its faults); two message kinds that one node handles in one round; a change of a node's
-    status; a kind of fault.
+    A feature is one of these:
+
+    - a message kind, the status of the receiver, and the fate of the message;
+    - kind, status and fate as above, and the phase of the run: before, during or after its faults;
+    - two message kinds that one node handles in one round;
+    - a change of a node's status;
+    - a kind of fault.
     """
     found: dict[int, set[str]] = defaultdict(set)
     for text in _FEATURES:
@@ -96,7 +100,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
 
 
 def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target]]:
-    """Returns for each run the first, middle and last message of each message kind and receiver status."""
+    """Returns, for each run, the first, middle and last message of each message kind and receiver status."""
     if not runs:
         return {}
     text = _TARGETS.format(copy=COPY_ID, status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
@@ -109,9 +113,10 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
 def reached(
     found: Collection[str], kinds: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
-    """Returns the statuses in features, sorted, and the fates in features by message kind and receiver status.
+    """Sorts the features ``found`` by receiver status and message kind.
 
-    The second result has an entry for each of ``kinds``, the message kinds of the protocol.
+    The first result has the receiver statuses. The second result maps each message kind in ``kinds`` and each receiver
+    status to the fates of the messages.
     """
     table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
     for feature in found:

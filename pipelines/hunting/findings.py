@@ -1,4 +1,4 @@
-"""The findings of a hunt, the corpus, and the HTML page.
+"""The findings of a hunt, the corpus of earlier findings, and the HTML page of a hunt.
 
 The corpus is a folder with one scenario for each finding; the next hunt replays it first. The page shows findings, the
 coverage by message kind and receiver status, and the message kinds that no run sent.
@@ -22,18 +22,19 @@ from pipelines.scenario.yaml_text import scenario_text
 
 @dataclass(frozen=True)
 class HuntFinding:
-    """A guarantee that schedules break, with a cause.
+    """A guarantee that schedules break, with the cause.
 
     Attributes:
         guarantee: The name of the guarantee.
         cause: The cause of a missing, late or repeated delivery in the smallest scenario, as a phrase of `why`;
             otherwise the detail of the violation.
         aims: The aims of the first schedule that broke the guarantee.
-        n_played: The number of this schedule in the hunt.
+        n_played: The number of this first schedule in the order of the hunt, from 1.
         n_schedules: The number of schedules that broke the guarantee with this cause.
         scenario: The smallest scenario that breaks the guarantee.
-        sizes: The numbers of its faults, calls and nodes, compared with those of the first schedule, as a phrase.
-        file: The file of the scenario in the corpus; None without a corpus.
+        sizes: The numbers of faults, calls and nodes in ``scenario`` and in the scenario of the first schedule, as a
+            phrase.
+        file: The file of ``scenario`` in the corpus; None without a corpus.
     """
 
     guarantee: str
@@ -48,7 +49,7 @@ class HuntFinding:
 
 @dataclass(frozen=True)
 class Standing:
-    """The progress of a hunt; ``n_findings`` has the number of findings for each guarantee."""
+    """The progress of a hunt; ``n_findings`` maps each broken guarantee to its number of findings."""
 
     n_played: int
     n_features: int
@@ -60,9 +61,10 @@ class Standing:
 class Hunt:
     """The result of a hunt.
 
-    ``broken_again`` maps files of the corpus to the guarantees that they still break. ``n_beyond`` counts the schedules
-    beyond the bound, ``n_undecided`` those within the bound with verdict ``unknown``, and ``n_refused`` those that the
-    protocol refuses. `coverage.features` describes ``features``; ``kinds`` are the message kinds of the protocol.
+    ``broken_again`` maps files of the corpus to the guarantees that their scenarios still break. ``n_beyond`` counts
+    the schedules that exceed the bound. ``n_undecided`` counts the schedules within the bound with verdict ``unknown``,
+    and ``n_refused`` the schedules that the protocol does not support. `coverage.features` describes ``features``;
+    ``kinds`` are the message kinds of the protocol.
     """
 
     scenario: str
@@ -86,7 +88,7 @@ class Hunt:
         return [kind for kind, row in table.items() if not row]
 
     def __repr__(self) -> str:
-        """Returns the counts, and a line for each finding."""
+        """Returns the numbers of schedules and features, and a line for each finding."""
         head = f"{plural(self.n_played, 'schedule')} of {self.protocol}: {plural(len(self.findings), 'finding')}"
         return "\n".join([head, *(f"{one.guarantee}: {one.cause}" for one in self.findings)])
 
@@ -111,7 +113,7 @@ class Corpus:
         return cls(path)
 
     def scenarios(self) -> Iterator[tuple[Path, Parts]]:
-        """Yields the path and the first run of each scenario file, ordered by name.
+        """Yields each scenario file of the corpus in the order of names: its path and its first run.
 
         Raises:
             StoreError: A file is not a valid scenario.
@@ -126,7 +128,9 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario; returns its path, which contains the guarantee and a hash.
+        """Writes a scenario into the corpus and returns its path; returns None without a corpus.
+
+        The file name contains the guarantee and a hash of the scenario.
 
         Raises:
             StoreError: The file cannot be written.
@@ -137,7 +141,9 @@ class Corpus:
         return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
 
     def write(self, name: str, text: str) -> Path | None:
-        """Writes a file into the folder, which is created if missing; returns its path, or None without a corpus.
+        """Writes a file into the folder of the corpus; returns its path, or None without a corpus.
+
+        It creates a missing folder.
 
         Raises:
             StoreError: The file cannot be written.
@@ -227,7 +233,7 @@ def _cell(fates: Iterable[str]) -> str:
 
 
 def _others(hunt: Hunt) -> str:
-    """Returns the features about statuses, faults and verdicts."""
+    """Returns the HTML section about the features that concern statuses, faults and verdicts."""
     named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
     return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
 

@@ -1,4 +1,7 @@
-"""The search: it executes schedules as runs of a job, audits them, and varies schedules that reach new features."""
+"""The search for broken guarantees.
+
+It executes schedules as the runs of a job, audits the runs, and varies the schedules that reach new features.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +38,21 @@ Strategy = Literal["guided", "aimed", "exhaustive", "random"]
 STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
 RUNS = 1_000
 _AT_ONCE = 100
-"""Schedules in a job."""
+"""The number of schedules in a job."""
 _AT_FIRST = 25
-"""Schedules in the first job, which is small to report frequent findings early."""
+"""The number of schedules in the first job, which is small so that the hunt reports frequent findings early."""
 _RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
-"""The name of the guarantee that is broken when a handler of a node program fails."""
+"""The guarantee that no handler of a node program raises an exception."""
 _MOST_STAGES = 3
 """The maximum number of aims in a schedule."""
 _PROBES = 8
-"""Within the bound, a form is skipped after _PROBES * (1 + n_within) of its schedules exceeded the bound."""
+"""With ``within_bound``, a form is skipped if _PROBES * (1 + n) of its schedules exceeded the bound.
+
+Here n is the number of schedules of this form within the bound.
+"""
 _SEEDS = 8
-"""The number of seeds with runs that provide targets, if the protocol draws."""
+"""The number of seeds whose runs provide targets, if the protocol uses random numbers."""
 _DETECTION_ROUNDS = 5
 """The assumed number of rounds until a crash is detected, for protocols without that setting."""
 
@@ -62,18 +68,20 @@ def hunt(
     """Searches for fault schedules that break a guarantee in the first run of a scenario.
 
     Args:
-        scenario: As in `api.run`; all schedules include its own faults.
+        scenario: As in `api.run`. The faults of the scenario are part of all schedules.
         runs: The maximum number of schedules; 0 only replays the corpus.
         minutes: The maximum duration, checked between two jobs; None for no limit.
-        within_bound: Whether to skip forms of faults that always exceed the bound, and not to vary schedules that do.
-        corpus: The folder for findings, which are replayed first; None disables the corpus.
-        strategy: ``guided``: aimed schedules, and further aims on those that reach new features; ``aimed``: aimed
-            schedules only; ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, as
-            control.
+        within_bound: Whether to search within the bound only. Then forms of faults that always exceed the bound are
+            skipped, and schedules that exceed it are not varied.
+        corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
+        strategy: ``guided``: aimed schedules, and further faults added to schedules that reach new features; ``aimed``:
+            aimed schedules only; ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, as
+            a control.
         seed: The seed of random schedules.
         excused: Whether excused violations count as findings.
         crashes: With ``exhaustive``, the maximum number of crashes in a schedule.
-        window: With ``exhaustive``, the first and last round of crashes; None for those of the first and last message.
+        window: With ``exhaustive``, the first and last round of crashes; None for the rounds of the first and last
+            message.
         until_found: Whether to stop after the first job with a finding.
         shrinks: Whether to shrink the scenarios of findings.
         spark: As in `api.run`.
@@ -149,7 +157,10 @@ class _Search:
         return Surroundings(neighbours, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
-        """Replays the corpus; scenarios that still break a guarantee are reported, but are not new findings."""
+        """Replays the scenarios of the corpus, and reports those that still break a guarantee.
+
+        These violations are not new findings.
+        """
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
             if run is None or run.run.scenario.protocol.name != self._run.scenario.protocol.name:
@@ -169,7 +180,8 @@ class _Search:
     def begin(self, most: int) -> None:
         """Executes the scenario without a schedule, and collects the messages at which schedules can aim.
 
-        If the protocol draws, runs with further seeds send other messages; these are collected as well.
+        It also executes the scenario with further seeds. If the messages of these runs differ, it collects them as
+        well.
 
         Args:
             most: The maximum number of schedules of the hunt; each further seed counts as one.
@@ -207,7 +219,7 @@ class _Search:
     def _take_seeds(
         self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
     ) -> None:  # fmt: skip
-        """Adds the messages of runs with further seeds to the targets, and their violations to the findings."""
+        """Adds the messages of the runs with further seeds to the targets, and their violations to the findings."""
         for run_id, schedule in enumerate(seeds, 1):
             self.targets[schedule.seed] = found[run_id]
             self._keys.add(schedule.key)
@@ -216,13 +228,13 @@ class _Search:
                 self._take(guarantee, detail, schedule, self._counts["played"])
 
     def aimed(self) -> Iterator[Schedule]:
-        """Returns schedules aimed at the messages of the scenario."""
+        """Returns the schedules that are aimed at the messages of the scenario."""
         return aimed(self.targets, self.around)
 
     def guided(self) -> Iterator[Schedule | None]:
-        """Yields aimed schedules, alternating with further aims on schedules that reached new features.
+        """Yields aimed schedules, alternating with extensions of schedules that reached new features.
 
-        Yields None when a job must be executed before further schedules exist.
+        Yields None if further schedules exist only after the next job.
         """
         aims = self.aimed()
         while True:
@@ -232,7 +244,10 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns a further aim on the next schedule of the pool, round robin; None if the pool is empty."""
+        """Returns a schedule of the pool; None if the pool is empty.
+
+        The pool has a series of extensions for each varied schedule. Successive calls use the series in turn.
+        """
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)
@@ -242,7 +257,10 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns all schedules of crashes in a window, up to symmetries, and reports their number."""
+        """Returns all schedules of crashes in a window of rounds, and reports their number.
+
+        Of schedules that are equal up to a symmetry of the overlay, it returns one.
+        """
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
         overlay, workload, _ = build_run(self._run, self._beside)
@@ -268,7 +286,11 @@ class _Search:
     def run(
         self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
     ) -> None:  # fmt: skip
-        """Executes schedules, one job after the other, up to a number of schedules, a duration or a finding."""
+        """Executes schedules, one job after the other.
+
+        It ends after ``most`` schedules, after the job that exceeds ``minutes``, or, with ``until_found``, after the
+        first job with a finding.
+        """
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
             size = _AT_FIRST if self._counts["played"] < _SEEDS else _AT_ONCE
@@ -285,7 +307,10 @@ class _Search:
         return self._until is not None and time.monotonic() >= self._until
 
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
-        """Returns up to ``size`` new schedules with their runs."""
+        """Returns up to ``size`` schedules that the hunt has not executed, with their runs.
+
+        It omits schedules that the protocol refuses, and schedules whose form nearly always exceeds the bound.
+        """
         found: list[tuple[Schedule, Playable]] = []
         for schedule in schedules:
             if schedule is None:
@@ -310,7 +335,10 @@ class _Search:
         return {**self._parts, **seed, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as jobs. A schedule with a failing handler is a finding; the others are executed again."""
+        """Executes schedules as one job.
+
+        If a handler fails, its schedule is a finding, and the other schedules are executed again.
+        """
         left = list(batch)
         while left:
             try:
@@ -325,7 +353,7 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as one job, and records features and violations."""
+        """Executes schedules as one job, records features and violations, and varies schedules with new features."""
         with played([run for _, run in batch], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
             beyond = {one.run_id for one in report.beyond}
@@ -344,9 +372,11 @@ class _Search:
         self._counts["played"] += len(batch)
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
-        """Adds further aims on a schedule to the pool, first at message kinds and statuses that are not targets.
+        """Adds extensions of ``schedule`` to the pool.
 
-        Each schedule starts with another form, so that a large pool executes all forms.
+        An extension has further faults, aimed at a message in ``found``. Message kinds and receiver statuses that are
+        not yet targets come first. Each varied schedule starts with another form, so that a large pool executes all
+        forms.
         """
         known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
         new_first = sorted(found, key=lambda target: target[:2] in known)
@@ -354,7 +384,7 @@ class _Search:
         self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Records the features of a job; returns the runs with new features that are to be varied."""
+        """Records the features of a job, and returns the runs that reached new features and may be varied."""
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -365,7 +395,10 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Returns for each run the broken guarantees, with the smallest detail."""
+        """Returns the broken guarantees of each run.
+
+        A guarantee has the alphabetically first detail of its violations in the run.
+        """
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
         found: dict[int, dict[str, str]] = {}
@@ -374,7 +407,10 @@ class _Search:
         return found
 
     def _key(self, guarantee: str, told: str) -> tuple[str, str]:
-        """Returns a key that is equal for violations that differ only in numbers and node names."""
+        """Returns a key of a violation from its guarantee and description ``told``.
+
+        Violations that differ only in numbers and node names share a key.
+        """
         without_names = self._names.sub("node", told)
         return guarantee, re.sub(r"\d+", "#", without_names)
 
@@ -384,7 +420,11 @@ class _Search:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Counts a violation. The first one with its key is shrunk and stored, unless the corpus has it."""
+        """Counts a violation by its key (`_key`).
+
+        The scenario of the first violation with a key is shrunk and stored, unless a scenario of the corpus has a
+        violation with this key.
+        """
         key = self._key(guarantee, detail)
         if key in self._known:
             return
@@ -412,7 +452,7 @@ class _Search:
         )
 
     def _cause(self, parts: Parts) -> str:
-        """Returns the cause of the first missing or repeated delivery of a scenario, or an empty string."""
+        """Returns the cause of the first missing or repeated delivery in a scenario, or an empty string."""
         run = runnable(parts)
         if run is None:
             return ""
@@ -421,7 +461,7 @@ class _Search:
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 
     def found(self, strategy: str) -> Hunt:
-        """Returns the result."""
+        """Returns the result of the hunt."""
         counts = self._counts
         return Hunt(
             self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),

@@ -1,4 +1,4 @@
-"""Fault schedules: aimed at single messages of an earlier run, random, or enumerated."""
+"""Creates fault schedules: aimed at single messages of an earlier run, random, or enumerated."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import numpy as np
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
-"""The duration of a long outage, in detection times."""
+"""The duration of a long outage, as a multiple of the rounds until a crash is detected."""
 
 
 class Target(NamedTuple):
     """A message at which a schedule aims.
 
     ``status`` is the status of the receiver in the due round. ``position`` is first, middle or last among the messages
-    with this kind and status. ``nth`` is the index, from 1, among the messages of this kind from sender to receiver in
-    the round of sending.
+    of equal kind and receiver status. ``nth`` is the index, from 1, among the messages of equal kind, sender, receiver
+    and round of sending.
     """
 
     kind: str
@@ -40,8 +40,8 @@ class Target(NamedTuple):
 class Schedule:
     """Faults that a hunt adds to those of the scenario.
 
-    ``aims`` has the aim of each stage of the search. ``form`` is a key of `FORMS`, or the name of the strategy.
-    ``seed`` None is the seed of the scenario.
+    ``aims`` describes the target and form of each stage of the search. ``form`` is a key of `FORMS`, or the name of the
+    strategy. ``seed`` None stands for the seed of the scenario.
     """
 
     faults: tuple[Fault, ...]
@@ -51,11 +51,14 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """A string that is equal for equal schedules."""
+        """A string that two schedules share if they have equal seeds and faults."""
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults of both schedules and the seed of this one."""
+        """Returns a schedule with the faults and aims of both schedules.
+
+        The seed is that of this schedule, and the form that of ``other``.
+        """
         return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
 
@@ -66,7 +69,7 @@ class Surroundings:
     Attributes:
         neighbours: The neighbours of each node in the overlay, by name.
         detection_rounds: Rounds until a crash is detected.
-        has_nth: Whether a fault can affect a single message, which form dataflow does not support.
+        has_nth: Whether a fault can affect a single message. The form ``dataflow`` does not support this.
     """
 
     neighbours: Mapping[str, Sequence[str]]
@@ -75,10 +78,10 @@ class Surroundings:
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
-        """The durations of outages in rounds; None is permanent.
+        """The durations of outages in rounds; None is a permanent outage.
 
-        They are: one more than the detection time, permanent, one round, one less than the detection time, and a long
-        one.
+        In this order: one more than the detection time, permanent, one round, one less than the detection time, and
+        `_LONG` detection times.
         """
         detection = self.detection_rounds
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
@@ -94,7 +97,10 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the receiver and due round of a message, or its sender and round of sending."""
+    """Returns the node at one end of a message, and its round.
+
+    These are the receiver and the due round, or the sender and the round of sending.
+    """
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
@@ -110,9 +116,9 @@ def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list
 
 
 def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
-    """Returns a fault that affects the target alone.
+    """Returns a fault of ``kind`` that affects the target alone.
 
-    Without `Surroundings.has_nth` it affects all messages of the target's kind and round on its link.
+    Without `Surroundings.has_nth`, it affects all messages of the target's kind, link and round.
     """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
     if not around.has_nth:
@@ -143,19 +149,19 @@ def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
 
 
 def _behind(target: Target, around: Surroundings) -> list[str]:
-    """Returns the neighbours of the receiver without the sender."""
+    """Returns the neighbours of the target's receiver except its sender."""
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
 def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
-    """The receiver crashes, and ``stagger`` rounds later one of its neighbours, not the sender."""
+    """Crashes the receiver, and ``stagger`` rounds later one neighbour of the receiver that is not the sender."""
     down, others = around.detection_rounds + 1, _behind(target, around)
     crashes = enumerate((target.dst, *others[:1]))
     return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """All neighbours of the receiver crash, except the sender."""
+    """Crashes all neighbours of the receiver except the sender."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
@@ -187,15 +193,15 @@ def _forms() -> dict[str, Form]:
 
 
 FORMS: Mapping[str, Form] = _forms()
-"""The forms, which are ways to affect a message by faults; those with the most findings come first."""
+"""The forms: ways to affect a message by faults. Forms that had the most findings come first."""
 
 
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
-    """Yields a schedule for each form and target; each form is applied to all targets before the next form.
+    """Yields a schedule for each form and target.
 
-    Consecutive forms use consecutive seeds, so that few schedules suffice to execute all forms and all seeds.
-    ``targets`` has the targets of each seed; None is the seed of the scenario. ``first`` is the index of the first
-    form.
+    Each form is applied to all targets of a seed before the next form. Consecutive forms use consecutive seeds, so that
+    few schedules execute all forms and all seeds. ``targets`` maps each seed to its targets; None stands for the seed
+    of the scenario. ``first`` is the index of the form to begin with.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)
@@ -217,7 +223,7 @@ def drawn(
 ) -> Iterator[Schedule]:
     """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
 
-    The targets ``by_seed`` determine the nodes, message kinds and rounds.
+    Nodes, message kinds and rounds are drawn from those of the targets ``by_seed``.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
@@ -249,9 +255,9 @@ def _drawn(
 def crash_sets(
     overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
 ) -> tuple[int, Iterator[Schedule]]:
-    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and the schedules.
+    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and an iterator of them.
 
-    Of schedules that are equal up to a symmetry of the overlay, one is returned.
+    Of schedules that are equal up to a symmetry of the overlay, only one is returned.
 
     Args:
         overlay: The nodes that may crash, with an attribute ``label`` that symmetries preserve, and their links with

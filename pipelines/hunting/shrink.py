@@ -1,9 +1,9 @@
 """Shrinks a run that breaks a guarantee to a small scenario that still breaks it.
 
-A job executes and audits many candidate scenarios together. Delta debugging removes atoms until each remaining atom is
+A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is
 necessary (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software
-Engineering 28 (2), 2002). One step tests chunks of all sizes, and then removes the union of as many removable chunks as
-possible.
+Engineering 28 (2), 2002). A step tests chunks of atoms of all sizes. Then it removes as many removable chunks
+as possible.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pipelines.store.store import Store
 
 Item = TypeVar("Item", bound=Hashable)
 Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
-"""For each set of removed items, returns whether the test fails without them."""
+"""A function that returns, for each set of removed items, whether the test fails without these items."""
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a set of removable items: the test fails without them, and passes if any further item is removed.
+    """Returns a set of removable items. The test fails without this set, and passes if one further item is removed.
 
-    One call of ``fails`` tests up to ``at_once`` sets of removed items. The test fails with all items.
+    The test fails with all items. One call of ``fails`` tests up to ``at_once`` sets of removed items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -57,7 +57,10 @@ def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozens
 def _removable(
     items: Sequence[Item], removed: frozenset[Item], fails: Fails[Item], at_once: int
 ) -> list[frozenset[Item]]:  # fmt: skip
-    """Returns disjoint chunks that can be removed individually, the largest first."""
+    """Returns disjoint chunks of items, the largest first.
+
+    The test fails without ``removed`` and any one of the chunks.
+    """
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
     for first in range(0, len(chunks), at_once):
@@ -73,7 +76,7 @@ def _removable(
 
 
 def _chunks(items: Sequence[Item]) -> Iterator[frozenset[Item]]:
-    """Yields the set of all items, then halves, quarters and so on, down to single items."""
+    """Yields the set of all items, then the halves, quarters and smaller parts, and finally each single item."""
     size = len(items)
     while size:
         yield from (frozenset(items[first : first + size]) for first in range(0, len(items), size))
@@ -81,14 +84,15 @@ def _chunks(items: Sequence[Item]) -> Iterator[frozenset[Item]]:
 
 
 AT_ONCE = 64
-"""The maximum number of candidates in a job."""
+"""The maximum number of candidate scenarios in a job."""
 
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The smallest scenario found: ``parts`` breaks ``guarantee``, with an excuse if ``is_excused``.
+    """The smallest scenario found, ``parts``, which breaks ``guarantee``.
 
-    ``before`` and ``after`` have the numbers of faults, calls and nodes in the original run and in the scenario.
+    ``is_excused`` is whether excused violations count. ``before`` and ``after`` have the numbers of faults, calls and
+    nodes in the original run and in ``parts``.
     """
 
     parts: Parts
@@ -100,14 +104,16 @@ class Shrunk:
 
     @property
     def sizes(self) -> str:
-        """The remaining and the original numbers of atoms, as a phrase."""
+        """The numbers of atoms in ``parts`` and in the original run, as a phrase."""
         return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
 
 
 def shrink(
     root: Root, run_id: int, session: Session, guarantee: str | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Shrunk:
-    """Returns a scenario that breaks a guarantee, and does not break it without any one of its faults, calls or nodes.
+    """Returns a minimal scenario that breaks a guarantee.
+
+    Without any one of its faults, calls or nodes, the scenario does not break the guarantee.
 
     Args:
         root: The path of an audited store.
@@ -151,15 +157,16 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns the atoms that can be removed besides those in ``before``."""
+    """Returns atoms that can be removed in addition to ``before``."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 
 
 def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
-    """Returns the first guarantee that a run broke, or ``guarantee`` if set, and whether it is excused.
+    """Returns the guarantee to break, and whether its violations in the run are excused.
 
-    Violations without an excuse precede excused ones.
+    The guarantee is ``guarantee`` if set, else the first one that the run broke. Violations without an excuse come
+    first.
     """
     rows = reader.sql(
         f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number
@@ -187,7 +194,10 @@ class _Player:
         self.n_played = 0
 
     def fails(self, removed: Sequence[frozenset[Atom]]) -> list[bool]:
-        """Returns for each candidate whether it breaks the guarantee; False if the scenario is refused."""
+        """Returns, for each set of removed atoms, whether the scenario without them breaks the guarantee.
+
+        The result is False for an invalid scenario.
+        """
         candidates = [without(self._parts, gone) for gone in removed]
         texts = [None if parts is None else json.dumps(parts) for parts in candidates]
         runs = {
@@ -210,7 +220,7 @@ class _Player:
         return [self._known[text] for text in texts]
 
     def _play(self, runs: Sequence[Playable]) -> set[int]:
-        """Returns the indexes of the runs that break the guarantee."""
+        """Executes runs as one job, and returns the indexes of those that break the guarantee."""
         if not runs:
             return set()
         protocol = protocol_named(runs[0].run.scenario.protocol.name)
@@ -233,7 +243,7 @@ class Playable(NamedTuple):
 def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
     """Executes runs of one protocol as one job, and yields a reader of their temporary store.
 
-    The ids of the runs in the store are their indexes in ``playable``.
+    The id of a run in the store is its index in ``playable``.
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
@@ -245,9 +255,9 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreRead
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
-    """Returns the run of a scenario of one run, with its inputs, or None if the scenario is refused.
+    """Returns the run of a scenario with its overlay, workload and faults, or None if the scenario is invalid.
 
-    ``before`` is a run that differs only in its faults; the result reuses its overlay and workload.
+    ``before`` is a run that differs only in its faults. The result reuses the overlay and workload of ``before``.
     """
     try:
         scenario = Scenario.model_validate(parts)

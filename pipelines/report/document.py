@@ -28,14 +28,17 @@ NODE_FIELDS = frozenset((
     "path", "peer", "publisher", "receiver", "recipient", "repository", "responsible", "sender", "source", "src",
     "subscriber", "supervisor", "target", "way",
 ))  # fmt: skip
-"""Fields whose numbers, or lists of numbers, are node ids; the page shows the names of these nodes."""
+"""The fields that contain a node id or a list of node ids; the page shows node names instead."""
 MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "trigger"))
-"""Fields whose numbers are message ids; the page describes these messages."""
+"""The fields that contain a message id; the page describes the message instead."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The runs and rounds that a report replays; without ``runs``, the worst and the median run."""
+    """The runs and rounds that a report replays.
+
+    If ``runs`` is empty, `summary.chosen_runs` selects the runs.
+    """
 
     runs: tuple[int, ...] = ()
     span: Span = WHOLE
@@ -84,7 +87,10 @@ def _replayed(
 
 
 def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
-    """Returns longitude and latitude of a run's nodes, by name; empty if the overlay file is missing or has none."""
+    """Returns longitude and latitude of a run's nodes, by name.
+
+    The result is empty if the overlay file has no coordinates or no longer exists.
+    """
     prepared = manifest.prepared()
     spec = next(run.scenario.overlay for run in prepared.runs if run.run_id == run_id)
     try:

@@ -1,4 +1,7 @@
-"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs. Results are deterministic."""
+"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs.
+
+Equal overlays have equal positions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _MOST_SPRINGS = 400
 _WIDE_TREE = 24
 _APART = 1e-6
 _LEAST = 0.045
-"""The minimum distance between the nodes of a map, in units of the picture."""
+"""The minimum distance between two nodes of a map; the picture has width and height 1."""
 _PUSHES = 30
 _MOST_PUSHED = 250
 
@@ -24,20 +27,21 @@ def layout(
     n_nodes: int, links: Sequence[tuple[int, int]], places: Mapping[int, Point],
     held: Sequence[tuple[int, int, bool]] = (),
 ) -> tuple[str, list[Point]]:  # fmt: skip
-    """Returns the type of the layout, and the position of each node: from (0, 0) at the top left to (1, 1).
+    """Returns the type of the layout and the position of each node, from (0, 0) at the top left to (1, 1).
 
-    1. If at least half of the nodes have coordinates, the layout is a map; other nodes are beside their neighbours.
-    2. A tree is drawn by levels from its centre, or around its centre if it has many leaves.
-    3. A cycle is drawn as a ring, as are nodes without links. If nodes hold edges instead of links, and the final edges
-    form
-       a cycle, former members are beside the members that they held, and other nodes inside the ring.
-    4. Other overlays are drawn by springs, or large ones by their tree of shortest paths.
+    1. If at least half of the nodes have coordinates, the layout is a map. The other nodes are beside their neighbours.
+    2. A tree is drawn by levels from its centre. If it has many leaves, it is drawn around its centre.
+    3. A cycle, or an overlay without links, is drawn as a ring. Nodes may hold edges instead of links. If the edges at
+       the end of the run form a cycle, it is the ring. Former members are then beside members to which they held an
+       edge, and other nodes inside the ring.
+    4. Other overlays are drawn by springs; large overlays by their tree of shortest paths.
 
     Args:
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: Held edges in the order of time: node, peer, and whether the node holds the edge at the end.
+        held: The edges that nodes hold instead of links, in the order of time. An edge is a triple: the node, its peer,
+            and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
@@ -62,7 +66,7 @@ def layout(
 
 
 def _fitted(points: Mapping[int, Point]) -> list[Point]:
-    """Scales both axes separately so that all points are in the unit square."""
+    """Scales each axis so that all points fit into the unit square."""
     xs, ys = zip(*points.values(), strict=True) if points else ((0.0,), (0.0,))
     low_x, low_y = min(xs), min(ys)
     wide, high = max(xs) - low_x or 1.0, max(ys) - low_y or 1.0
@@ -73,7 +77,10 @@ def _fitted(points: Mapping[int, Point]) -> list[Point]:
 
 
 def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
-    """Projects coordinates at the middle latitude; shifts nodes with equal coordinates apart."""
+    """Projects longitude and latitude to a plane, at the middle latitude of all nodes.
+
+    Nodes with equal coordinates are shifted apart.
+    """
     middle = math.radians(sum(latitude for _, latitude in places.values()) / len(places))
     found: dict[int, Point] = {}
     taken: dict[Point, int] = {}
@@ -85,7 +92,7 @@ def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
 
 
 def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
-    """Pushes nodes apart that would overlap."""
+    """Moves overlapping nodes apart."""
     at = np.array(points)
     least = min(_LEAST, 0.4 / math.sqrt(len(points)))
     for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
@@ -97,7 +104,10 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the nodes in the order of the ring; a former member follows a member that it held."""
+    """Returns the members and former members of a ring in its order.
+
+    A former member follows a member to which it held an edge.
+    """
     order = list(nx.dfs_preorder_nodes(ring, min(ring)))
     for node, peer, _ in reversed(held):
         if node not in order and peer in order:
@@ -106,7 +116,10 @@ def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[
 
 
 def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:
-    """Places nodes without coordinates around a neighbour that has some, or in the middle of the map."""
+    """Adds positions for the nodes without coordinates.
+
+    A node is placed beside a neighbour that has coordinates, or else in the middle of the map.
+    """
     xs, ys = zip(*points.values(), strict=True)
     radius = 0.05 * max(max(xs) - min(xs), max(ys) - min(ys), _APART)
     middle = (sum(xs) / len(xs), sum(ys) / len(ys))
@@ -124,7 +137,7 @@ def _is_cycle(graph: nx.Graph[int]) -> bool:
 
 
 def _ring(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Places nodes on a circle with neighbours side by side, starting at the top."""
+    """Places the nodes of a cycle on a circle, in the order of the cycle from the top."""
     order = sorted(graph) if not graph.number_of_edges() else list(nx.dfs_preorder_nodes(graph, min(graph)))
     return _circle(order, 1.0)
 
@@ -137,7 +150,7 @@ def _circle(order: Sequence[int], radius: float) -> dict[int, Point]:
 
 
 def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Lays out each component by the tree of shortest paths from its centre; components are side by side."""
+    """Lays out each connected component as the tree of shortest paths from its centre, with components side by side."""
     found: dict[int, Point] = {}
     start = 0.0
     for members in sorted(nx.connected_components(graph), key=min):
@@ -152,7 +165,10 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 
 
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the middle node of a longest shortest path, found by two searches; in a tree it is the centre."""
+    """Returns the centre of a component: the middle node of a long shortest path between two of its nodes.
+
+    Two searches find the path. In a tree, this path is a longest one.
+    """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)
     return way[(len(way) - 1) // 2]
@@ -164,7 +180,7 @@ def _farthest(graph: nx.Graph[int], start: int) -> list[int]:
 
 
 def _slots(graph: nx.Graph[int], root: int) -> tuple[dict[int, float], dict[int, int]]:
-    """Returns a column for each node, with parents centred above their children, and its level."""
+    """Returns the column and the level of each node in a tree; parents are centred above their children."""
     tree = nx.bfs_tree(graph, root, sort_neighbors=sorted)
     depth = dict(nx.single_source_shortest_path_length(tree, root))
     slots: dict[int, float] = {}

@@ -13,9 +13,9 @@ from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
-"""The maximum number of nodes or links in a chart: those with the most messages."""
+"""The maximum number of nodes, or of links, in a chart. It shows those with the most messages."""
 MOST_COLOURS = 7
-"""The maximum number of message kinds or tables with a colour: the largest. The others are summed."""
+"""The maximum number of message kinds, or of state tables, that have a colour. The smaller ones are summed."""
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
 _MOST_ROUNDS = 2_000
@@ -89,9 +89,10 @@ def _shaped(name: str, rows: Rows, end: int) -> Rows:
 
 
 def histogram(name: str, number: Mapping[int, int]) -> Rows:
-    """Returns the number of occurrences of each value, including zeros, in at most 30 intervals of equal width.
+    """Returns the number of occurrences of each value, or of each of at most 30 intervals of equal width.
 
-    Column ``name`` has the value, or the interval as ``first to last``. Column ``n`` has the number of occurrences.
+    Column ``name`` has the value, or the interval as ``first to last``. Column ``n`` has the number of occurrences,
+    including zeros. ``number`` maps each value to its number of occurrences.
     """
     if not number:
         return []
@@ -108,7 +109,7 @@ def _span(at: int, step: int) -> str:
 
 
 def _over_time(rows: Rows, end: int) -> Rows:
-    """Returns counts for each round, or for intervals of rounds in long runs."""
+    """Returns the number of deliveries and of lost messages in each round, or in intervals of rounds in a long run."""
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[str, int]] = Counter()
     for row in rows:
@@ -121,7 +122,10 @@ def _over_time(rows: Rows, end: int) -> Rows:
 
 
 def _kinds(rows: Rows, end: int) -> Rows:
-    """Returns the messages of each kind and round; runs of more than 2,000 rounds have intervals of rounds."""
+    """Returns the number of messages of each kind in each round.
+
+    A run of more than 2,000 rounds has intervals of rounds.
+    """
     step = -(-(end + 1) // _MOST_ROUNDS)
     total: Counter[str] = Counter()
     for row in rows:

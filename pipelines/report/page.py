@@ -42,6 +42,6 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 
 def _libraries() -> str:
-    """Returns the bundle of Vega, Vega-Lite and Vega-Embed."""
+    """Returns the source of Vega, Vega-Lite and Vega-Embed, bundled as one script."""
     bundle: str = vega().javascript_bundle()
     return bundle.replace("</script", "<\\/script")

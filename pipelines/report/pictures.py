@@ -15,9 +15,9 @@ from typing import Any
 from pipelines.errors import QueryError
 
 PALETTE = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#0072B2", "#888888")
-"""The colours of Okabe and Ito, which colour-blind readers distinguish; yellow is darkened for white paper.
+"""The colours of Okabe and Ito, which colour-blind readers can distinguish. Yellow is darkened for white paper.
 
-Blue is late in the order because messages are drawn over blue nodes.
+Blue is among the last colours because messages are drawn over blue nodes.
 """
 _INK = "currentColor"
 _BLACK, _WHITE = "#1b1b1b", "white"
@@ -40,11 +40,12 @@ CONFIG: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, which notebooks display without a network connection.
+    """A picture; notebooks display it without a network connection.
 
     Attributes:
         svg: The picture as SVG.
-        rows: The data, one row for each mark; with several datasets, column ``part`` names the dataset.
+        rows: The data: one row for each mark. If the picture has several datasets, column ``part`` names the dataset of
+            a row.
     """
 
     svg: str
@@ -86,7 +87,7 @@ FORMATS: Mapping[str, Callable[[Picture], bytes]] = {
     ".pdf": lambda shown: bytes(vega().svg_to_pdf(shown.svg)),
     ".csv": _csv,
 }
-"""The encoder of each file suffix."""
+"""For each file suffix, the function that encodes a picture."""
 
 
 def check_name(file: Path) -> None:
@@ -106,14 +107,14 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Adds the duration of a round in ms to titles with "(rounds)"."""
+    """Adds the duration of a round in ms to each title that contains "(rounds)"."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
 
 
 def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
-    """Renders a specification with rows on a white background, because a file may be placed on any page.
+    """Renders a specification with the rows of its datasets, on a white background.
 
     Raises:
         QueryError: The extra ``report`` is not installed.

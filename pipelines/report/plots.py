@@ -1,4 +1,4 @@
-"""Plots columns of views over all runs: means with confidence intervals, one colour for each group."""
+"""Plots two columns of a view over all runs: means with confidence intervals, in one colour for each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 
 SOURCES = ("result", "latency_quantile", "round_summary")
-"""The views in which the columns of a plot are searched, in this order."""
+"""The default relations of a plot. The first one that has the columns of the plot is used."""
 MOST_MARKS = 20_000
 MOST_COLOURS = 40
 _FEW_TICKS = 12
@@ -36,7 +36,7 @@ class Plot:
         x: The column of the horizontal axis.
         y: The numeric column of the vertical axis.
         colour: The column whose values determine the colour; None for one colour.
-        where: A SQL condition on columns of the relation and on parameters; None for all rows.
+        where: A SQL condition on the columns of the relation and on the parameters of runs; None for all rows.
         relation: A table or view; None for the first of `SOURCES` with the columns.
     """
 
@@ -110,7 +110,7 @@ def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
 
 
 def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, float | None]:
-    """Returns both ends of the 95 % confidence interval of a mean, as in view ``result_summary``.
+    """Returns the two ends of the 95 % confidence interval of a mean, computed as in view ``result_summary``.
 
     Args:
         values: The sample. With fewer than two values the ends are None.
@@ -135,7 +135,10 @@ def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, 
 
 
 def _query(reader: StoreReader, plot: Plot) -> str:
-    """Returns the query for the rows of a plot; rows of runs are joined with the parameters of the run."""
+    """Returns the SQL query for the rows of a plot.
+
+    The query joins the rows of each run with the parameters of the run.
+    """
     given = reader.table("parameter").columns
     columns = {name: reader.table(name).columns for name in ([plot.relation] if plot.relation is not None else SOURCES)}
     run = ["seed", "protocol", "verdict", "within_bound"]
@@ -161,7 +164,10 @@ def _query(reader: StoreReader, plot: Plot) -> str:
 
 
 def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Adds axes, for numeric or nominal values, and one legend of colours, dashes and shapes to the specification."""
+    """Returns the specification of a plot with its axes and legend.
+
+    An axis is numeric or nominal. The legend shows colours, dashes and shapes.
+    """
     spec: dict[str, Any] = specification("study")
     values = sorted({mark["x"] for mark in marks}, key=_order)
     is_number = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)

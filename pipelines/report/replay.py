@@ -1,7 +1,7 @@
-"""Reads the content of the replay of a run: overlay, messages and node events, as lists of columns.
+"""Reads the content of the replay of a run: overlay, messages and node events. A table is a list for each column.
 
-A node id is the index of the node in the list of names. Messages and deliveries are those of a range of rounds. Faults,
-statuses, publications, violations and counts are those of the whole run.
+The id of a node is its index in the list of names. A replay has the messages and deliveries of a range of rounds, and
+the faults, statuses, publications, violations and counts of the whole run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""The maximum number of messages in a replay; larger runs are cut to the rounds around faults and losses."""
+"""The maximum number of messages in a replay. A replay with more is cut to the rounds around faults and losses."""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
@@ -71,7 +71,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Span:
-    """A range of rounds, including both ends; ``last`` None is the end of the run."""
+    """A range of rounds that includes both ends; ``last`` None stands for the last round of the run."""
 
     first: int = 0
     last: int | None = None
@@ -92,14 +92,14 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
     Returns:
         - ``run``, and ``end``: the last round of the run;
-        - ``first, last``: the rounds of the messages and deliveries: ``span``, or at more than `MOST_MESSAGES` messages
-          the rounds around most faults and losses;
+        - ``first, last``: the rounds of the messages and deliveries. They are ``span``; if it has more than
+          `MOST_MESSAGES` messages, they are the rounds around most faults and losses;
         - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of them are omitted;
-        - ``nodes``: names and roles; ``layout, points``; ``links``; ``edge``: the edges that nodes hold, if the
-          protocol builds the overlay;
+        - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
+          that nodes hold, None unless the protocol builds the overlay;
         - ``counts``: messages sent, ended and lost, and deliveries, for each round of the run;
-        - ``message`` and the keys of `_ROWS`: tables as columns; ``texts``: the strings behind the numbers in
-          ``message``.
+        - ``message`` and the keys of `_ROWS`: tables as lists of columns; ``texts``: for each coded column of
+          ``message``, the strings that its numbers stand for.
 
     Raises:
         QueryError: The span begins after the last round.
@@ -140,20 +140,24 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
 
 def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
-    """Returns the last round of a run; before the audit, the last round of the store."""
+    """Returns the last round of a run. Before the audit, this is the last round of the store."""
     return reader.last_round() if run["rounds"] is None else int(run["rounds"])
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Cumulative numbers of messages sent and due, for each round from round 0."""
+    """Cumulative numbers of messages.
+
+    For each round from 0, ``sent`` and ``due`` have the numbers of messages sent and due up to and including this
+    round.
+    """
 
     sent: Sequence[int]
     due: Sequence[int]
 
     @classmethod
     def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
-        """Computes the sums from the counts of rounds."""
+        """Computes the cumulative numbers from the counts of each round up to ``end``."""
         by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
         sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
         return cls(sent, due)
@@ -164,15 +168,19 @@ class Traffic:
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
-    """Returns for each round the number of faults, violations and losses, each type counted once."""
+    """Returns the weight of each round: the number of event types that occur in the round.
+
+    The types are faults, violations and losses of messages.
+    """
     lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
 
 
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
-    """Returns the rounds whose messages are shown: all rounds of ``asked``, or those around most events.
+    """Returns the first and the last round whose messages are shown.
 
-    The result is a single round if every larger range has more than `MOST_MESSAGES` messages.
+    These are all rounds of ``asked``, or, if their messages exceed `MOST_MESSAGES`, the rounds around most ``events``.
+    The result is a single round if every longer range has too many messages.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:
@@ -197,13 +205,13 @@ def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[in
 
 
 def _edges(reader: StoreReader, run: Mapping[str, Any], end: int) -> dict[str, list[Any]] | None:
-    """Returns the edges that nodes held, ordered by time; None unless the protocol builds the overlay."""
+    """Returns the edges that nodes held, ordered by time; None if the protocol does not build the overlay."""
     view = PROTOCOLS[run["protocol"]].edges
     return None if view is None else columns(reader, _EDGES.format(view=view, run=run["run_id"], end=end))
 
 
 def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
-    """Returns the result of a query as lists by column name."""
+    """Returns the result of query ``text``: for each column name, the list of values."""
     found: dict[str, list[Any]] = reader.sql(text).toArrow().to_pydict()
     return found
 
@@ -215,10 +223,10 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
 def _coded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Replaces the strings in columns kind, fate and body by numbers, and parses the bodies.
+    """Replaces the strings in columns kind, fate and body by numbers; returns the columns, and the strings of each.
 
     The most frequent string has number 0, because numbers select colours and there are fewer colours than kinds.
-    ``known`` has the strings of a column ordered by frequency in the whole run.
+    ``known`` has the strings of a column, ordered by their frequency in the whole run. Bodies are parsed from JSON.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""The entry points: a report as a file or in a notebook frame, a space-time diagram, a chart."""
+"""The entry points of `report`: a report as a file or in a notebook, a space-time diagram, and a chart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "report.html"
 def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
     """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
 
-    The file is complete at any time: it is written under another name and renamed.
+    The file is written with a temporary name and then renamed, so ``out`` is never incomplete.
 
     Raises:
         QueryError: The store has no such run or round, or the file cannot be written.
@@ -43,7 +43,7 @@ def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None
 
 @dataclass(frozen=True)
 class Replay:
-    """A report, opened at the replay of a run, which notebooks display without a network connection."""
+    """A report that opens at the replay of a run; notebooks display it without a network connection."""
 
     html: str
 
@@ -53,7 +53,7 @@ class Replay:
 
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
-    """Returns the report of one run, opened at its replay; raises the errors of `document.gather`."""
+    """Returns the report of one run, which opens at the replay; raises the errors of `document.gather`."""
     data = gather(reader, root, Asked((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 

@@ -1,4 +1,4 @@
-"""Space-time diagrams of a story or of a part of a run: a line for each node, an arrow for each message."""
+"""Draws space-time diagrams of a story or of a part of a run: a line for each node, an arrow for each message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.sql.query import StoreReader
 from pipelines.why.story import Story, StoryStep
 
 _ROUND, _ROW = 26, 34
-"""Pixels of a round, and between two nodes."""
+"""The width of a round, and the distance between two node lines, in pixels."""
 _WIDEST, _NARROWEST = 2400, 320
 _LOST = ("lost_link", "lost_crash")
 _MOST = 600
@@ -39,9 +39,9 @@ class Diagram:
     Attributes:
         nodes: Node names from top to bottom.
         arrows: The messages.
-        downs: Crashes: node, round of the crash, round of the recovery or None.
-        deliveries: Deliveries: subscriber, round.
-        calls: Publications, subscriptions and confirmations: node, round, name.
+        downs: Crashes: the node, the round of the crash, and the round of the recovery or None.
+        deliveries: Deliveries: the subscriber and the round.
+        calls: Publications, subscriptions and confirmations: the node, the round and the label.
     """
 
     nodes: list[str]
@@ -51,7 +51,7 @@ class Diagram:
     calls: list[tuple[str, int, str]] = field(default_factory=list)
 
     def datasets(self) -> dict[str, list[dict[str, Any]]]:
-        """Returns the rows of each dataset of the specification."""
+        """Returns the rows for each dataset of the Vega-Lite specification."""
         rows = {name: row for row, name in enumerate(self.nodes)}
         first, last = self.span
         wide, high = self.size
@@ -86,7 +86,7 @@ class Diagram:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first round, and the round after the last round."""
+        """The first round of the diagram, and the round after its last round."""
         rounds = [at for one in self.arrows for at in (one.sent, one.due)]
         rounds += [at for _, at in self.deliveries] + [at for _, at, _ in self.calls]
         return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
@@ -104,14 +104,17 @@ class Diagram:
 
 
 def angle(x: float, y: float) -> float:
-    """Returns the rotation in degrees that turns an upward arrowhead into the direction ``(x, y)`` on the screen."""
+    """Returns the clockwise rotation of an arrowhead, in degrees.
+
+    It turns an upward arrowhead into the direction ``(x, y)`` on the screen.
+    """
     return round(math.degrees(math.atan2(y, x)) + 90, 1)
 
 
 def of_story(story: Story) -> Diagram:
     """Returns the diagram of a story: copies, contacts around failed nodes, crashes, deliveries.
 
-    If the subscription came too late, the diagram includes the copies that propagate it.
+    If the subscription reached the publisher too late, the diagram includes the messages that propagate it.
     """
     found = Diagram(list(story.path))
     for step in (*_all(story.steps), *_all(story.subscription)):

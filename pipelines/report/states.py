@@ -1,4 +1,4 @@
-"""Reads the state tables of a run at its commits, by node; unchanged rows of a node are stored once."""
+"""Reads the state rows of each node of a run at commits. Rows that are equal at consecutive commits are stored once."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
 
 MOST_COMMITS = 24
-"""The maximum number of commits of a run with states in the report."""
+"""The maximum number of commits of a run whose states are in the report."""
 MOST_ROWS = 60_000
-"""The maximum number of state rows of a run; tables that would exceed it are omitted."""
+"""The maximum number of state rows of a run in the report. A table that would exceed it is omitted."""
 _IDS = ("run_id", "node_id")
 Sizes = Mapping[str, Mapping[int, int]]
-"""The number of rows of each state table at the last round of each commit."""
+"""The number of rows, by state table and by the last round of the commit."""
 
 
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` has the rounds of each run. ``sizes``, the result of `state_sizes`, must include the commits that are
-    read.
+    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; it must include the commits
+    whose states are read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
@@ -68,7 +68,10 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
 
 
 def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
-    """Returns the number of rows of state tables by run, table and round, at the commits with last rounds ``kept``."""
+    """Returns the number of rows of each state table of each run at some commits.
+
+    ``kept`` has the last rounds of the commits of each run. The result is keyed by run, table and round.
+    """
     found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
     parts: dict[StoreReader, list[int]] = defaultdict(list)
     for run_id in kept:
@@ -93,7 +96,11 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
 def spread_commits(
     reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
 ) -> dict[int, list[int]]:
-    """Returns for each run up to `MOST_COMMITS` commits, evenly spread, and those in ``spans``, as last rounds."""
+    """Returns commits of each run, as the last rounds of the commits.
+
+    They are up to `MOST_COMMITS` commits, evenly spread over the run. With ``spans``, they include up to `MOST_COMMITS`
+    commits within the rounds of the span of the run. Commits whose states VACUUM removed are omitted.
+    """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
         rounds = _commits(reader, run_id, Span())
@@ -106,7 +113,10 @@ def spread_commits(
 
 
 def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
-    """Returns the commits in the span, and the last commit before it."""
+    """Returns the commits within the span, and the last commit before it, in order.
+
+    A commit is identified by its last round.
+    """
     text = f"select distinct last_round from round_commit where {run_id} between first_run and last_run"  # noqa: S608 - a number
     rounds = sorted(row.last_round for row in reader.sql(text).collect())
     inside = [at for at in rounds if at >= span.first and (span.last is None or at <= span.last)]
@@ -114,7 +124,7 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
 
 
 def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
-    """Returns the rounds at whose end VACUUM has removed a version of a state table."""
+    """Returns the rounds in ``rounds`` for which VACUUM has removed the version of a state table."""
     found: set[int] = set()
     for name in (name for name in reader.tables() if name.startswith(STATE)):
         first = _first_equal(reader, name, rounds)
@@ -132,14 +142,14 @@ def _is_gone(reader: StoreReader, name: str, at: int) -> bool:
 
 
 def _first_equal(reader: StoreReader, name: str, rounds: Sequence[int]) -> dict[int, int]:
-    """Maps each round to the first round with an equal version of the state table."""
+    """Maps each round to the first round in ``rounds`` with an equal version of the state table."""
     first: dict[tuple[int, ...], int] = {}
     versions = reader.state_versions(name, rounds)
     return {at: first.setdefault(version, at) for at, version in zip(rounds, versions, strict=True)}
 
 
 def _spread(rounds: Sequence[int]) -> list[int]:
-    """Returns up to `MOST_COMMITS` rounds, evenly spread, including the first and the last one."""
+    """Returns up to `MOST_COMMITS` of the rounds, evenly spread; the first and the last round are included."""
     if len(rounds) <= MOST_COMMITS:
         return list(rounds)
     step = (len(rounds) - 1) / (MOST_COMMITS - 1)
@@ -147,7 +157,10 @@ def _spread(rounds: Sequence[int]) -> list[int]:
 
 
 def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, DataFrame]]:
-    """Yields a state table at each commit, filtered to the runs of this commit."""
+    """Yields each commit with the rows of a state table at this commit.
+
+    ``kept`` has the commits of each run. The rows are those of the runs that have the commit.
+    """
     runs: dict[int, list[int]] = defaultdict(list)
     for run_id, rounds in kept.items():
         for at in rounds:
@@ -159,7 +172,10 @@ def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]
 def _rows(
     reader: StoreReader, name: str, columns: Sequence[str], kept: Mapping[int, Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of a table at the commits of each run: ``run_id, round, node_id, row``; row is JSON."""
+    """Returns the rows of a state table at the commits of each run, as dicts ``run_id, round, node_id, row``.
+
+    ``row`` has the values of ``columns`` as a JSON string.
+    """
     packed = f"to_json(struct({', '.join(columns)}))" if columns else "'{}'"
     frames = [
         frame.selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
@@ -170,7 +186,7 @@ def _rows(
 
 
 def _changes(rows: Sequence[dict[str, Any]], columns: Sequence[str], rounds: Sequence[int]) -> dict[int, list[Any]]:
-    """Returns for each node the rounds in which its rows changed, with the new rows."""
+    """Returns, for each node, the rounds in which its rows changed, each with the new rows."""
     at: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         at[row["node_id"]][row["round"]].append(row["row"])

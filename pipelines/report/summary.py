@@ -1,4 +1,4 @@
-"""Computes the verdicts of the runs of a store, their losses and parameters, and the selection of replayed runs."""
+"""Computes the verdicts, losses and parameters of the runs of a store, and selects the runs to replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
 
 MOST_RUNS = 20_000
-"""The maximum number of rows in the table of runs; view run_summary has all."""
+"""The maximum number of runs in the table of runs of a report; view ``run_summary`` has all runs."""
 _MOST_BROKEN = 200
 _SHOWN = (
     "run_id", "seed", "verdict", "within_bound", "n_publications", "n_deliveries", "n_wanted", "n_wanted_delivered",
@@ -31,17 +31,17 @@ from violation group by guarantee, run_id
 FEW = 3
 """The report replays all runs of a store with at most this number of runs."""
 MOST_COMBINATIONS = 1_000
-"""The maximum number of parameter combinations in a report; view result_summary has all."""
+"""The maximum number of parameter combinations in a report; view ``result_summary`` has all combinations."""
 _SUMMARY = """
 select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
 """
 MOST_ASKED = 1_000
-"""The maximum number of deliveries of a run and category whose cause is computed."""
+"""The maximum number of deliveries whose causes are found, for each run and category."""
 MOST_TOLD = 60
-"""The maximum number of stories of a run and category; each cause has at least one more."""
+"""The maximum number of stories for each run and category, besides the first story of each cause."""
 _WAITED = "no fault was in the way: it waited at nodes"
 MOST_OVERLAID = 60
-"""The maximum number of runs with lines in a report; `roundtable plot` draws all runs."""
+"""The maximum number of runs in a chart of several runs; `roundtable plot` draws all runs."""
 _MOST_STEPS = 120
 _QUANTILES = """
 select run_id, quantile as x, latency_rounds as y from latency_quantile where run_id in ({runs}) order by run_id, x
@@ -59,14 +59,17 @@ Rows = list[dict[str, Any]]
 
 
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
-    """Returns the rows of view ``run_summary``, ordered by id, with display names of parameters (`labelled`)."""
+    """Returns the rows of view ``run_summary``, ordered by run id.
+
+    Parameters have their display names (`labelled`).
+    """
     rows: list[dict[str, Any]] = reader.sql("select * from run_summary order by run_id").toArrow().to_pylist()
     shown = labelled([json.loads(row["parameters"]) for row in rows])
     return [row | {"parameters": parameters} for row, parameters in zip(rows, shown, strict=True)]
 
 
 def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the outcome of the runs, given as `run_rows`, as a JSON-serialisable dict.
+    """Returns the outcome of the runs as a JSON-serialisable dict; ``rows`` is the result of `run_rows`.
 
     Returns:
         ``verdict, sentence``; ``runs``: the first runs, with ``beyond`` if they exceed the bound; ``n_runs``,
@@ -101,7 +104,10 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Counts the violations of one guarantee in ``broken``, rows of `_BROKEN`; names the protocol if not empty."""
+    """Returns the row of one guarantee, with the numbers of its violations in ``broken``, the rows of `_BROKEN`.
+
+    If ``protocol`` is not empty, the name of the guarantee includes it.
+    """
     found = [row for row in broken if row.guarantee == audit.name]
     return {
         "name": f"{protocol}: {audit.name}" if protocol else audit.name, "summary": audit.summary,
@@ -112,7 +118,7 @@ def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: b
 
 
 def varied(parameters: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the parameters that differ between runs."""
+    """Returns the names of the parameters that differ between runs."""
     seen: dict[str, set[str]] = defaultdict(set)
     for key, value in (pair for values in parameters for pair in values.items()):
         seen[key].add(json.dumps(value))
@@ -136,14 +142,15 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Returns the numbers of wanted deliveries and of those that happened."""
+    """Returns the number of wanted deliveries, and the number of wanted deliveries that happened."""
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
 
 
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
-    """Returns the ids of the runs to replay, each with a reason.
+    """Returns the ids of the runs to replay, each with the reason for its selection.
 
-    These are the runs ``named`` by the user, otherwise all of up to `FEW` runs, or the worst and the median run.
+    The runs are those in ``named``. If it is empty, they are all runs of a store with up to `FEW` runs, or else the
+    worst run and the median run.
 
     Raises:
         QueryError: The store has no such run.
@@ -163,8 +170,8 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
 def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
     """Returns a sort key that orders runs from best to worst.
 
-    It compares the verdict, violations, the ratio of missing wanted deliveries, excused violations and the largest
-    latency. Among equal runs the first one is the worst.
+    The key compares, in this order: verdict, violations, ratio of missing wanted deliveries, excused violations,
+    largest latency. Among runs equal in all of these, the first run is the worst.
     """
     ending = {"valid": 0, "unknown": 1, None: 1, "invalid": 2}[row["verdict"]]
     ratio = row["wanted_ratio"]
@@ -174,12 +181,15 @@ def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep over its parameters, from `run_rows`, as a JSON-serialisable dict.
+    """Returns the results of a sweep over its parameters as a JSON-serialisable dict.
+
+    ``rows`` is the result of `run_rows`.
 
     Returns:
-        ``parameters``: those that differ between runs; ``measures``: the names of the measures; ``points``: for each
-        combination of parameters its ``values``, ``n_runs``, ``worst`` run, and for each measure the mean and both ends
-        of the 95 % confidence interval; ``n_left_out``: the number of omitted combinations.
+        ``parameters``: the names of the parameters that differ between runs; ``measures``: the names of the measures;
+        ``points``: for each combination of parameters its ``values``, ``n_runs``, ``worst`` run, and ``measures``: for
+        each measure the mean and both ends of its 95 % confidence interval; ``n_left_out``: the number of omitted
+        combinations.
     """
     differing = varied([row["parameters"] for row in rows])
     combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -206,9 +216,10 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the deliveries of each category; ``n_asked``: those with a computed cause; ``causes``,
-        the most frequent first: ``what, text, n, round, node``; ``stories``: `Story.as_dict` with ``what``, ``group``,
-        the index of the cause, and ``options`` of ``roundtable why``; ``left_out``: the deliveries without a story.
+        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of those whose
+        cause was found; ``causes``, the most frequent first: ``what, text, n, round, node``; ``stories``: dicts of
+        `Story.as_dict`, each with the category ``what``, the index ``group`` of its cause, and the ``options`` of
+        ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
@@ -226,7 +237,7 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
 
 
 def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
-    """Adds the causes and stories of one category to those of a run."""
+    """Adds the causes and stories of category ``what`` to ``found``, the losses of one run."""
     number = Counter(cause_key(what, story) for story in told)
     index: dict[CauseKey, int] = {}
     first = {key: next(story for story in told if cause_key(what, story) == key) for key in number}
@@ -248,7 +259,10 @@ def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
 
 
 def said(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns sentences about omitted stories; ``command`` is the command that groups them by cause."""
+    """Returns a sentence for each category in ``found``, which has numbers of omitted stories.
+
+    ``command`` is the command that groups these deliveries by cause.
+    """
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
         f"stories of {number:,} more deliveries that {words[what]}; {command} groups them by cause"
@@ -257,7 +271,9 @@ def said(found: Mapping[str, int], command: str) -> list[str]:
 
 
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns lines of several runs for one chart as a JSON-serialisable dict; it includes the runs ``first``.
+    """Returns the lines of several runs for one chart, as a JSON-serialisable dict.
+
+    The runs ``first`` come first, then further runs of ``rows``.
 
     Returns:
         ``run_ids``: up to `MOST_OVERLAID` runs; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds;
@@ -275,7 +291,7 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
 
 
 def _spans(counted: Rows) -> Rows:
-    """Returns counts for each round, or for intervals of rounds in long runs, including zeros."""
+    """Returns the number of events in each round, or in intervals of rounds in long runs, including zeros."""
     end = max((row["round"] for row in counted), default=0)
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[int, str, int]] = Counter()

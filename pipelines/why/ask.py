@@ -17,7 +17,10 @@ _SHOWN = 20
 
 
 class Question(NamedTuple):
-    """The ids of a publication and of a subscriber whose delivery, or missing delivery, is to be explained."""
+    """A question: why did ``subscriber`` receive, or not receive, a publication of ``source``?
+
+    Nodes are ids. ``seq`` is the number of the publication among all calls of ``source``.
+    """
 
     run_id: int
     subscriber: int
@@ -57,7 +60,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Replaces `Question.seq` by the call number of the publication ``seq`` of the source."""
+    """Returns ``question`` with the call number of publication ``seq`` of the source, counted from 1."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
@@ -91,7 +94,10 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 
 
 def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Returns the crash that prevented a call of the publisher between two issued calls."""
+    """Returns the crash because of which the publisher did not issue the call of ``question``.
+
+    The call number lies between the numbers of two issued calls. Without a crash between them, raises `QueryError`.
+    """
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
     rows = reader.sql(

@@ -4,14 +4,16 @@ If the protocol reports that a node holds the publication back (`Protocol.waits`
 publication ended at the last node of the path that received it. The first of these causes that applies is returned:
 
 1. The publisher crashed before it sent a message for the accepted call.
-2. A copy to a node further along the path was lost by a crash of its receiver or by a link fault, or its receiver
-   dropped it as a duplicate after other messages had overtaken it.
-3. The node had lost the subscription in an earlier crash, and the protocol does not report that it was restored.
-4. The node had not received the subscription.
-5. The next nodes on the path were down.
-6. The node crashed before it forwarded the publication.
-7. A link on the path lost a message before the publication arrived; the last one counts.
-8. A node on the path crashed: the last crash before the publication arrived, or the first one after it.
+2. A copy to a node further along the path was lost, by a crash of the copy's receiver or by a link fault. Or the
+   receiver dropped the copy as a duplicate, because newer messages had overtaken the copy.
+3. The last node had lost the subscription in an earlier crash, and the protocol does not report the node as restored.
+4. The last node had not received the subscription.
+5. A node further along the path was down.
+6. The last node crashed before it forwarded the publication.
+7. A link on the path had lost another message before the publication arrived at the last node. If links lost several
+   messages, the cause is the latest loss.
+8. A node on the path crashed. The cause is the last crash before the publication arrived at the last node; if no node
+   crashed before, the first crash afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Cause:
     Attributes:
         kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
             arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
-            a node held it back for some rounds; ``unexplained``; or a kind of `telling.not_asked`.
+            a node held it back for some rounds; ``unexplained``; or a kind that `telling.not_asked` returns.
         node: The crashed node, or the node at which the publication ended or waited.
         round: The round of the crash, or of the event at ``node``.
         text: The cause as a phrase.
@@ -64,10 +66,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Ending:
-    """The last node of the path that received a publication, with the cause why no later node did.
+    """The last node of the path that received a publication, with the reason why no later node did.
 
-    ``round`` is the last round in which the node received it. ``also`` has further crashes on the path that prevented a
-    repetition.
+    ``round`` is the last round in which this node received the publication. ``also`` has the downtimes of further nodes
+    on the path, which therefore could not receive a repeated copy.
     """
 
     node: int
@@ -78,7 +80,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Case:
-    """A missing delivery of a publication, given by source and call number, to a subscriber.
+    """A missing delivery: ``publication``, identified by source and call number, did not reach ``subscriber``.
 
     ``trail`` has the copies of the publication, and ``subscriptions`` the matching subscriptions of the subscriber.
     """
@@ -95,7 +97,10 @@ class Case:
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
-        """Returns the trails of the subscriptions from the subscriber to the node at which the publication ended."""
+        """Returns, for each subscription, the trail of the messages that propagate it.
+
+        A trail leads from the subscriber to the last node that received the publication.
+        """
         path = self.facts.path(self.subscriber, self.trail.reached())
         return [
             make_trail(self.facts, served, path, subscription.issued_round)
@@ -105,7 +110,7 @@ class Case:
 
 
 def ending(case: Case) -> Ending:
-    """Finds the node at which the publication of a missing delivery ended, and the cause."""
+    """Returns the last node of the path that received the publication of ``case``, and why no later node did."""
     trail = case.trail
     node = trail.reached()
     taken = trail.arrivals.get(node)
@@ -120,7 +125,10 @@ def ending(case: Case) -> Ending:
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
-    """Returns the waits of a publication as a cause, the wait at ``subscriber`` first; None without waits."""
+    """Returns a cause that lists the nodes that hold ``publication`` back at the end of the run, ``subscriber`` first.
+
+    Returns None if no node holds the publication back.
+    """
     waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
     if not waits:
         return None
@@ -130,9 +138,10 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """Returns further nodes on the path that were down until ``node`` learned of the failure.
+    """Returns downtimes of nodes that follow ``node`` on the path, besides the crash in ``cause``.
 
-    Includes ``node`` itself if it lost the report in a crash.
+    They overlap the rounds from ``round_`` to the round in which ``node`` learned that ``cause.node`` had failed. If a
+    crash of ``node`` lost this failure report, the result includes this crash.
     """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
@@ -151,12 +160,12 @@ def crash_words(down: Downtime) -> str:
 
 
 def crashed(facts: RunFacts, down: Downtime) -> str:
-    """Returns the name of a node that is down, with the rounds, as a phrase."""
+    """Returns a phrase with the name of the node that is down, and the rounds of its crash and recovery."""
     return f"{facts.names[down.node]} down ({crash_words(down)})"
 
 
 def from_crash(down: Downtime, text: str) -> Cause:
-    """Returns a cause of kind ``crash``."""
+    """Returns a cause of kind ``crash`` with the node and the rounds of ``down``, and the phrase ``text``."""
     return Cause(CRASH, down.node, down.round, text, down.until)
 
 
@@ -175,10 +184,10 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
 
 
 def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of a publication that ended until ``round_``, as a cause.
+    """Returns the longest wait of ``publication`` as a cause; None without a wait.
 
-    Among equally long waits, one that a crash extended is preferred. Waits at subscribers off the path are ignored,
-    because they delay no other node.
+    Only waits that ended in or before ``round_`` count. Of equally long waits, one that a crash extended is preferred.
+    Waits at subscribers that are not on the path are ignored, because these waits delay no other node.
     """
     facts = trail.facts
     ended = [
@@ -196,11 +205,15 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
 
 
 def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the cause of a late delivery in round ``round_``, or None.
+    """Returns the cause of a late delivery, which happened in ``round_``; None if the history shows no cause.
 
-    The first of these that exists is returned: the longest wait that the protocol reports; a lost copy that a later
-    copy on the path replaced; the crash that made a sender wait or choose a detour; another lost copy; a link fault
-    that delayed a copy.
+    The first of these causes that exists is returned:
+
+    1. the longest wait that the protocol reports;
+    2. a lost copy that its sender replaced by a later copy on the path;
+    3. the crash that made a sender wait or choose a detour;
+    4. another lost copy;
+    5. a link fault that delayed a copy.
     """
     facts = trail.facts
     if cause := waited(trail, publication, round_):
@@ -233,7 +246,7 @@ def _slow_copy(trail: Trail) -> Cause | None:
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects a publisher that accepted a call and crashed before it sent a message for it."""
+    """Returns the crash of a publisher that accepted the call and sent no message for it before the crash."""
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -249,7 +262,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects the last lost copy to a node behind ``node``, or a first copy that was dropped as a duplicate."""
+    """Returns the last loss of a copy to a node that follows ``node`` on the path, as a cause.
+
+    If no copy was lost, returns the first copy that its receiver dropped as a duplicate. Returns None without either.
+    """
     beyond = case.trail.beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
@@ -268,14 +284,17 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last crash on the path that overlaps the rounds from the publication to the arrival of ``copy``."""
+    """Returns the last downtime of a node of the path until the arrival of ``copy``, or None.
+
+    The downtime overlaps the rounds from the publication to the arrival.
+    """
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.is_felt(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects a node that lost the subscription in a crash without a report that it was restored."""
+    """Returns the crash in which ``node`` lost the subscription, unless ``node`` is reported as restored."""
     down = case.facts.down(node, round_)
     if down is None or not down.is_blank(round_):
         return None
@@ -295,7 +314,10 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
 
 
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects a node that no matching subscription had reached, unless a recovery restored its table."""
+    """Returns a cause if no matching subscription had reached ``node`` before the publication did.
+
+    Returns None if a recovery restored the routing table of ``node``.
+    """
     ways = case.spread()
     down = case.facts.down(node, round_)
     if node == case.subscriber or not ways or (down is not None and down.restored is not None):
@@ -335,7 +357,10 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects the last message between nodes of the path that a link lost until ``round_``."""
+    """Returns the last message between nodes of the path that a link lost, as a cause.
+
+    Only messages that were sent in or before ``round_`` count.
+    """
     facts, path = case.facts, set(case.trail.path)
     served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
     lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
@@ -351,7 +376,10 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """Detects the last crash of a node of the path until ``round_``, or else the first crash after it."""
+    """Returns the last crash of a node of the path in or before ``round_``, as a cause.
+
+    If no node crashed until ``round_``, returns the first later crash.
+    """
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None

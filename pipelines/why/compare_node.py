@@ -1,7 +1,8 @@
 """Compares the state rows of a node before a crash, after its recovery, and at the end of the run.
 
-State tables are written at commits only. The three moments are therefore commits: the last commit before the crash, the
-first commit at which the node is OPERATIONAL again and before its next crash, and the last commit of the run. With
+State tables are written at commits only, so the rows are compared at three commits. The first is the last commit before
+the crash. The second is the first commit at which the node is OPERATIONAL again, if it precedes the node's next crash.
+The third is the last commit of the run. With
 ``--commit-every 1`` each round has a commit. View ``node_recovery`` has exact rounds and durations.
 """
 
@@ -35,7 +36,7 @@ rows; ``gone`` names the removed versions of the table and their rounds.
 
 
 def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
-    """Compares the state of a node before each of its crashes, after the recovery, and at the end.
+    """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
     Returns a table with columns `COMPARED`; it is empty if the node never crashed.
 
@@ -71,7 +72,10 @@ def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
 
 
 def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:
-    """Returns the commits before the crash, after the recovery, and at the end."""
+    """Returns the last commit before the crash, the first commit after the recovery, and the last commit of the run.
+
+    A commit that does not exist has the value None. The commit after the recovery precedes ``next_crash``.
+    """
     before = max((commit for commit in commits if commit < crash.crash_round), default=None)
     back = crash.operational_round
     up = (commit for commit in commits if back is not None and back <= commit)
@@ -82,9 +86,10 @@ def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tupl
 def _held(
     reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
-    """Returns the state rows of the node as JSON strings, and the versions that VACUUM removed.
+    """Reads the state rows of one node at the commits ``rounds``; ``of_node`` is the SQL condition for the node.
 
-    Both are keyed by round and table.
+    Returns two dicts with keys (round, table). The first dict counts equal rows, each as a JSON string. The second dict
+    has the table versions that VACUUM removed.
     """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}

@@ -15,7 +15,7 @@ NEVER = 1 << 62
 """A round later than all rounds of a run."""
 _LOSING = ("break", "partition", "burst", "loss")
 LINKED, UNLINKED = "link", "unlink"
-"""Kinds of fault events: a link begins, a link ends."""
+"""The kinds of the fault events that add a link and remove a link."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class MessageFact:
 
     @property
     def at(self) -> tuple[int, int]:
-        """The position in the order in which a run handles messages."""
+        """The position of this message in the order in which the run handles messages: due round, then id."""
         return self.due, self.message_id
 
 
@@ -86,23 +86,24 @@ class Downtime:
     def is_felt(self, first: int, last: int) -> bool:
         """Returns whether the node is down or recovering in one of the rounds ``first`` to ``last``.
 
-        A recovery ends when the protocol reports the node as restored; without reports it has no duration.
+        The recovery ends when the protocol reports the node as restored. If the protocol reports nothing, the recovery
+        takes no time.
         """
         up = self.until if self.restored is None and not self.statuses else self.restored
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_blank(self, round_: int) -> bool:
-        """Returns whether the node has recovered until ``round_`` but is not reported as restored."""
+        """Returns whether the node is up again in ``round_``, but not yet reported as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A fault of one link, or of all links; it affects the messages that are sent during it.
+    """A fault of one link or of all links. It affects the messages that are sent while it is active.
 
     Attributes:
-        kind: The kind of table ``fault_event``.
+        kind: The value of column ``kind`` of table ``fault_event``.
         src: The sender of the affected messages; None for all senders.
         dst: The receiver of the affected messages; None for all receivers.
         round: The first round.
@@ -131,10 +132,10 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Wait:
-    """The rounds in which a node held a publication back before it sent or delivered it.
+    """A period in which node ``node`` held a publication back, before the node sent or delivered it.
 
     ``reason`` is the event for which the publication waited, as a phrase. ``crash`` has the node whose crash extended
-    the wait, and the round of this crash.
+    the wait, and the round of this crash; ``None`` without one.
     """
 
     node: int
@@ -157,20 +158,21 @@ class RunFacts:
         maintenance: The message kinds that nodes send periodically without a call.
         names: Node names.
         publications: The publications.
-        messages: For each call, the messages that serve it.
-        spread: For each pair of subscriber and subscription, the messages that propagate it.
-        others: Messages without a call: timers, failure reports, and undelivered messages between nodes.
+        messages: For each call, the messages that belong to it.
+        spread: For each pair of subscriber and subscription, the messages that propagate the subscription.
+        others: Messages that belong to no call: timers, failure reports, and undelivered messages between nodes.
         deliveries: Rounds and hops of the deliveries, keyed by subscriber, source and call number.
         downs: For each node, its downtimes in order.
         subscriptions: For each subscriber, its subscriptions.
         matching: For each publication, the ids of the subscriptions whose predicate it satisfies.
-        receivers: For each subscriber, source and call number in view ``receiver``, the excuse for a missing delivery,
-            or None.
-        links: Links with their latencies, including replaced and replacing links.
-        changes: For each link, the rounds of its begins and ends, with the kind of event.
+        receivers: The rows of view ``receiver``: the excuse for a missing delivery, or None, keyed by subscriber,
+            source and call number.
+        links: Links with their latencies, including links that exist in some rounds only.
+        changes: For each link, its events in order: the round, and the kind `LINKED` or `UNLINKED`.
         link_faults: The link faults.
-        waits: For each publication, the nodes that hold it back at the end, with the reason as a phrase.
-        waited: For each publication, its ended waits (`contract.protocol.Protocol.waited`).
+        waits: For each publication, the nodes that hold it back at the end of the run, each with the reason as a
+            phrase.
+        waited: For each publication, the waits that ended (`contract.protocol.Protocol.waited`).
     """
 
     run_id: int
@@ -194,7 +196,7 @@ class RunFacts:
     waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Returns the facts restricted to the links that exist in ``round_``."""
+        """Returns these facts with only the links that exist in ``round_``."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
@@ -202,7 +204,7 @@ class RunFacts:
     def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
         """Returns whether a link exists in ``round_``.
 
-        A link whose first event is its end exists from round 0.
+        If the first event of a link removes the link, then the link exists from round 0.
         """
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
@@ -217,7 +219,7 @@ class RunFacts:
         return graph
 
     def path(self, a: int, b: int) -> list[int]:
-        """Returns the nodes on the fastest path from ``a`` to ``b``, or only ``a`` and ``b`` without a path."""
+        """Returns the nodes on the fastest path from ``a`` to ``b``; only ``a`` and ``b`` if no path exists."""
         try:
             return list(nx.shortest_path(self.overlay, a, b, weight="latency"))
         except nx.NetworkXNoPath:
@@ -232,9 +234,11 @@ class RunFacts:
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
     def loss(self, message: MessageFact) -> LinkFault | None:
-        """Returns the link fault that lost ``message``, preferring faults that lose all messages.
+        """Returns the link fault that lost ``message``, or None.
 
-        A partition affects messages between all nodes of two groups, but its events name only the links between them.
+        If several faults may have lost it, the order of `_LOSING` decides. A partition also loses messages between
+        nodes without a common link, although its events name only links. Therefore each partition in the round of
+        sending may have lost the message.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
@@ -242,13 +246,16 @@ class RunFacts:
         return found[0] if found else None
 
     def overtaking(self, message: MessageFact) -> LinkFault | None:
-        """Returns the last reordering link fault that begins before ``message`` is handled."""
+        """Returns the last ``reorder`` fault that begins in or before the due round of ``message``, or None.
+
+        A fault on the link of ``message`` takes precedence over faults on other links.
+        """
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
-        """Returns the failure reports about ``peer`` at ``node``, including lost reports."""
+        """Returns the messages, including lost ones, by which the failure detector of ``node`` reports ``peer``."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
 
@@ -259,15 +266,16 @@ GUIDE = "guide"
 
 @dataclass(frozen=True)
 class Marks:
-    """The deviations of a copy from normal forwarding.
+    """The deviations of a copy of a publication from normal forwarding.
 
     Attributes:
-        skipped: The bypassed nodes: those between sender and receiver on the path.
-        is_resent: Whether the sender had sent an earlier copy.
-        is_unicast: Whether its message kind differs from that of the first copy and ignores links.
-        is_guided: Whether it contains its own list of recipients.
-        waited_since: The round in which the sender received the publication, if it sent its first copy later; else
-            None.
+        skipped: The bypassed nodes: the nodes on the fastest path between sender and receiver.
+        is_resent: Whether the sender sent another copy of the publication in an earlier round.
+        is_unicast: Whether the copy is of another message kind than the first copy; nodes send this kind without regard
+            to links.
+        is_guided: Whether the copy contains a recipient list.
+        waited_since: The round in which the sender received the publication, if it sent its first copy in a later
+            round; else None.
     """
 
     skipped: tuple[int, ...]
@@ -291,7 +299,7 @@ class Trail:
 
     @cached_property
     def arrivals(self) -> dict[int, list[MessageFact]]:
-        """For each node, the copies that it accepted, in order."""
+        """For each node, the copies that it accepted, in the order of arrival."""
         found = defaultdict(list)
         for copy in sorted(self.copies, key=lambda copy: copy.at):
             if copy.fate == HANDLED:
@@ -299,7 +307,7 @@ class Trail:
         return dict(found)
 
     def reached(self, before: tuple[int, int] | None = None) -> int:
-        """Returns the last node of the path that received the message.
+        """Returns the last node of the path that received the message; the first node if no other node did.
 
         Args:
             before: A position (`MessageFact.at`); only earlier arrivals count. None counts all arrivals.
@@ -311,20 +319,24 @@ class Trail:
         return self.path[0]
 
     def beyond(self, node: int) -> list[MessageFact]:
-        """Returns the copies to the nodes behind ``node`` on the path."""
+        """Returns the copies to the nodes that follow ``node`` on the path."""
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
 
     def came(self, node: int) -> tuple[int, int]:
-        """Returns the position (`MessageFact.at`) at which ``node`` first had the message.
+        """Returns the position (`MessageFact.at`) of the first copy that ``node`` accepted.
 
-        The issuing node has it after all messages of the round.
+        For the issuing node, and for a node that accepted no copy, this is the position after all messages of round
+        ``start``.
         """
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
     def parent(self, copy: MessageFact) -> MessageFact | None:
-        """Returns the last copy that the sender of ``copy`` accepted before sending it; None at the issuing node."""
+        """Returns the last copy that the sender of ``copy`` had accepted when it sent ``copy``.
+
+        Returns None if the sender had accepted no copy, because it issued the message.
+        """
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
@@ -341,7 +353,10 @@ class Trail:
         return Marks(skipped, is_resent, is_unicast, copy.body.get(GUIDE) is not None, waited)
 
     def chain(self) -> list[MessageFact]:
-        """Returns the copies through which the last node first received the message, from the issuing node on."""
+        """Returns the copies through which the last node of the path first received the message.
+
+        The copy that the issuing node sent is the first. The result is empty if the last node accepted no copy.
+        """
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])
         copy = taken[0] if taken else None
@@ -354,15 +369,15 @@ class Trail:
 def make_trail(
     facts: RunFacts, served: Sequence[MessageFact], path: Sequence[int], start: int, came: int | None = None
 ) -> Trail:
-    """Selects the copies along a path from the messages that serve a call.
+    """Selects the copies of a message along a path from all messages that belong to a call.
 
     Args:
         facts: The run.
-        served: The messages of the call. Copies are the messages of the kind that was sent first, and a reply that
-            brought the message to the last node.
-        path: The nodes on the fastest path. Nodes on an actual detour are added.
+        served: The messages of the call. The copies have the kind of the first message. A reply of another kind is a
+            copy if it brought the message to the last node.
+        path: The nodes on the fastest path. If the message took a detour, its nodes are added.
         start: The round in which the message was issued.
-        came: The round in which the last node received the message; None if it did not, or if only copies count.
+        came: The round in which the last node received the message. None if it did not, or if replies do not count.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

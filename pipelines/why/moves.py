@@ -64,8 +64,8 @@ class ApplicationMove(NamedTuple):
 class LostByMove:
     """A publication that a moving application missed.
 
-    ``source_seq`` is its number among all calls of ``source``. ``old_round`` is the round in which the old node
-    delivered it after the application left, or None.
+    ``source_seq`` is the number of the publication among all calls of ``source``. ``old_round`` is the round in which
+    the old node delivered it after the application left; None if the old node did not.
     """
 
     source: str
@@ -108,7 +108,10 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the losses of each move that has some, ordered by run and round; ``run_id`` None means all runs."""
+    """Returns the missed publications of each move that lost at least one, ordered by run and round.
+
+    ``run_id`` None means all runs.
+    """
     if not moves:
         return []
     values = ", ".join(

@@ -1,6 +1,6 @@
 """Groups the missing, repeated, late and excused deliveries of a store by cause.
 
-All of them are counted. Causes are computed for the first `MAX_ASKED` of each category.
+It counts all of these deliveries, and finds the causes of the first `MAX_ASKED` of each category.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.why.story import Story
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
 MAX_ASKED = 300
-"""The maximum number of deliveries of a category with a story: those of the first runs and rounds."""
+"""The maximum number of deliveries of a category whose causes are found: those of the first runs and rounds."""
 _SQL = {
     MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
@@ -34,7 +34,7 @@ _SQL = {
         and m.source_seq = w.source_seq
       where w.delivery_round is null and m.run_id is null""",
 }
-"""The excused deliveries are the wanted deliveries that neither happened nor count as missing."""
+"""The queries for the deliveries of a category. An excused delivery is wanted, did not happen, and is not missing."""
 _FIRST = """
 select run_id, subscriber, source, source_seq, n from (
   select *, count(1) over ({partition}) as n,
@@ -54,7 +54,7 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery of one of `KINDS`; ``number`` is the number of deliveries of its category."""
+    """A delivery of a category in `KINDS`; ``number`` is the number of all deliveries of this category."""
 
     question: Question
     number: int
@@ -64,10 +64,10 @@ def gone_wrong(
     reader: StoreReader, what: str, run_ids: Sequence[int] | None = None, most: int = MAX_ASKED, *,
     is_by_run: bool = False,
 ) -> list[Wrong]:  # fmt: skip
-    """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and number.
+    """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and call number.
 
-    ``what`` is one of `KINDS`; ``run_ids`` None means all runs. With ``is_by_run``, ``most`` and `Wrong.number` apply
-    to each run instead of all runs.
+    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. With ``is_by_run``, ``most`` and
+    `Wrong.number` apply to each run instead of all runs.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:
@@ -100,7 +100,10 @@ def _late(reader: StoreReader, where: str) -> Iterator[Question]:
 
 
 def _latencies(facts: RunFacts, source: int, round_: int) -> dict[int, int]:
-    """Returns the latency of the fastest path from ``source`` to each reachable node."""
+    """Returns the latency of the fastest path from ``source`` to each reachable node.
+
+    Paths use the links that exist in ``round_``.
+    """
     found = nx.single_source_dijkstra_path_length(facts.at(round_).overlay, source, weight="latency")
     return {node: int(latency) for node, latency in found.items()}
 
@@ -113,10 +116,10 @@ class Group:
     """Deliveries of one category with a common cause.
 
     Attributes:
-        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery is missing, but was not due: its
+        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery did not happen and was not due: its
             subscriber or publisher crashed, or its subscription was not yet established.
         cause: The cause of the first delivery, as a phrase.
-        number: The number of deliveries with a story in this group.
+        number: The number of deliveries in this group, counted among those whose cause was found.
         first: The story of the first delivery.
     """
 
@@ -135,7 +138,7 @@ class Group:
 class Overview:
     """The missing, repeated, late and excused deliveries of a store, grouped by category and cause.
 
-    ``left_out`` has the number of deliveries without a story for each category, if positive.
+    ``left_out`` maps a category to the number of its deliveries whose cause was not found; it omits zeros.
     """
 
     groups: Sequence[Group]
@@ -143,7 +146,7 @@ class Overview:
 
 
 def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
-    """Returns the groups of a run, or of all runs.
+    """Groups the missing, repeated, late and excused deliveries of a run by cause; ``run_id`` None means all runs.
 
     A delivery is late if it took longer than the fastest path over the links.
     """
@@ -176,7 +179,7 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
 
 
 def cause_key(what: str, story: Story) -> CauseKey:
-    """Returns a key that is equal for the stories of a category with a common cause."""
+    """Returns a key that two stories share if they have a common cause; ``what`` is the category of ``story``."""
     cause = None if what == TWICE else story.cause
     return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
 

@@ -57,7 +57,10 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads the facts of several runs in one pass over the tables; the arguments are ids. Returns them by run."""
+    """Reads the facts of several runs in one pass over the tables, and returns them by run id.
+
+    The arguments after ``reader`` are the ids of runs and nodes, and the call numbers of publications.
+    """
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
@@ -177,9 +180,9 @@ _TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
 
 
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
-    """Maps each subscription to the messages that propagate it: those of the first call with its id.
+    """Maps each pair of subscriber and subscription id to the messages that propagate the subscription.
 
-    A later call with this id ends the subscription.
+    These are the messages of the first call that names the id. A later call that names the id ends the subscription.
     """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
@@ -190,7 +193,7 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Pairs the begin of each link fault with the next end of the same kind on the same link."""
+    """Returns the link faults: each begin event, with the next end event of the same kind on the same link."""
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -223,7 +226,10 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Converts a row of view ``node_recovery``. Without reported statuses `Downtime.restored` has no value."""
+    """Returns the downtime in a row of view ``node_recovery``; ``said`` has the node's rounds and statuses.
+
+    `Downtime.restored` is ``None`` if the node reported no status after its recovery.
+    """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))

@@ -1,4 +1,4 @@
-"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps; with its printed forms.
+"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps. It prints as text or JSON.
 
 A step is a child of the step that caused it.
 """
@@ -47,8 +47,8 @@ class StoryStep:
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
             - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message without a call to a node behind a failed one: ``from, to, kind, due_round,
-              fate``;
+            - ``contact``, a lost message that belongs to no call, to a node behind a failed node: ``from, to, kind,
+              due_round, fate``;
             - ``subscription``: ``node, confirmed_round``; its children are the copies that propagate it.
         round: The round; for a copy, the round of sending.
         text: The event as a sentence.
@@ -97,7 +97,10 @@ def subscribing(
 
 
 class _Teller:
-    """Collects the children of each step, keyed by the message id of the causing copy, or `_ISSUED`."""
+    """Collects the steps of a story by the message id of the copy that caused them.
+
+    Steps that no copy caused have the key `_ISSUED`.
+    """
 
     def __init__(self, trail: Trail, deliveries: Sequence[tuple[int, int]], named: Collection[tuple[int, int]]) -> None:
         self._trail = trail
@@ -130,7 +133,11 @@ class _Teller:
         return taken[-1].message_id if taken else _ISSUED
 
     def _crashes_to_tell(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
-        """Returns the crashes on the path that overlap the time of the copies, and those in ``named``."""
+        """Returns the downtimes to tell, by node and round of the crash.
+
+        The nodes are those on the path and the receivers of copies. A downtime overlaps the rounds of the copies, or is
+        in ``named``.
+        """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
         near = dict.fromkeys([*self._trail.path, *(copy.dst for copy in self._trail.copies)])
@@ -181,7 +188,11 @@ class _Teller:
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
-        """Returns the crash that lost a copy, unless an earlier step has it, and the sender's failure report."""
+        """Returns the steps that follow the loss of ``copy`` in a crash of its receiver.
+
+        The steps are the crash, its detection by the sender of ``copy``, and the sender's contacts. The result is empty
+        if no crash lost ``copy``, or if an earlier step has the crash.
+        """
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:
             return []
@@ -195,7 +206,10 @@ class _Teller:
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
-        """Returns the sender's first lost message to each node behind the failed node, from round ``since``."""
+        """Returns the first lost message from the sender of ``copy`` to each node behind the receiver of ``copy``.
+
+        Only messages that belong to no call and were sent in round ``since`` or later count.
+        """
         path = self._trail.path
         behind = path[path.index(copy.dst) + 1 :] if copy.dst in path else ()
         lost: dict[int, MessageFact] = {}
@@ -237,16 +251,17 @@ class Story:
         subscriber: The name of the subscriber.
         source: The name of the publisher.
         seq: The number of the publication among those that the publisher issued; None if it was not issued.
-        call: Its number among all calls of the publisher: column ``source_seq``.
+        call: The number of the publication among all calls of the publisher: column ``source_seq``.
         ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription; ``not_issued``:
             the publisher could not issue it; ``unknown``: it was in flight at the end of the history.
         node: The name of the last node on the path that received it; None if no node did.
         round: The round of the delivery, or the round in which ``node`` received it; None if no node did.
         late_rounds: For a delivery, the rounds beyond the latency of the fastest path; None in runs without links.
-        is_expected: Whether view ``expected_delivery`` has this delivery.
+        is_expected: Whether the delivery is a row of view ``expected_delivery``.
         excused: For a loss, the excuse ``subscriber_down`` or ``publisher_crashed``; None without an excuse.
         cause: The cause of a loss or of a late delivery; None for other deliveries.
-        also: For a loss, further crashes on the path that prevented a repetition: ``node, round, until``.
+        also: For a loss, the crashes of further nodes on the path, which could not receive a repeated copy: ``node,
+            round, until``.
         path: The names of the nodes on the fastest path.
         steps: The tree of steps.
         verdict: The outcome as a sentence.

@@ -15,7 +15,7 @@ ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions that match ``publication`` and were established when it was issued."""
+    """Returns the subscriptions that match ``publication`` and were established in its round."""
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
@@ -24,7 +24,7 @@ def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> li
 
 
 def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
-    """Returns the reason why the subscriber need not receive the publication, or None if it must.
+    """Returns the reason why the subscriber need not receive the publication; None if the subscriber must.
 
     The kinds of the cause are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and
     ``unsubscribed``.
@@ -49,7 +49,7 @@ def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns the excuse for a loss in view ``receiver`` as a phrase; None without an excuse."""
+    """Returns the excuse that view ``receiver`` has for a missing delivery, as a phrase; None without an excuse."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
@@ -114,7 +114,7 @@ class _End:
 
 
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
-    """Returns the story of an issued publication."""
+    """Returns the story of an issued publication for ``subscriber``."""
     served = facts.messages.get((publication.source, publication.seq), [])
     facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
@@ -128,7 +128,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns the propagation of the subscription, if it reached the publisher too late; else None."""
+    """Returns the propagation of a subscription that reached the publisher too late; None without one."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None
@@ -137,7 +137,10 @@ def _late_subscription(facts: RunFacts, subscriber: int, publication: Publicatio
 
 
 def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
-    """Returns the story of a publication that ``cause`` prevented its publisher from issuing."""
+    """Returns the story of a publication that its publisher did not issue because of ``cause``.
+
+    ``seq`` is the number of the publication among all calls of ``source``.
+    """
     end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
     return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
 
@@ -203,10 +206,10 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
-    """Returns the pending message that may still bring the publication, as a cause, or None.
+    """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery; else None.
 
-    Pending messages are copies, failure reports, and connections around failed nodes. A wait that the protocol reports
-    replaces a pending connection.
+    These messages are copies, failure reports, and messages between nodes on the path around a failed node. If the
+    protocol reports a wait of the publication, the wait replaces a message around a failed node.
     """
     facts = trail.facts
     if not facts.is_finished:

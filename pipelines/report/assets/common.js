@@ -87,7 +87,7 @@ globalThis.roundtable = (() => {
     return `${seq === undefined ? `call ${call}` : `publication ${seq} (call ${call})`} of ${nameOf(replay, source)}`;
   };
 
-  /** A link to a page of the report, with parameters; the / prevents browsers from scrolling to the section. */
+  /** A link to a page of the report, with parameters. The slash keeps browsers from scrolling to the section. */
   const address = (page, values = {}) => {
     const asked = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined));
     return `#${page}/${asked}`;
@@ -158,7 +158,7 @@ globalThis.roundtable = (() => {
   /** Quotes a word for a shell. */
   const word = (value) => (/^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\"'\"'")}'`);
 
-  /** A command for the store, for content that is not in this page. */
+  /** A command line for the store, which shows content that this page omits. */
   const command = (does, options) => element("code", {}, `roundtable ${does} ${word(data.store)} ${options}`);
 
   /** A link to the replay of a run, or a button that shows the command that creates the replay. */

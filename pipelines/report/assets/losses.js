@@ -1,4 +1,4 @@
-/* Missing, repeated and late deliveries by cause, and all violations, with their stories. */
+/* Page Losses: missing, repeated and late deliveries by cause with their stories, and all violations. */
 "use strict";
 (() => {
   const { element, text, table, nameOf, rowsOf, command, word, pages, address, publicationName } = globalThis.roundtable;
@@ -24,7 +24,7 @@
     stories.map((story) => entry(replay, story)), more > 0 ? element("p", { class: "faint" }, `and ${text(more)} more`) : null);
   };
 
-  /** The deliveries of a category: their number, and by cause those whose cause was computed. */
+  /** The deliveries of a category: their number, and a table of those whose cause was found, by cause. */
   const kind = (replay, what, title) => {
     const { number: { [what]: number = 0 }, n_asked: { [what]: asked }, causes } = replay.losses;
     if (number === 0) return [];

@@ -222,7 +222,7 @@
     return prepared(replay).flyingSoFar[round] - (flies(known) - flies(chosen_)) - flies(shown);
   };
 
-  /** Moves the messages to their positions in the current fraction of the round; nothing else changes per frame. */
+  /** Moves the messages to their positions at the current fraction of the round; a frame changes nothing else. */
   const moveMessages = () => {
     for (const { message, from: [x1, y1], to: [x2, y2], share, mark: mark_ } of at.moving) {
       const part = share ?? Math.min(0.97, (at.round + at.part + 0.5 - message.sent_round) / Math.max(1, message.due_round - message.sent_round));
@@ -315,7 +315,7 @@
     draw();
   };
 
-  /** The initial round; for a run with omitted messages, a round shortly before the first event. */
+  /** The round that the page shows first. If messages are omitted, it is shortly before the first event. */
   const opening = (replay) => {
     const events = Object.values(prepared(replay).jumps).map((rounds_) => rounds_.find((one) => one >= replay.first)).filter((one) => one <= replay.last);
     return replay.is_cut && events.length ? Math.max(replay.first, Math.min(...events) - BEFORE) : replay.first;

@@ -113,7 +113,7 @@
     await picture("#st-picture", { ...spec, ...size }, datasets, `run-${at.run.run_id}-space-time`);
   };
 
-  /** A diagram with zoom and pan along the time axis; node names stay at the other axis. */
+  /** A diagram with zoom and pan along the time axis; the node names do not move. */
   const zoomed = (spec, names) => {
     spec.layer = spec.layer.filter((one) => one.mark.type !== "text" || one.data.name !== "nodes");
     for (const one of spec.layer) one.mark.clip = one.mark.type !== "point" && one.mark.type !== "text";
