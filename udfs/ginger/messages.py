@@ -1,4 +1,4 @@
-"""The messages of the thesis under its names; fields are in the order in which column ``body`` shows them."""
+"""The messages of the thesis, with its names. The fields of a message have the order of column ``body``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 @message("Subscribe")
 class Subscribe:
-    """A subscription of a client, which floods all brokers (sections 3.4 and 4.2.1)."""
+    """The subscription of a client. The message floods all brokers (sections 3.4 and 4.2.1)."""
 
     source: Annotated[int, "the client"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
@@ -81,7 +81,7 @@ class Metadata(About):
 
 @message("TotalAck")
 class TotalAck(About):
-    """The report of a child that its part of the sub-tree has locked the key items."""
+    """The report of a child that all members in the child's part of the sub-tree have locked the key items."""
 
     hops: Annotated[int, "links that it travelled over"]
     covered: Annotated[tuple[int, ...], "nodes that have locked the key items"]
@@ -89,7 +89,7 @@ class TotalAck(About):
 
 @message("TotalProcessed")
 class TotalProcessed(About):
-    """The news that the topic's root has all acknowledgements, so brokers unlock the key items."""
+    """The report of the topic's root that all members have locked the key items. Receivers unlock them."""
 
     hops: Annotated[int, "links that it travelled over"]
 
@@ -117,7 +117,7 @@ class ParentRequest:
 class ParentResponse:
     """The answer to a ParentRequest (Alg. 5)."""
 
-    answer: Annotated[str, "accepted, declined, joining: sub-trees first; back: the sender has no position itself"]
+    answer: Annotated[str, "accepted, declined; joining: joins sub-trees first; back: the sender has no position"]
 
 
 @message("ParentBuffer")
@@ -153,19 +153,19 @@ class RootElection:
     """A vote for a new root (Alg. 7), or the answer to a vote."""
 
     vote: Annotated[int | None, "residual degree of the sender; null: it has a parent or is the root"]
-    brokers: Annotated[tuple[int, ...], "failed brokers that the sender knows; without a vote: brokers above it"]
+    brokers: Annotated[tuple[int, ...], "failed brokers known to the sender; without a vote: brokers above the sender"]
 
 
 @message("Exception")
 class Lacking(About):
-    """The report to a publisher that a node lacks one of its messages, which has left the buffers (section 4.3.2.3)."""
+    """Message Exception to a publisher: a node lacks a message, which has left its partner's buffer (4.3.2.3)."""
 
     lacking: Annotated[int, "node that lacks it"]
 
 
 @message("Repeat")
 class Repeat(About):
-    """A missing message that its publisher sends again."""
+    """A missing message that its publisher sends again after an Exception."""
 
     lacking: Annotated[int, "node that lacks it"]
 
@@ -196,7 +196,7 @@ class Received:
 
 @message("Collect")
 class Collect:
-    """The messages that all members have received, so buffers drop them (section 6.1)."""
+    """The messages that all members have received. The receiver drops them from its buffers (section 6.1)."""
 
     topic: Annotated[str, "topic of the messages"]
     runs: Annotated[Runs, "first and last numbers of runs of messages, by source"]

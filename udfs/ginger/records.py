@@ -45,7 +45,7 @@ class Neighbour:
 
 @record(key="peer")
 class TreeView:
-    """A broker in a node's view of the tree, which is not its neighbour (section 4.2.2)."""
+    """A broker in a node's view of the tree that is not a neighbour of the node (section 4.2.2)."""
 
     peer: Annotated[int, "the broker"]
     relationship: Annotated[str, "ancestor or sibling"]
@@ -99,7 +99,7 @@ class Member:
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
-    approach: Annotated[list[int], "path at the start from the broker to the nearest broker of the sub-tree"] = field(
+    approach: Annotated[list[int], "path at the start from the broker to the nearest one of the sub-tree"] = field(
         default_factory=list
     )
 
@@ -118,7 +118,7 @@ class Pending(Publication):
 
 @record(key="topic, source, source_seq")
 class EntryQueue(Publication):
-    """A client's message that waits at its edge broker for key items."""
+    """A client's message that waits at the client's edge broker until it may enter the tree."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
     client: Annotated[int, "client that sent it to the broker"]
@@ -136,10 +136,10 @@ class BufferedEvent(Publication):
 
 @record(key="topic")
 class Discarded:
-    """The events of a topic that a node's buffer has discarded."""
+    """The discarded events of a topic at a node: they have left the node's buffer."""
 
     topic: Annotated[str, "the topic"]
-    position: Annotated[int, "largest position for which neither it nor a smaller one is in the buffer"]
+    position: Annotated[int, "largest position up to which the buffer holds no event"]
     left: Annotated[list[Departed], "discarded events whose ids are kept, in order"]
     collected: Annotated[Runs, "messages that all members have received: first and last numbers of runs, by source"]
 
@@ -165,7 +165,7 @@ class Locked:
 
 
 def locked_rows(pending: pa.Table) -> pa.Table:
-    """Returns one row per key item of each pending message.
+    """Returns one row for each key item of each pending message.
 
     Args:
         pending: Rows of `Pending` with ``run_id, node_id``.

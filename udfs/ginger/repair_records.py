@@ -24,7 +24,7 @@ class Repair:
     is_joining: Annotated[bool, "whether it joins or recovers, and has not exchanged messages with a parent"] = False
     join_seq: Annotated[int | None, "number of the call by which it joins; null: no call"] = None
     asked: Annotated[int | None, "broker that has its unanswered ParentRequest; null: no broker"] = None
-    awaited: Annotated[int | None, "broker whose answer its timer limits; null: the timer ends a pause"] = None
+    awaited: Annotated[int | None, "broker whose answer the timer limits; null: the timer ends a pause"] = None
     is_promised: Annotated[bool, "whether broker `awaited` joins sub-trees before it accepts the node"] = False
     declined: Annotated[list[int], "brokers that declined"] = field(default_factory=list)
     break_degree: Annotated[bool, "whether it requests a connection beyond totalDegree (breakDegree)"] = False
@@ -41,7 +41,7 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, and the brokers that it knew to have failed (`gone`)."""
+    """The vote of a sibling: its residual degree, and the failed brokers that the sibling knew (`gone`)."""
 
     degree: int
     gone: list[int]
@@ -103,12 +103,12 @@ class Hold:
     issued_round: Annotated[int | None, "round in which the client issued it"] = None
     hops: Annotated[int | None, "links that it travelled over"] = None
     covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked its key items"] = None
-    failed: Annotated[int | None, "kind Failed, whose columns from topic to covered are null: the broker"] = None
-    is_down: Annotated[bool | None, "kind Failed: whether the broker is still down"] = None
+    failed: Annotated[int | None, "the failed broker; only kind Failed, where columns topic to covered are null"] = None
+    is_down: Annotated[bool | None, "whether the failed broker is still down; only kind Failed"] = None
 
     @property
     def message(self) -> Message:
-        """The published message that a held message of any kind but Failed is about."""
+        """The published message in a row of any `kind` except Failed."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)  # type: ignore[arg-type]
 
 
@@ -122,9 +122,9 @@ class ClientSubscription:
 
 @record(key="partner")
 class Parked:
-    """An answer of a partner that waits until publishers repeat messages that have left the partner's buffer."""
+    """A partner's answer that waits until publishers repeat messages that have left the partner's buffer."""
 
-    partner: Annotated[int, "the partner"]
+    partner: Annotated[int, "node that sent the answer"]
     kind: Annotated[str, "kind of the answer"]
     topic: Annotated[str | None, "topic of the answer; null: several topics"]
     told: Annotated[MissingSets, "content of the answer"]
