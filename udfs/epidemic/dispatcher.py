@@ -142,7 +142,7 @@ class EventTag:
 
 @record(key="pattern_id")
 class PatternCounter:
-    """A dispatcher's counter for a pattern, which numbers the dispatcher's events."""
+    """The number of events that a dispatcher has published for a pattern (section 4.2)."""
 
     pattern_id: Annotated[int, "the pattern"]
     number: Annotated[int, "number of events that the dispatcher has published for the pattern"]

@@ -1,9 +1,9 @@
 """A broker and two of its parts: subscriptions, and the exchange of missing messages with new neighbours.
 
 Subscribe (sections 3.4 and 4.2.1) floods the tree and carries its path, from which each broker derives the topic's
-sub-tree. A broker answers a Subscribe with Subscribed when all neighbours have answered to which it forwarded the
-Subscribe. So the client's edge broker learns that the sub-tree is complete. In the exchange (section 4.3.2, Alg. 10 to
-12) a new parent and its child send each other the messages that the other lacks.
+sub-tree. A broker that has forwarded a Subscribe waits until all receivers have answered Subscribed, and then answers
+Subscribed itself. So the client's edge broker learns that the sub-tree is complete. In the exchange (section 4.3.2,
+Alg. 10 to 12) a new parent and its child send each other the messages that the other lacks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Subscribing:
         self._answer(row)
 
     def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """Counts an answer to a Subscribe. After the last one, answers the neighbour that sent the Subscribe."""
+        """Counts the Subscribed of `sender`. After the last one, sends Subscribed towards the subscriber."""
         row = self._node.state.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1
@@ -63,7 +63,7 @@ class Subscribing:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
     def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Adds the new subscriber to the topic's members, and the brokers that connect its edge broker to the sub-tree.
+        """Adds the new subscriber to the topic's members, and brokers that connect the subscriber to the sub-tree.
 
         `Member.approach` is the path from this broker to the nearest broker of the sub-tree. The path to the new edge
         broker begins with the same brokers. From the last shared broker on, the brokers of both paths are in the
@@ -245,7 +245,7 @@ class Broker(Role):
     # ---- neighbours that fail
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3 and 4: removes the failed `neighbour`. If it was the parent, starts the search for a new parent."""
+        """Alg. 3 and 4: removes the failed `neighbour`. If the parent has failed, searches for a new parent."""
         node = self.node
         if neighbour in node.children or neighbour in node.clients:
             self._child_down(neighbour)

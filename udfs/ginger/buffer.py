@@ -70,7 +70,10 @@ Runs = dict[int, list[list[int]]]
 
 
 class Event(NamedTuple):
-    """An entry of a buffer: the node ``passed`` or ``processed`` (`what`) a `message` that travelled `hops` links."""
+    """An entry of a buffer: a message that passed a node, or that the node processed.
+
+    `what` is ``passed`` or ``processed``. `hops` counts the links that `message` has travelled over.
+    """
 
     what: str
     message: Message

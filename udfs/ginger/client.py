@@ -174,7 +174,7 @@ class Client(Role):
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers missed and held messages. Then sends its publications that it has not delivered again (G14)."""
+        """Delivers missed and held messages. Then repeats all publications that the client has not delivered (G14)."""
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return

@@ -47,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic` from its buffer, and subtracts their number from the last report's."""
+        """Drops the messages `runs` of `topic` from the buffer, and from the count of the last report."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)

@@ -56,7 +56,7 @@ class Subscribed:
 
 @message()
 class About:
-    """The fields that identify and describe a published message, for messages that inherit them."""
+    """The base class of messages about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "the topic of the message"]
     source: Annotated[int, "the client that published it"]
@@ -96,7 +96,7 @@ class TotalProcessed(About):
 
 @message("Failed")
 class Failed:
-    """The news that a broker has failed; it floods the tree in FIFO order (rule G3)."""
+    """The report that a broker has failed. The message floods the tree in FIFO order (rule G3)."""
 
     failed: Annotated[int, "the failed broker"]
     is_down: Annotated[bool, "whether it is still down, as far as the sender knows"]
@@ -129,7 +129,7 @@ class ParentBuffer:
 
 @message("LostMessageRequest")
 class LostMessageRequest:
-    """The messages that the new parent lacks, and the ids of those that the child has received (Alg. 11)."""
+    """The messages that the new parent lacks, and the ids of the messages that the child has received (Alg. 11)."""
 
     told: Annotated[MissingSets, "messages that the parent lacks, and ids of the child"]
 
@@ -179,7 +179,7 @@ class JoinTopic:
 
 @message("TopicJoined")
 class TopicJoined:
-    """The answer to JoinTopic."""
+    """The answer to JoinTopic. A sender in the sub-tree adds its state of the topic."""
 
     topic: Annotated[str, "the topic"]
     told: Annotated[MissingSets | None, "the sender's state of the topic; null: the sender is not in its sub-tree"]

@@ -134,7 +134,7 @@ class Node:
 
     @property
     def residual_degree(self) -> int:
-        """The number of connections that a broker can accept before it has ``total_degree``."""
+        """The number of connections that a broker can accept before it has ``total_degree`` connections."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
         return self.setting("total_degree") - used
 
@@ -157,7 +157,7 @@ class Node:
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
-        """Returns the rounds within which a live partner answers, even if an election delays it (rule G14)."""
+        """Returns the number of rounds within which a live `partner` answers, even during an election (rule G14)."""
         return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
@@ -225,7 +225,7 @@ class Node:
 
 
 class Role(ABC):
-    """The interface of a broker or client for its parts."""
+    """The interface through which the parts of a node call their broker or client."""
 
     node: Node
 

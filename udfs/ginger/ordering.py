@@ -111,10 +111,10 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends each pending message that all children have acknowledged to the parent, in order of arrival.
+        """Sends the parent each pending message that all children have acknowledged, in order of arrival.
 
-        The root of the topic's sub-tree processes such messages instead. A broker under repair does nothing. Processing
-        a message may call this method again, so the loop checks that a message is still pending.
+        The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
+        Processing a message may call this method again, so the loop checks that a message is still pending.
         """
         if not self._node.is_waiting:
             for pending in list(topic.pending.values()):
@@ -149,7 +149,9 @@ class Ordering:
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the key items of `message`, sends it to clients and TotalProcessed to brokers, and runs the pass.
+        """Unlocks the key items of `message`, sends it to clients, and sends TotalProcessed to brokers.
+
+        Then messages may enter the tree from the entry queue (`run_pass`).
 
         Args:
             topic: The topic of the message.

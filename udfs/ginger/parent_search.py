@@ -61,7 +61,7 @@ class ParentSearch:
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
-        """Handles ParentResponse: connects to `src` if it accepts, waits if it joins sub-trees, else asks the next."""
+        """Connects to `src` if it accepts, waits if it first joins sub-trees, and otherwise asks the next broker."""
         own = self._own
         if src != own.asked:
             return
@@ -88,7 +88,7 @@ class ParentSearch:
     def on_timer(self) -> None:
         """Alg. 8: treats a broker that has not answered in time as failed, or starts the next pass after a pause.
 
-        A broker that answered ``joining`` first gets another ParentRequest (rule G25).
+        A broker that answered ``joining`` gets a second ParentRequest before it counts as failed (rule G25).
         """
         own, partner = self._own, self._own.awaited
         if own.is_level:
@@ -218,9 +218,10 @@ class Election:
                 self._vote_counts(sender, brokers)
 
     def _told_to_ask(self, sender: int, above: Sequence[int]) -> None:
-        """Ends the election, and sends a ParentRequest to `sender`, which has a parent (rule G19).
+        """Handles the answer of `sender`, which has a parent and so gives no vote (rule G19).
 
-        If this broker or a sibling is in `above`, the brokers above `sender`, the election continues without `sender`.
+        The election ends with a ParentRequest to `sender`. But if this broker or a sibling is in `above`, the brokers
+        above `sender`, the election continues without `sender`.
         """
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)

@@ -82,7 +82,7 @@ class Ginger(State):
         lay(world)
 
     def close(self) -> None:
-        """Drops the state of the node, and breaks the reference cycles between its sections."""
+        """Drops the state of the node, and breaks the reference cycles between its parts."""
         if self._role is not None:
             vars(self._role).clear()
         super().close()

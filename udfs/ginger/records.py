@@ -14,7 +14,7 @@ from udfs.nodes.records import record
 
 @dataclass(slots=True)
 class Publication:
-    """The fields that identify and describe a published message, for records that inherit them."""
+    """The base class of records about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "topic of the message"]
     source: Annotated[int, "client that published it"]
@@ -95,7 +95,7 @@ class Subscriber:
 
 @record(key="topic")
 class Member:
-    """The members of a topic as a broker knows them: the nodes that lock the key items of its messages."""
+    """The members of a topic as a broker knows them: the nodes that lock the key items of the topic's messages."""
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)

@@ -85,7 +85,7 @@ class TopicJoining:
         self._admit()
 
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
-        """Answers JoinTopic inside the sub-tree, forwards it outside, and postpones it while under repair."""
+        """Answers JoinTopic if the broker is in the sub-tree, else forwards it. During a repair postpones it."""
         if sender not in self._node.neighbours:
             return
         if self._node.is_waiting:
@@ -97,7 +97,10 @@ class TopicJoining:
             self._search(m.topic, sender, is_own=False)
 
     def _reply(self, asker: int, topic: Topic) -> None:
-        """Sends TopicJoined to `asker`. Inside the sub-tree, adds `asker` to it and sends the state of the topic."""
+        """Sends TopicJoined to `asker`.
+
+        A broker in the sub-tree adds `asker` to the sub-tree, and sends its state of the topic.
+        """
         if asker not in self._node.neighbours:
             return
         told = None
@@ -120,7 +123,7 @@ class TopicJoining:
             self._conclude(join)
 
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
-        """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with it.
+        """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
 
         Returns False if the answer of `sender` waits for missing bodies.
         """

@@ -37,7 +37,7 @@ class Buffers:
         return found
 
     def all(self) -> list[Buffer]:
-        """Returns the buffers of all topics, by name."""
+        """Returns the buffers of all topics, ordered by the name of the topic."""
         return [buffer for _, buffer in sorted(self._of.items())]
 
     def add(self, topic: str, event: Event) -> None:

@@ -11,7 +11,7 @@ from udfs.batches import as_batch, schema_of
 
 
 class Around(NamedTuple):
-    """A neighbour `peer` of node `node`, or a broker in its view."""
+    """A pair of nodes: `peer` is a neighbour of `node`, or a broker in the view of `node`."""
 
     node: int
     peer: int

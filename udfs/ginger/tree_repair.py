@@ -34,9 +34,10 @@ class TreeRepair:
         self._election = election
 
     def on_parent_request(self, request: ParentRequest, sender: int) -> None:
-        """Alg. 5: accepts `sender` as child or client, declines, or first joins sub-trees that it lacks.
+        """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
-        During an election, the request of a sibling waits for the result.
+        A broker outside the sub-trees of requested topics first joins them, and then accepts. During an election, the
+        request of a sibling waits for the result.
         """
         node, election = self._node, self._state.election
         if election.is_electing and sender in self._election.siblings():
@@ -73,7 +74,7 @@ class TreeRepair:
         return node.is_level and not is_above and sender not in node.children
 
     def admit(self) -> None:
-        """Handles each waiting ParentRequest if the broker is now in the sub-trees of all its topics."""
+        """Handles each waiting ParentRequest for which the broker is now in the sub-trees of all requested topics."""
         ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
         self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
         for entrant in ready:
@@ -121,7 +122,7 @@ class TreeRepair:
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
 
     def child_down(self, child: int) -> None:
-        """Alg. 3: removes the failed `child` or client from the neighbours, the sub-trees and table ``awaited``."""
+        """Alg. 3: removes `child`, a failed child or client, from neighbours, sub-trees and table ``awaited``."""
         self._node.disconnect(child)
         for topic in self._topics:
             topic.discard(child)
