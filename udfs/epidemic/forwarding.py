@@ -176,7 +176,7 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
     """Sends SUB and UNSUB for patterns whose next hops differ between `before` and `after`.
 
-    The neighbours in `fresh`, with a new link, get SUB for all patterns from `_tell_all` instead.
+    Neighbours in `fresh` have a new link, and get SUB for all patterns from `_tell_all` instead.
     """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:

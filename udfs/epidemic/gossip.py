@@ -53,7 +53,7 @@ def gossip(turn: DispatcherRound) -> None:
 def _skip_missed(timer: GossipTimer, now: int) -> None:
     """Moves `next_round` of `timer` beyond the gossip rounds that a pause of the dispatcher has skipped.
 
-    It moves no further than the round from which the dispatcher has no digest to send.
+    Gossip rounds after `GossipTimer.end_round` do not count, because the dispatcher has no digest then.
     """
     last = min(now, timer.end_round)
     if timer.next_round < last:
@@ -96,7 +96,7 @@ def start_push(turn: DispatcherRound) -> None:
 
 
 def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Figure 2, handleGossipMsg: at a subscriber requests missing events of the digest; forwards the message."""
+    """Figure 2, handleGossipMsg: forwards the message; a subscriber first requests the listed events it lacks."""
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
@@ -138,7 +138,7 @@ def start_pull(turn: DispatcherRound) -> None:
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
     """Figure 3, handleGossipMsg: sends cached events of the digest to the initiator, and forwards the rest.
 
-    In subscriber-based pull it forwards the whole digest (rule E7).
+    Subscriber-based pull forwards the whole digest (rule E7).
     """
     cached = turn.cached_by_counter()
     for entry in message.digest:

@@ -39,7 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards events beyond ``buffer`` from the cache, chosen by setting ``eviction`` (section 4)."""
+    """Discards events until the cache holds ``buffer`` events. Setting ``eviction`` chooses the events (4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:

@@ -16,8 +16,8 @@ gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
-Within a phase it handles messages in the order of their ids, then calls. It sends messages in the order of their
-causes: messages, then calls, then the gossip round.
+Within a phase the dispatcher handles messages in the order of their ids, then calls. It sends messages in the order of
+their causes: received messages, then calls, then the gossip round.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Epidemic(Dispatcher):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets table ``pattern``, and gossip timers with random phases, of all nodes before the first round."""
+        """Sets table ``pattern`` and the gossip timers of all nodes before the first round. Phases are random."""
         interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
         patterns = patterns_of(world.predicates)
         calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]

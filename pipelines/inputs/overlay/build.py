@@ -55,7 +55,7 @@ _SOURCES = "links, file, topohub, generate, nodes"
 def with_attached(
     brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
-    """Returns `brokers` with servers and clients added. The ids of brokers come first, those of clients last.
+    """Returns `brokers` with servers and clients added. Ids ascend from brokers over servers to clients.
 
     Raises:
         OverlayError: An edge broker is unknown, or a name is not unique.

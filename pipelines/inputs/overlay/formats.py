@@ -93,7 +93,7 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Returns the ids of all nodes that are ends of edges. Removes the ids and directions of edges.
+    """Checks the ends of all edges, and returns their node ids. Removes the ids and directions of edges.
 
     Raises ContentError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
     """

@@ -61,7 +61,7 @@ class MeasuredLatencies:
     def is_round_trip(self) -> bool:
         """Whether the latencies are round-trip times unless the scenario says otherwise.
 
-        They are in a matrix, and in a list of pairs with a column such as ``rtt``.
+        A matrix has round-trip times, and so has a list of pairs with a column of latencies such as ``rtt``.
         """
         return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
 
@@ -175,8 +175,8 @@ def _place(table: TextTable | None, row: int) -> str:
 def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     """Reads a list of pairs of nodes with latencies, in delimited text or Parquet.
 
-    `columns` are the titles of the columns of the two ends and of the latency. A column whose title is None is
-    detected. Columns of a file without titles are called 1, 2, 3.
+    `columns` are the titles of the columns of the two ends and of the latency. The function detects each column for
+    which the title is missing (None). Columns of a file without titles are called 1, 2, 3.
 
     Raises:
         ContentError: The file cannot be read or lacks a column, or a latency is negative.
@@ -289,9 +289,9 @@ class LinkLatencies:
 def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
     """Returns one-way latencies of the links of `graph`, from a matrix or a list of pairs in file `path`.
 
-    A node has the row with its name. With ``draw_rows``, or for a matrix without names, the seed assigns rows to nodes
-    without replacement. A link takes the mean of its two directions, or keeps both with ``per_direction``. A direction
-    without latency takes the latency of the opposite direction.
+    By default a node takes the row with its name. With ``draw_rows``, or for a matrix without names, the seed assigns
+    rows to nodes without replacement. A link takes the mean of its two directions, or keeps both with
+    ``per_direction``. A direction without latency takes the latency of the opposite direction.
 
     Raises:
         ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.

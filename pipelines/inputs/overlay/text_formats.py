@@ -33,7 +33,7 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
     weight bw delay``. The two directions of a link become one link with the smaller delay.
 
     Raises:
-        ContentError: A line is invalid. The message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes = _section(lines, "NODES")
@@ -56,7 +56,7 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
     lines ``id from to delay``.
 
     Raises:
-        ContentError: A line is invalid. The message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
@@ -173,7 +173,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
     2, 3. Without a column of latencies every link takes one round.
 
     Raises:
-        ContentError: A line is invalid. The message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = split(decode(content), delimiter=delimiter)
     if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
@@ -205,7 +205,7 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads an edge list in Parquet, with `columns` as in `parse_text`.
 
     Raises:
-        ContentError: A row is invalid. The message has its number from 1.
+        ContentError: A row is invalid. The message has the row number, from 1.
     """
     try:
         file = pq.ParquetFile(BytesIO(content))

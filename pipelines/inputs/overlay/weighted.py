@@ -128,7 +128,7 @@ def merge_parallel(
 
 
 def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Floats, *, is_directed: bool) -> str:
-    # `link` is the index of the merged link, `is_back` and `ms` belong to the source's links; all have its length.
+    # All arrays have one entry per link of the source; `link` is the index of the merged link.
     n_links = int(link.max(initial=-1)) + 1
     counts, least = np.zeros((2, n_links), dtype=np.int64), np.full((2, n_links), np.inf)
     np.add.at(counts, (is_back.astype(np.int64), link), 1)

@@ -119,9 +119,7 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the listed other calls as table `OTHER_CALL`.
-
-    Other calls are the types in `OtherCall`, for example register and leave.
+    """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
@@ -140,9 +138,9 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
     """Returns the subscriptions of a run after all moves, which apply in the order of their rounds.
 
-    A move sets ``end_round`` of the subscriptions at its node to the round of the move. The subscriptions that begin
-    after the move are appended to the rows of `subscription`. A subscription that ends before the move is complete does
-    not begin again.
+    A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The subscriptions that
+    begin at the new node are appended to the rows of `subscription`. A subscription that ends before the move is
+    complete does not begin again.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.

@@ -75,7 +75,7 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
 
 
 def inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
-    """Returns the first whole number in `texts` that its double in `numbers` does not equal.
+    """Returns the first whole number in `texts` that differs from its double in `numbers`.
 
     Returns None if all doubles are exact.
     """

@@ -122,7 +122,7 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Returns the columns of drawn rows, of which no two with one owner are equal; draws repeated rows again.
+    """Draws rows until no owner has two equal rows. Returns the columns of the rows.
 
     `owner` is the owner of each row, shape (rows,). `draw` takes row numbers and the number of the attempt, and returns
     the columns of these rows.

@@ -158,8 +158,8 @@ class FileRows:
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
         """Returns the end round of each row, null for an empty cell.
 
-        Either `until` names a column of rounds, or `until_ms` a column of times. A row that does not end after `begin`,
-        its first round, is a problem.
+        Either `until` names a column of rounds, or `until_ms` a column of times. `begin` has the first round of each
+        row. A row that does not end after this round is a problem.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -232,8 +232,8 @@ class FileRows:
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
         """Returns the round of each row.
 
-        A string `given` names the column of rounds. A number `given` is the first round; each round takes `per_round`
-        rows.
+        A string `given` names the column of rounds. A number `given` is the round of the first row. Each round then
+        takes `per_round` rows; if `per_round` is None, the first round takes all rows.
         """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)

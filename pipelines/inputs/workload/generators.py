@@ -259,7 +259,7 @@ def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]],
 
 
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
-    # A price near the first one of the stock and a middling volume: each predicate matches about half of the quotes.
+    # The price is near the first price, the volume near the median, so each predicate matches about half of the quotes.
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
         ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)

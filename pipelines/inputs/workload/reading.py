@@ -162,7 +162,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the `Source` of the file `path`. Without `given`, its name or first line determines the format.
+    """Returns the `Source` of the file `path`. Without `given`, the file's name or first line decides its format.
 
     Raises:
         DataFileError: The format cannot be determined.

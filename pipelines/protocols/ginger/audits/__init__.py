@@ -1,4 +1,4 @@
-"""The audits of protocol ``ginger`` beside the general ones. Each audit has an SQL file.
+"""The audits of protocol ``ginger``, in addition to the general audits.
 
 Relations `balance` and `broken_tree` need Python. The balances of a replica follow from its operations one by one, and
 the check of a tree follows the parents from each broker to the root.
