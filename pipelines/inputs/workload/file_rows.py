@@ -233,7 +233,7 @@ class FileRows:
         """Returns the round of each row.
 
         A string `given` names the column of rounds. A number `given` is the round of the first row. Each round then
-        takes `per_round` rows; if `per_round` is None, the first round takes all rows.
+        takes `per_round` rows; without `per_round` the first round takes all rows.
         """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
