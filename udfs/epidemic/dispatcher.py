@@ -57,12 +57,12 @@ class PatternUnsub:
 class EventCopy:
     """A copy of an event that one dispatcher sends to another, over the tree or by unicast."""
 
-    source: Annotated[int, "the dispatcher that published it"]
+    source: Annotated[int, "the dispatcher that published the event"]
     source_seq: Annotated[int, "number of the publication among the source's calls"]
     hops: Annotated[int, "links from the source to the receiver"]
     id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
+    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
     tags: Annotated[tuple[Tag, ...], "matched patterns in the source's subscription table, with its counters"]
 
 
@@ -70,7 +70,7 @@ class EventCopy:
 class TreeEvent(EventCopy):
     """A copy of an event that a dispatcher forwards over the tree of dispatchers."""
 
-    path: Annotated[tuple[int, ...], "the dispatchers that it passed, the source first"]
+    path: Annotated[tuple[int, ...], "the dispatchers that the event passed, the source first"]
 
 
 @message("REPLY", hidden="issued_round,matches,tags")
@@ -83,10 +83,10 @@ class Gossip:
     """A digest of events that dispatchers forward (sections 4.1 and 4.2)."""
 
     style: Annotated[str, "push; subscriber: pull towards subscribers; publisher: pull back to the publisher"]
-    initiator: Annotated[int, "the dispatcher whose gossip round sent it"]
-    pattern_id: Annotated[int | None, "the pattern that selects its receivers; null: style publisher"]
+    initiator: Annotated[int, "the dispatcher whose gossip round sent the digest"]
+    pattern_id: Annotated[int | None, "the pattern that selects the receivers; null: style publisher"]
     path: Annotated[tuple[int, ...] | None, "style publisher: the rest of the route, the publisher last"]
-    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: events that it lost"]
+    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: its lost events"]
 
 
 @message("REQUEST")
@@ -109,8 +109,8 @@ class Pattern:
     """A subscription that the scenario issues at a dispatcher, and the pattern of the subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "its pattern: the lowest subscription id with an equal predicate"]
-    is_initial: Annotated[bool, "whether it is issued before the first publication of the run"]
+    pattern_id: Annotated[int, "pattern of the subscription: the lowest subscription id with an equal predicate"]
+    is_initial: Annotated[bool, "whether the subscription is issued before the first publication of the run"]
 
 
 @record(key="subscription_id")
@@ -118,8 +118,8 @@ class LocalClient:
     """An active subscription at the dispatcher where it was issued."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "its pattern"]
-    is_initial: Annotated[bool, "whether it was issued before the first publication of the run"]
+    pattern_id: Annotated[int, "pattern of the subscription"]
+    is_initial: Annotated[bool, "whether the subscription was issued before the first publication of the run"]
 
 
 @record(key="pattern_id,next_hop")
@@ -136,7 +136,7 @@ class EventTag:
 
     source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
-    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table did not have it"]
+    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table lacked the pattern"]
     issued_round: Annotated[int, "round of the publication"]
 
 
@@ -172,13 +172,13 @@ class CachedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    position: Annotated[int, "number of the event among all that the dispatcher has cached, from 1"]
-    is_own: Annotated[bool, "whether the dispatcher published it or a client there subscribed to it"]
-    cached_round: Annotated[int, "round in which it was cached"]
-    hops: Annotated[int, "links that it travelled over"]
+    position: Annotated[int, "number of the event among the events that the dispatcher has cached, from 1"]
+    is_own: Annotated[bool, "whether the dispatcher published the event or a client there subscribed to it"]
+    cached_round: Annotated[int, "round in which the dispatcher cached the event"]
+    hops: Annotated[int, "links that the event travelled over"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "the patterns of its identifier, with their counters"]
+    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
+    tags: Annotated[tuple[Tag, ...], "the patterns of the identifier, with their counters"]
 
 
 @record(key="source,pattern_id,number")
@@ -207,12 +207,10 @@ class GossipTimer:
 
     interval_rounds: Annotated[int, "the gossip interval, in rounds"] = 1
     next_round: Annotated[int, "round of the next gossip round; later ones follow at whole intervals"] = 0
-    push_end_round: Annotated[int | None, "round from which it sends no push digest; null: it has cached no event"] = (
-        None
-    )
-    lost_end_round: Annotated[int | None, "round from which it sends no pull digest; null: LostBuffer is empty"] = None
+    push_end_round: Annotated[int | None, "round from which no push digest is sent; null: no event was cached"] = None
+    lost_end_round: Annotated[int | None, "round from which no pull digest is sent; null: LostBuffer is empty"] = None
     n_cached: Annotated[int, "number of events that the dispatcher has cached"] = 0
-    is_busy: Annotated[bool, "whether it has detected a loss or got a REQUEST since its last gossip round"] = False
+    is_busy: Annotated[bool, "whether a loss was detected or a REQUEST came since the last gossip round"] = False
 
     @property
     def end_round(self) -> int:

@@ -41,8 +41,8 @@ class Subscribe:
     topic: Annotated[str, "the topic"]
     subscription_id: Annotated[int, "the subscription"]
     edge: Annotated[int | None, "the client's edge broker; null: the client itself sent the message"] = None
-    path: Annotated[tuple[Step, ...], "brokers that forwarded it, the last first, within maxHops"] = ()
-    way: Annotated[tuple[int, ...], "all brokers that forwarded it, the edge broker first"] = ()
+    path: Annotated[tuple[Step, ...], "brokers that forwarded the message, the last first, within maxHops"] = ()
+    way: Annotated[tuple[int, ...], "all brokers that forwarded the message, the edge broker first"] = ()
 
 
 @message("Subscribed")
@@ -59,11 +59,11 @@ class About:
     """The base class of messages about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "the topic of the message"]
-    source: Annotated[int, "the client that published it"]
+    source: Annotated[int, "the client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
-    guarantee: Annotated[str, "its delivery guarantee"]
-    keys: Annotated[tuple[str, ...], "its key items"]
-    issued_round: Annotated[int, "round in which the client issued it"]
+    guarantee: Annotated[str, "delivery guarantee of the message"]
+    keys: Annotated[tuple[str, ...], "key items of the message"]
+    issued_round: Annotated[int, "round in which the client issued the message"]
 
     @property
     def message(self) -> Message:
@@ -75,15 +75,15 @@ class About:
 class Metadata(About):
     """A published message; in total order also the request to lock its key items (section 3.5)."""
 
-    hops: Annotated[int, "links that it travelled over"]
-    covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked its key items"] = ()
+    hops: Annotated[int, "links that the message travelled over"]
+    covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked the key items"] = ()
 
 
 @message("TotalAck")
 class TotalAck(About):
     """The report of a child that all members in the child's part of the sub-tree have locked the key items."""
 
-    hops: Annotated[int, "links that it travelled over"]
+    hops: Annotated[int, "links that the message travelled over"]
     covered: Annotated[tuple[int, ...], "nodes that have locked the key items"]
 
 
@@ -91,7 +91,7 @@ class TotalAck(About):
 class TotalProcessed(About):
     """The report of the topic's root that all members have locked the key items. Receivers unlock them."""
 
-    hops: Annotated[int, "links that it travelled over"]
+    hops: Annotated[int, "links that the message travelled over"]
 
 
 @message("Failed")
@@ -99,7 +99,7 @@ class Failed:
     """The report that a broker has failed. The message floods the tree in FIFO order (rule G3)."""
 
     failed: Annotated[int, "the failed broker"]
-    is_down: Annotated[bool, "whether it is still down, as far as the sender knows"]
+    is_down: Annotated[bool, "whether the broker is still down, as far as the sender knows"]
 
 
 @message("ParentRequest")
@@ -110,7 +110,7 @@ class ParentRequest:
     break_degree: Annotated[bool, "whether the receiver should accept beyond totalDegree (breakDegree)"]
     is_joining: Annotated[bool, "whether the node is new in the tree"] = False
     is_client: Annotated[bool, "whether the node is a client"] = False
-    subscribed: Annotated[tuple[str, ...], "of a client: topics that it subscribes to"] = ()
+    subscribed: Annotated[tuple[str, ...], "topics that a client subscribes to"] = ()
 
 
 @message("ParentResponse")
@@ -152,7 +152,7 @@ class TreeViewUpdate:
 class RootElection:
     """A vote for a new root (Alg. 7), or the answer to a vote."""
 
-    vote: Annotated[int | None, "residual degree of the sender; null: it has a parent or is the root"]
+    vote: Annotated[int | None, "residual degree of the sender; null: the sender has a parent or is the root"]
     brokers: Annotated[tuple[int, ...], "failed brokers known to the sender; without a vote: brokers above the sender"]
 
 
@@ -160,14 +160,14 @@ class RootElection:
 class Lacking(About):
     """Message Exception to a publisher: a node lacks a message, which has left its partner's buffer (4.3.2.3)."""
 
-    lacking: Annotated[int, "node that lacks it"]
+    lacking: Annotated[int, "node that lacks the message"]
 
 
 @message("Repeat")
 class Repeat(About):
     """A missing message that its publisher sends again after an Exception."""
 
-    lacking: Annotated[int, "node that lacks it"]
+    lacking: Annotated[int, "node that lacks the message"]
 
 
 @message("JoinTopic")

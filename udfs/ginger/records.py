@@ -17,11 +17,11 @@ class Publication:
     """The base class of records about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
-    guarantee: Annotated[str, "its delivery guarantee"]
-    keys: Annotated[tuple[str, ...], "its key items"]
-    issued_round: Annotated[int, "round in which the client issued it"]
+    guarantee: Annotated[str, "delivery guarantee of the message"]
+    keys: Annotated[tuple[str, ...], "key items of the message"]
+    issued_round: Annotated[int, "round in which the client issued the message"]
 
     @property
     def id(self) -> Id:
@@ -39,7 +39,7 @@ class Neighbour:
     """A neighbour of a node in the tree."""
 
     neighbour: Annotated[int, "the neighbour"]
-    relationship: Annotated[str, "its role for the node: parent, child or client; edge: the broker of a client"]
+    relationship: Annotated[str, "role of the neighbour: parent, child or client; edge: the broker of a client"]
     latency_rounds: Annotated[int, "latency of the link, in rounds"]
 
 
@@ -76,7 +76,7 @@ class ReceivedSubscribe:
     """A Subscribe message that a broker has received."""
 
     subscription_id: Annotated[int, "the subscription"]
-    topic: Annotated[str, "its topic"]
+    topic: Annotated[str, "topic of the subscription"]
     source: Annotated[int, "the client that subscribes"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
     edge: Annotated[int, "the client's edge broker"]
@@ -109,10 +109,10 @@ class Pending(Publication):
     """A total-order message that a broker has locked and not processed (linearT)."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
-    came_from: Annotated[str, "below: a client or child sent it, so the parent lacks it; above: the parent sent it"]
-    hops: Annotated[int, "links that it travelled over"]
-    covered: Annotated[set[int], "nodes that are known to have locked its key items"]
-    acked: Annotated[set[int], "children that acknowledged it (childrenAcks)"] = field(default_factory=set)
+    came_from: Annotated[str, "below: from a client or child, so the parent lacks the message; above: from the parent"]
+    hops: Annotated[int, "links that the message travelled over"]
+    covered: Annotated[set[int], "nodes that are known to have locked the key items"]
+    acked: Annotated[set[int], "children that acknowledged the message (childrenAcks)"] = field(default_factory=set)
     sent: Annotated[set[int] | None, "covered nodes that the broker reported to the parent; null: no report"] = None
 
 
@@ -121,8 +121,8 @@ class EntryQueue(Publication):
     """A client's message that waits at the client's edge broker until it may enter the tree."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
-    client: Annotated[int, "client that sent it to the broker"]
-    hops: Annotated[int, "links that it travelled over"]
+    client: Annotated[int, "client that sent the message to the broker"]
+    hops: Annotated[int, "links that the message travelled over"]
 
 
 @record(key="position")
@@ -150,7 +150,7 @@ class Delivered:
 
     position: Annotated[int, "number that ascends in the order of deliveries"]
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
 
 
@@ -159,7 +159,7 @@ class Locked:
     """A key item that a pending total-order message locks at a broker."""
 
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
     key_item: Annotated[str, "the key item"]
 
