@@ -17,9 +17,9 @@ SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
 PUBLISHER_PULL = frozenset({"publisher_pull", "combined_pull", "push_pull"})
 PULL = SUBSCRIBER_PULL | PUBLISHER_PULL
 CALL = 1 << 62
-"""Trigger of messages that a call causes, plus the number of the call; it is above all message ids."""
+"""Trigger of the messages that call 0 causes. Call n has trigger `CALL` + n, which is above all message ids."""
 TIMER = 3 << 61
-"""Trigger of messages that a gossip round causes; it is above the triggers of calls."""
+"""Trigger of the messages that a gossip round causes. It is above the triggers of calls."""
 _NULL = -(1 << 63)
 _Order = tuple[int, int, int, int, int, str]
 
@@ -41,14 +41,14 @@ class DigestEntry(NamedTuple):
 
 @message("SUB")
 class PatternSub:
-    """A subscription to a pattern, forwarded by a dispatcher that has subscribers in other directions (section 2.1)."""
+    """Message SUB: the sender has subscribers of a pattern in other directions than the receiver (section 2.1)."""
 
     pattern_id: Annotated[int, "the pattern"]
 
 
 @message("UNSUB")
 class PatternUnsub:
-    """The withdrawal of a SUB, because the sender has no subscribers in other directions any more."""
+    """Message UNSUB: the sender no longer has subscribers of a pattern in other directions than the receiver."""
 
     pattern_id: Annotated[int, "the pattern"]
 
@@ -57,41 +57,41 @@ class PatternUnsub:
 class EventCopy:
     """A copy of an event that one dispatcher sends to another, over the tree or by unicast."""
 
-    source: Annotated[int, "the dispatcher that published it"]
+    source: Annotated[int, "the dispatcher that published the event"]
     source_seq: Annotated[int, "number of the publication among the source's calls"]
     hops: Annotated[int, "links from the source to the receiver"]
     id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "the patterns in the source's subscription table, with the source's counters"]
+    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
+    tags: Annotated[tuple[Tag, ...], "matched patterns in the source's subscription table, with its counters"]
 
 
 @message("EVENT", hidden="issued_round,matches,tags")
 class TreeEvent(EventCopy):
-    """A copy of an event that is forwarded over the tree of dispatchers."""
+    """A copy of an event that a dispatcher forwards over the tree of dispatchers."""
 
-    path: Annotated[tuple[int, ...], "the dispatchers that it passed, the source first"]
+    path: Annotated[tuple[int, ...], "the dispatchers that the event passed, the source first"]
 
 
 @message("REPLY", hidden="issued_round,matches,tags")
 class EventReply(EventCopy):
-    """A copy of an event from a cache, sent by unicast to a dispatcher that lost the event."""
+    """A copy of a cached event that a dispatcher sends by unicast to a dispatcher that lost the event."""
 
 
 @message("GOSSIP")
 class Gossip:
-    """A digest of events that dispatchers forward to each other (sections 4.1 and 4.2)."""
+    """A digest of events that dispatchers forward (sections 4.1 and 4.2)."""
 
     style: Annotated[str, "push; subscriber: pull towards subscribers; publisher: pull back to the publisher"]
-    initiator: Annotated[int, "the dispatcher whose gossip round sent it"]
-    pattern_id: Annotated[int | None, "the pattern that selects its receivers; null: style publisher"]
+    initiator: Annotated[int, "the dispatcher whose gossip round sent the digest"]
+    pattern_id: Annotated[int | None, "the pattern that selects the receivers; null: style publisher"]
     path: Annotated[tuple[int, ...] | None, "style publisher: the rest of the route, the publisher last"]
-    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: events that it lost"]
+    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: its lost events"]
 
 
 @message("REQUEST")
 class EventRequest:
-    """A request for events of a push digest, sent by unicast to the initiator."""
+    """A request for events of a push digest. It goes by unicast to the initiator of the digest."""
 
     digest: Annotated[tuple[DigestEntry, ...], "the events that the sender has not received"]
 
@@ -106,11 +106,11 @@ def identifier(source: int, tags: Iterable[Tag]) -> str:
 
 @record(key="subscription_id")
 class Pattern:
-    """A subscription that the scenario issues at a dispatcher, and its event pattern."""
+    """A subscription that the scenario issues at a dispatcher, and the pattern of the subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "its pattern: the lowest subscription id with an equal predicate"]
-    is_initial: Annotated[bool, "whether it is issued before the first publication of the run"]
+    pattern_id: Annotated[int, "pattern of the subscription: the lowest subscription id with an equal predicate"]
+    is_initial: Annotated[bool, "whether the subscription is issued before the first publication of the run"]
 
 
 @record(key="subscription_id")
@@ -118,8 +118,8 @@ class LocalClient:
     """An active subscription at the dispatcher where it was issued."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "its pattern"]
-    is_initial: Annotated[bool, "whether it was issued before the first publication of the run"]
+    pattern_id: Annotated[int, "pattern of the subscription"]
+    is_initial: Annotated[bool, "whether the subscription was issued before the first publication of the run"]
 
 
 @record(key="pattern_id,next_hop")
@@ -132,17 +132,17 @@ class TableEntry:
 
 @record(key="source_seq,pattern_id")
 class EventTag:
-    """A pattern that an event of a dispatcher matches, and the counter for it in the event's identifier."""
+    """A pattern that an event of this dispatcher matches, and the dispatcher's counter for the pattern."""
 
     source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
-    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table did not have it"]
+    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table lacked the pattern"]
     issued_round: Annotated[int, "round of the publication"]
 
 
 @record(key="pattern_id")
 class PatternCounter:
-    """A dispatcher's counter for a pattern."""
+    """The number of events that a dispatcher has published for a pattern (section 4.2)."""
 
     pattern_id: Annotated[int, "the pattern"]
     number: Annotated[int, "number of events that the dispatcher has published for the pattern"]
@@ -159,7 +159,7 @@ class ReceivedEvent:
 
 @record(key="source,pattern_id")
 class ExpectedNumber:
-    """The counter that a dispatcher expects next from a source for a pattern of its own clients."""
+    """The counter that a dispatcher expects next from a source, for a pattern of the dispatcher's clients."""
 
     source: Annotated[int, "the source"]
     pattern_id: Annotated[int, "the pattern"]
@@ -172,18 +172,18 @@ class CachedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    position: Annotated[int, "number of the event among all that the dispatcher has cached, from 1"]
-    is_own: Annotated[bool, "whether the dispatcher published it or a client there subscribed to it"]
-    cached_round: Annotated[int, "round in which it was cached"]
-    hops: Annotated[int, "links that it travelled over"]
+    position: Annotated[int, "number of the event among the events that the dispatcher has cached, from 1"]
+    is_own: Annotated[bool, "whether the dispatcher published the event or a client there subscribed to it"]
+    cached_round: Annotated[int, "round in which the dispatcher cached the event"]
+    hops: Annotated[int, "links that the event travelled over"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that its content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "the patterns of its identifier, with their counters"]
+    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
+    tags: Annotated[tuple[Tag, ...], "the patterns of the identifier, with their counters"]
 
 
 @record(key="source,pattern_id,number")
 class LostEvent:
-    """An entry of a dispatcher's LostBuffer: an event that it has detected as lost."""
+    """An entry of a dispatcher's LostBuffer: an event whose loss the dispatcher has detected."""
 
     source: Annotated[int, "source of the lost event"]
     pattern_id: Annotated[int, "pattern of the dispatcher's clients that revealed the loss"]
@@ -203,25 +203,23 @@ class SourceRoute:
 
 @record()
 class GossipTimer:
-    """A dispatcher's gossip timer, and the number of its cached events."""
+    """The gossip timer of a dispatcher, and the number of events that the dispatcher has cached."""
 
     interval_rounds: Annotated[int, "the gossip interval, in rounds"] = 1
     next_round: Annotated[int, "round of the next gossip round; later ones follow at whole intervals"] = 0
-    push_end_round: Annotated[int | None, "round from which it sends no push digest; null: it has cached no event"] = (
-        None
-    )
-    lost_end_round: Annotated[int | None, "round from which it sends no pull digest; null: LostBuffer is empty"] = None
+    push_end_round: Annotated[int | None, "round from which no push digest is sent; null: no event was cached"] = None
+    lost_end_round: Annotated[int | None, "round from which no pull digest is sent; null: LostBuffer is empty"] = None
     n_cached: Annotated[int, "number of events that the dispatcher has cached"] = 0
-    is_busy: Annotated[bool, "whether it has detected a loss or got a REQUEST since its last gossip round"] = False
+    is_busy: Annotated[bool, "whether a loss was detected or a REQUEST came since the last gossip round"] = False
 
     @property
     def end_round(self) -> int:
-        """The round from which the dispatcher has no digest to send; 0 if it has had none."""
+        """The round from which the dispatcher has no digest to send; 0 if it has never had one."""
         return max(self.push_end_round or 0, self.lost_end_round or 0)
 
 
 class Dispatcher(NodeProgram):
-    """The tables of a dispatcher; a crash loses those that are not durable (rule E14)."""
+    """The tables of a dispatcher. A crash loses the tables that are not durable (rule E14)."""
 
     pattern = keyed(Pattern, is_durable=True)
     client = keyed(LocalClient, is_durable=True)
@@ -236,23 +234,23 @@ class Dispatcher(NodeProgram):
     dispatcher = one(GossipTimer, is_durable=True)
 
     def is_local(self, pattern_id: int | None) -> bool:
-        """Returns whether a client of the dispatcher subscribes to the pattern."""
+        """Returns whether a client of the dispatcher subscribes to pattern `pattern_id`."""
         return any(client.pattern_id == pattern_id for client in self.client.values())
 
 
 @dataclass(slots=True)
 class DispatcherRound:
-    """The state of a dispatcher within a round, and the messages that it will send at the end of the round.
+    """The state of a dispatcher within a round, and the messages that it sends at the end of the round.
 
     Attributes:
         node: The tables of the dispatcher.
-        ctx: The context for its actions.
+        ctx: The context for the actions of the dispatcher.
         due: The due events.
         inbox: The due messages that the unicast did not lose.
-        n_cached: The number of events that it has cached in the round.
-        has_counted: Whether it has compared the counters of a new event with the expected ones.
-        has_detected: Whether it has detected a loss in the round.
-        answered: The events that it has sent as REPLY in the round, by requester, source and number.
+        n_cached: The number of events that the dispatcher has cached in the round.
+        has_counted: Whether the dispatcher has compared the counters of a new event with the expected counters.
+        has_detected: Whether the dispatcher has detected a loss in the round.
+        answered: The REPLY messages of the round, by requester, source of the event, and number of the event.
     """
 
     node: Dispatcher
@@ -283,15 +281,18 @@ class DispatcherRound:
         return str(self.ctx.settings["recovery"])
 
     def setting(self, name: str) -> Any:  # noqa: ANN401 - the value of any setting
-        """Returns the value of a setting of the protocol."""
+        """Returns the value of setting `name` of the protocol."""
         return self.ctx.settings[name]
 
     def of(self, *kinds: str) -> list[Flight]:
-        """Returns the messages of the inbox with one of the `kinds`, in the order of their ids."""
+        """Returns the messages of the inbox whose kind is in `kinds`, in the order of their ids."""
         return [one for one in self.inbox if one.kind in kinds]
 
     def next_hops(self, pattern_id: int | None) -> list[int]:
-        """Returns the next hops of a pattern in the subscription table; the dispatcher itself is one of its hops."""
+        """Returns the next hops of `pattern_id` in the subscription table.
+
+        A next hop is a neighbour, or the dispatcher itself if one of its clients subscribes.
+        """
         if pattern_id is None:
             return []
         found = self._next_hops.get(pattern_id)
@@ -301,11 +302,11 @@ class DispatcherRound:
         return found
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
-        """Returns whether the subscription table has an entry of the dispatcher's own clients for the pattern."""
+        """Returns whether the subscription table has an entry of the dispatcher's clients for `pattern_id`."""
         return (pattern_id, self.id) in self.node.routing_entry
 
     def cached_by_counter(self) -> dict[DigestEntry, CachedEvent]:
-        """Returns the cached events by source, pattern and counter; an event has one key per pattern."""
+        """Returns the cached events by source, pattern and counter. An event has one key for each of its patterns."""
         if self._cached is None:
             events = self.node.cache.values()
             self._cached = {DigestEntry(one.source, *tag): one for one in events for tag in one.tags}
@@ -322,15 +323,15 @@ class DispatcherRound:
     def send(
         self, kind: str, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None  # noqa: ANN401
     ) -> None:  # fmt: skip
-        """Queues a message, which leaves at the end of the round in the order of its cause.
+        """Queues a message, which `leave` sends at the end of the round.
 
         Args:
             kind: The kind of the message.
             dst: The receiver.
             message: The message.
             trigger: The cause: the id of a message, `CALL` plus the number of a call, or `TIMER`.
-            rank: The order among the messages with that cause.
-            latency: Rounds until it is due; None: the latency of the link.
+            rank: The position among the messages with this `trigger`.
+            latency: The number of rounds until the message is due; None for the latency of the link.
         """
         source, seq = getattr(message, "source", _NULL), getattr(message, "source_seq", _NULL)
         self._outbox.append(((trigger, rank, dst, source, seq, kind), message, latency))

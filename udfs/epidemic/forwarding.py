@@ -1,15 +1,15 @@
 """Subscription forwarding and event forwarding on the tree of dispatchers (sections 2.1 and 4.2).
 
 A dispatcher delivers, caches and counts the first copy of an event. It forwards the first copy that arrives over the
-tree, even if a REPLY arrived earlier.
+tree, even if a REPLY with the event arrived earlier.
 
-A dispatcher has sent SUB for pattern p to neighbour m exactly if its subscription table has an entry for p with another
-next hop than m. So the messages of a round follow from the table before and after the round. SUB goes to m when the
-first entry with another next hop appears, UNSUB when the last one disappears.
+The subscription table decides which SUBs a dispatcher has sent. A SUB for pattern p is in force at neighbour m exactly
+if the table has an entry for p with another next hop than m. So the messages of a round follow from the table before
+and after the round. Neighbour m gets SUB when the first such entry appears, and UNSUB when the last one disappears.
 
-When a link is replaced, the dispatchers at its ends drop the entries with the other end as next hop, as after UNSUB.
+When a link is replaced, each dispatcher at its ends drops the entries whose next hop is the other end, as after UNSUB.
 The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. The neighbours of a
-dispatcher that recovers send it SUB for all patterns, too, because its table is lost (rule E14).
+recovered dispatcher also send it SUB for all patterns, because it has lost its table (rule E14).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 
 
 def take_events(turn: DispatcherRound) -> None:
-    """Handles the EVENT and REPLY messages and the publications of a round, in this order."""
+    """Handles the EVENT and REPLY messages of a round, then the publications."""
     for one in turn.of("EVENT", "REPLY"):
         if not _take(turn, one.message, one.message_id, one.src):
             turn.ctx.drop("duplicate", one.message_id)
@@ -48,9 +48,9 @@ def take_events(turn: DispatcherRound) -> None:
 
 
 def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
-    """Delivers, caches, counts and forwards a copy of an event, each at most once per event.
+    """Delivers, caches, counts and forwards an event, each at most once. Returns False if `event` is a duplicate.
 
-    A `sender` of None means that the dispatcher published the event. Returns False if the copy is a duplicate.
+    A `sender` of None means that the dispatcher published the event.
     """
     key = event.source, event.source_seq
     known = turn.node.received.get(key)
@@ -74,7 +74,7 @@ def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | N
 
 
 def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int | None) -> None:
-    """Sends an event to the next hops of its patterns, except its sender, and appends the dispatcher to its path."""
+    """Sends `event` to the next hops of its patterns except `sender`, with this dispatcher added to its path."""
     wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
     if wanted:
         copy = TreeEvent(
@@ -86,7 +86,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 
 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
-    """Returns the event of a publication, with a tag for each pattern that the dispatcher's table has (rule E10)."""
+    """Returns the event that `call` publishes, with a tag for each matched pattern in the table (rule E10)."""
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)
     numbers = dict(tags)
@@ -112,11 +112,11 @@ _Call = SubscribeCall | UnsubscribeCall
 def change_table(turn: DispatcherRound) -> None:
     """Updates the subscription table, and sends SUB and UNSUB for the changes (section 2.1, rules E14 and E16).
 
-    The table changes with SUB and UNSUB, subscribe and unsubscribe calls, a recovery, and replaced links.
+    Due SUB and UNSUB messages, calls subscribe and unsubscribe, a recovery, and replaced links change the table.
     """
     node, links = turn.node, turn.due.links
     fresh = links.come | links.returned
-    # A SUB or UNSUB over a link that has ended has no effect.
+    # SUB and UNSUB from a node that is no neighbour any more have no effect.
     told = [one for one in turn.of("SUB", "UNSUB") if one.src in turn.ctx.neighbours]
     calls = [call for call in turn.due.calls if isinstance(call, _Call)]
     unlinked = [entry for entry in node.routing_entry.values() if entry.next_hop in links.gone] if links.gone else []
@@ -162,7 +162,7 @@ def _take_call(turn: DispatcherRound, call: _Call) -> None:
 
 
 def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
-    """Clears LostBuffer and the expected counters of a pattern whose last client unsubscribes (rule E10)."""
+    """Clears LostBuffer and the expected counters for each pattern whose last client has unsubscribed (rule E10)."""
     node = turn.node
     ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
@@ -174,9 +174,9 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
 
 
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Sends SUB and UNSUB for the difference between the next hops of changed patterns `before` and `after`.
+    """Sends SUB and UNSUB for patterns whose next hops differ between `before` and `after`.
 
-    New neighbours, in `fresh`, get SUB for all patterns from `_tell_all` instead.
+    Neighbours in `fresh` have a new link, and get SUB for all patterns from `_tell_all` instead.
     """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:

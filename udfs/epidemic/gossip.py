@@ -1,8 +1,8 @@
 """Gossip: push (section 4.1, Figure 2), pull (4.2, Figure 3), and the adaptive gossip interval (5).
 
-Gossip rounds of a dispatcher are whole intervals apart, with a random phase (rule E1). The timer stops while the
-dispatcher has no digest to send. A push digest lists cached events, a pull digest lost events. Subscriber-based pull
-sends it towards subscribers, publisher-based pull back to the publisher.
+The gossip rounds of a dispatcher are a whole number of intervals apart, with a random phase (rule E1). The timer stops
+while the dispatcher has no digest to send. A push digest lists cached events, a pull digest lost events.
+Subscriber-based pull sends a digest towards subscribers, publisher-based pull back to the publisher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMER = "gossip"
 
 
 def gossip(turn: DispatcherRound) -> None:
-    """Starts the gossip round that is due, and sets the timer of the next one."""
+    """Starts the gossip round of the dispatcher if it is due, and sets the timer of the next gossip round."""
     timer, now = turn.node.dispatcher, turn.now
     if turn.due.is_recovered:
         # The durable state does not include the expirations of the timer since the crash (rule E15).
@@ -51,7 +51,10 @@ def gossip(turn: DispatcherRound) -> None:
 
 
 def _skip_missed(timer: GossipTimer, now: int) -> None:
-    """Moves `next_round` beyond the gossip rounds of a pause, up to the round from which no digest exists."""
+    """Moves `next_round` of `timer` beyond the gossip rounds that a pause of the dispatcher has skipped.
+
+    Gossip rounds after `GossipTimer.end_round` do not count, because the dispatcher has no digest then.
+    """
     last = min(now, timer.end_round)
     if timer.next_round < last:
         n_missed = -((timer.next_round - last) // timer.interval_rounds)
@@ -59,7 +62,7 @@ def _skip_missed(timer: GossipTimer, now: int) -> None:
 
 
 def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
-    """Halves the interval if losses were detected since the last gossip round, else doubles it (section 5)."""
+    """Halves the interval if a loss or REQUEST was noticed since the last gossip round, else doubles it (5)."""
     if not turn.setting("adaptive"):
         return
     if timer.is_busy:
@@ -93,7 +96,7 @@ def start_push(turn: DispatcherRound) -> None:
 
 
 def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Figure 2, handleGossipMsg: requests the listed events that a subscriber lacks, and forwards the message."""
+    """Figure 2, handleGossipMsg: forwards the message; a subscriber first requests the listed events it lacks."""
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
@@ -104,7 +107,7 @@ def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
 
 
 def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, requester: int) -> None:
-    """Figure 2, handleReqMsg: sends the requester the listed events that the cache holds."""
+    """Figure 2, handleReqMsg: sends `requester` the requested events that the cache contains."""
     for entry in message.digest:
         event = turn.node.cache.get((entry.source, entry.number))
         if event is not None:
@@ -112,7 +115,10 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
 
 
 def start_pull(turn: DispatcherRound) -> None:
-    """Figure 3, startGossipRound: sends digests of the lost events of a random pattern, and of a random source (E5)."""
+    """Figure 3, startGossipRound: sends a digest of lost events of a random pattern, or of a random source (E5).
+
+    Setting ``recovery`` selects one of them, or both.
+    """
     lost = [
         DigestEntry(one.source, one.pattern_id, one.number)
         for one in turn.node.lost.values() if one.expires_round > turn.now
@@ -130,7 +136,10 @@ def start_pull(turn: DispatcherRound) -> None:
 
 
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Figure 3, handleGossipMsg: sends listed events of the cache to the initiator, and forwards the message (E7)."""
+    """Figure 3, handleGossipMsg: sends cached events of the digest to the initiator, and forwards the rest.
+
+    Subscriber-based pull forwards the whole digest (rule E7).
+    """
     cached = turn.cached_by_counter()
     for entry in message.digest:
         if entry in cached:
@@ -144,13 +153,13 @@ def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
 
 
 _STYLES = {"push": 1, "subscriber": 2}
-"""Keys of draws."""
+"""The styles of gossip that draw random numbers, and the number of each in the hash."""
 
 
 def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:
-    """Sends a gossip message to up to ``fanout`` random next hops of its pattern, never back to `sender` (rule E6).
+    """Sends `message` to up to ``fanout`` random next hops of its pattern, never back to `sender` (rule E6).
 
-    `trigger` and `rank` order the message as in `DispatcherRound.send`.
+    `trigger` and `rank` order the sent messages as in `DispatcherRound.send`.
     """
     hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
     keys = turn.now, message.initiator, _STYLES[message.style]
@@ -177,7 +186,10 @@ def send_back(
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Forwards a push or subscriber-based message, with probability P_forward where the figures draw it (rule E2)."""
+    """Forwards a push or subscriber-based message, or drops it at random where the figures say so (rule E2).
+
+    The probability of forwarding is setting ``p_forward``.
+    """
     is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
     keys = turn.now, message.initiator, _STYLES[message.style]
     if (is_free and not turn.is_subscribed(message.pattern_id)) or (

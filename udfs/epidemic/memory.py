@@ -1,4 +1,4 @@
-"""Cache, LostBuffer and Routes of a dispatcher, the detection of losses, and replies (sections 4 and 5)."""
+"""Cache, LostBuffer and Routes of a dispatcher, the detection of lost events, and replies (sections 4 and 5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
     Args:
         turn: The round of the dispatcher.
         event: The event.
-        is_own: Whether the dispatcher published the event, or one of its clients subscribes to it.
+        is_own: Whether the dispatcher published the event, or one of its clients subscribes to the event.
     """
     if turn.recovery == "none" or not (is_own or turn.setting("caching") == "all"):
         return
@@ -39,7 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards events until the cache holds ``buffer`` events, by the policy of setting ``eviction`` (section 4)."""
+    """Discards events until the cache holds ``buffer`` events. Setting ``eviction`` chooses the events (4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:
@@ -49,7 +49,7 @@ def discard(turn: DispatcherRound) -> None:
 
 
 def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[bool, float, int]:
-    """Returns the rank of an event by policy `eviction`; events with the highest ranks are discarded."""
+    """Returns the rank of `event` by policy `eviction`. The cache discards the events with the highest ranks."""
     age = float(event.position)
     if eviction == "random":
         age += turn.setting("buffer") * turn.uniform("epidemic.discard", event.source, event.source_seq)
@@ -57,7 +57,7 @@ def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[boo
 
 
 def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: int) -> None:
-    """Sends a cached event to `requester` by unicast as REPLY, at most once in a round."""
+    """Sends `event` from the cache to `requester` by unicast as REPLY, at most once in a round."""
     asked = requester, event.source, event.source_seq
     if asked in turn.answered:
         return
@@ -70,12 +70,14 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
 
 
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
-    """Removes a new event from LostBuffer, and adds the events in the gap before its counters (rules E3, E8 and E9).
+    """Removes a new event from LostBuffer, and adds the lost events before it (rules E3, E8 and E9).
+
+    An event is lost if its counter is in the gap between the expected counter and the counter of the new event.
 
     Args:
         turn: The round of the dispatcher.
-        event: The event.
-        local: The patterns of the dispatcher's clients that match it; only their gaps are losses.
+        event: The new event.
+        local: The patterns of the dispatcher's clients that match `event`. Gaps of other patterns are no losses.
     """
     if turn.recovery not in PULL:
         return
@@ -100,7 +102,10 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 
 
 def bound(turn: DispatcherRound) -> None:
-    """Drops expired entries of LostBuffer, and the oldest ones beyond ``lost_buffer``, after the events (rule E13)."""
+    """Drops the expired entries of LostBuffer, then the oldest entries beyond ``lost_buffer`` (rule E13).
+
+    Runs after the events of a round.
+    """
     lost = turn.node.lost
     if not (turn.has_counted and lost):
         return
@@ -116,7 +121,7 @@ def bound(turn: DispatcherRound) -> None:
 
 
 def record_route(turn: DispatcherRound, event: TreeEvent) -> None:
-    """Stores the way back of an event in Routes, if the event is the newest of its source (rule E12)."""
+    """Stores the way back of `event` in Routes, if it is the newest event of its source (rule E12)."""
     if turn.recovery in PUBLISHER_PULL:
         known = turn.node.route.get(event.source)
         if known is None or event.source_seq > known.source_seq:

@@ -1,11 +1,11 @@
 """Class `Epidemic`, the node program of protocol ``epidemic``.
 
-A dispatcher handles a round in phases, each of them for all due messages:
+A dispatcher handles a round in phases. A phase handles all due messages of the kinds that the first column lists:
 
 ===========================================  =====================================  ================================
 phase                                        reads                                  writes
 ===========================================  =====================================  ================================
-unicast (`program`): REQUEST, REPLY          a draw a message                       fate ``lost_link``
+unicast (`program`): REQUEST, REPLY          a random draw for each message         fate ``lost_link``
 subscription tables (`forwarding`)           pattern, client, routing_entry         client, routing_entry; expected,
                                                                                     lost of ended patterns
 events (`forwarding`): EVENT, REPLY, publish routing_entry, received, counter       received, tag, counter, delivery
@@ -16,8 +16,8 @@ gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
-Within a phase it handles messages in the order of their ids, then calls. It sends messages in the order of their
-causes: messages, then calls, then the gossip round.
+Within a phase the dispatcher handles messages in the order of their ids, then calls. It sends messages in the order of
+their causes: received messages, then calls, then the gossip round.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNICAST = frozenset({"REQUEST", "REPLY"})
 
 
 class Epidemic(Dispatcher):
-    """The node program: a dispatcher that handles all due events of a round in one method."""
+    """A dispatcher as a node program, which handles all due events of a round in one method."""
 
     name = "epidemic"
     messages = MESSAGES
@@ -44,7 +44,7 @@ class Epidemic(Dispatcher):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets tables ``pattern`` and ``dispatcher`` of all nodes: patterns, and gossip timers with random phases."""
+        """Sets table ``pattern`` and the gossip timers of all nodes before the first round. Phases are random."""
         interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
         patterns = patterns_of(world.predicates)
         calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]
@@ -59,7 +59,7 @@ class Epidemic(Dispatcher):
                 world.program(node).pattern[call.subscription_id] = pattern
 
     def on_round(self, due: RoundDue, ctx: Context) -> None:
-        """Handles the due events of a round in the phases that the module lists."""
+        """Handles the due events of a round, in the phases that the docstring of the module lists."""
         turn = DispatcherRound(self, ctx, due)
         turn.inbox = [one for one in due.received if _is_heard(turn, one)]
         change_table(turn)
@@ -78,7 +78,7 @@ class Epidemic(Dispatcher):
 
 
 def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
-    """Returns False and drops the message if the unicast loses it (setting ``out_of_band_loss``)."""
+    """Returns whether message `one` arrives. Drops the message if the unicast loses it (``out_of_band_loss``)."""
     loss = turn.setting("out_of_band_loss")
     if not loss or one.kind not in UNICAST:
         return True

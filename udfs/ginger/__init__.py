@@ -1,6 +1,6 @@
-"""Protocol ``ginger`` as a node program (Matos, "Ginger", called the thesis): a network plays `program.Ginger`.
+"""Protocol ``ginger`` as a node program, `program.Ginger`, after the thesis "Ginger" by Matos.
 
-A node is a `broker.Broker` or a `client.Client`. Each consists of classes, called sections, that implement sections of
-the thesis. `node.State` declares the tables of a node, `messages` the messages. A section calls the sections that it
-imports directly, and all other sections through `node.Role`.
+A node is a `broker.Broker` or a `client.Client`. Each consists of parts: classes that implement sections of the thesis.
+Module `node` declares the tables of a node, and module `messages` its messages. A part calls the parts that its module
+imports directly, and all other parts through `node.Role`.
 """

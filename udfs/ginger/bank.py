@@ -1,7 +1,7 @@
 """BankService: the balances of each replica's accounts, computed from its deliveries (section 5.2).
 
-A replica is a client and a topic. Amounts are whole cents, and interest is rounded down. A replica refuses a withdrawal
-or transfer that exceeds the balance of the account.
+A replica is a client that delivers the operations of a topic. Amounts are whole cents, and interest is rounded down. A
+replica refuses a withdrawal or transfer that exceeds the balance of the account.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Accounts:
         self.balance: dict[str, int] = {}
 
     def apply(self, operation: dict[str, Any]) -> bool:
-        """Applies `operation`, the content of a publication, to the balances; returns whether it was refused."""
+        """Applies `operation`, the content of a publication. Returns whether the replica refuses the operation."""
         account, amount = operation["account"], operation.get("amount", 0)
         match operation["operation"]:
             case "deposit":
@@ -58,12 +58,12 @@ def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Replays the deliveries of each replica.
 
     Args:
-        batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs
-            ``position, source, source_seq, guarantee, content``, in the order of delivery.
+        batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs ``position,
+            source, source_seq, guarantee, content``, in the order of delivery.
 
     Yields:
-        Rows of `BALANCES`. One row per total-order operation and account has the balance after the operation. One row
-        per account, with ``source`` null, has the balance after all operations.
+        Rows of `BALANCES`. A total-order operation has one row for each of its accounts, with the balance after the
+        operation. Each account has one more row, with a null ``source`` and the balance after all operations.
     """
     for batch in batches:
         rows: list[tuple[Any, ...]] = []

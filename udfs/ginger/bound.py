@@ -2,9 +2,9 @@
 
 The bound follows from the faults, the start tree and the views; it uses no state of nodes. Failures less than
 `ScenarioRun.mend_rounds` apart are one *blow*, because the tree may be under repair between them. The first blow hits
-the start tree, so the views of its survivors are computed, with all failed brokers of the blow down at once. The tree
-at a later blow depends on messages. Only this is known: a node whose parent fails sees the broker above it, or, if the
-parent was the root, its siblings.
+the start tree. The module computes the views of the survivors, with all failed brokers of the blow down at once. Later
+blows hit a tree that depends on messages. Only this is known of it: a node whose parent fails sees the parent's parent.
+If the failed parent was the root, the node sees its siblings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from udfs.batches import BEYOND, as_batch, schema_of
 _OUT = schema_of(BEYOND)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
-"""Brokers that may leave a node's request unanswered, one after the other, before the tree is repaired."""
+"""Number of brokers that may leave a node's request unanswered, one after the other, before the tree is repaired."""
 _NEVER = 1 << 62
 _PARENT_OF_PARENT = 2
 """Links from a node to its parent's parent."""
@@ -30,7 +30,7 @@ _PARENT_OF_PARENT = 2
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """The overlay, calls, faults and settings of a run, with names of settings as in `GingerSettings`."""
+    """The overlay, calls, faults and settings of a run. Settings have the names of `GingerSettings`."""
 
     root: int  # the broker at the root at the start
     brokers: frozenset[int]
@@ -85,7 +85,10 @@ class _Tree:
         return {other for other, above in self.parent.items() if above == node and other in self.brokers}
 
     def seen(self, node: int, max_hops: int) -> set[int]:
-        """Returns the view of `node` within `max_hops` links: ancestors beyond its parent, and their children."""
+        """Returns the brokers in the view of `node` within `max_hops` links: ancestors above its parent, and siblings.
+
+        The view also contains the siblings of the ancestors.
+        """
         path = self.up(node)
         found = set(path[2 : max_hops + 1])
         for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
@@ -115,7 +118,7 @@ def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
 
 
 def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields the rounds in which a run exceeds the bound, each with a sentence that states the reason."""
+    """Yields each round in which a run exceeds the bound, with a sentence that states the reason."""
     tree = _Tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
@@ -137,7 +140,7 @@ def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
-    """Yields the first crash before all subscriptions could be confirmed."""
+    """Yields the round and reason of the first crash before all subscriptions could be confirmed."""
     reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
     stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
@@ -175,7 +178,7 @@ def _spells(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
 
 
 def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
-    """Yields each client that sees no live broker, and one pair of tree parts that do not see each other."""
+    """Yields reasons: each client that sees no live broker, and two parts of the tree that do not see each other."""
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
             yield f"all brokers that {given.name(client)} sees failed"
@@ -193,7 +196,7 @@ def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]
 
 
 def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """Yields topics all of whose sub-tree's brokers have failed: the locks of their key items are lost."""
+    """Yields a reason for each topic whose sub-tree has lost all its brokers, and so the locks of its key items."""
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)
@@ -205,7 +208,10 @@ def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[
 
 
 def _lonely(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields brokers that recover without a live neighbour in the overlay, or join at a broker that is down."""
+    """Yields a round and reason for each broker that recovers or joins without a live broker to ask.
+
+    A recovering broker asks its neighbours in the overlay, a joining broker its join point.
+    """
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
         near = {b for a, b in given.links if a == broker and b in given.brokers - late}

@@ -1,9 +1,9 @@
-"""A broker and two of its sections: subscriptions, and the exchange of missing messages with new neighbours.
+"""A broker and two of its parts: subscriptions, and the exchange of missing messages with new neighbours.
 
 Subscribe (sections 3.4 and 4.2.1) floods the tree and carries its path, from which each broker derives the topic's
-sub-tree. A broker answers with Subscribed when all brokers behind it have answered. So the client's edge broker learns
-that the sub-tree is complete. In the exchange (section 4.3.2, Alg. 10 to 12) a new parent and its child send each other
-the messages that the partner lacks.
+sub-tree. A broker that has forwarded a Subscribe waits until all receivers have answered Subscribed, and then answers
+Subscribed itself. So the client's edge broker learns that the sub-tree is complete. In the exchange (section 4.3.2,
+Alg. 10 to 12) a new parent and its child send each other the messages that the other lacks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Subscribing:
         self._topics = topics
 
     def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
-        """Handles Subscribe: updates the topic's members, adds this broker to the path, and forwards the message."""
+        """Updates the topic's members, and forwards the Subscribe with this broker added to the path (4.2.1)."""
         node = self._node
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
@@ -52,7 +52,7 @@ class Subscribing:
         self._answer(row)
 
     def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """Handles Subscribed: after the last neighbour has answered, answers the neighbour that sent the Subscribe."""
+        """Counts the Subscribed of `sender`. After the last one, sends Subscribed towards the subscriber."""
         row = self._node.state.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1
@@ -63,10 +63,11 @@ class Subscribing:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
     def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Adds the new subscriber, and the brokers that connect its edge broker to the sub-tree, to the members.
+        """Adds the new subscriber to the topic's members, and brokers that connect the subscriber to the sub-tree.
 
-        The broker stores the path to the nearest broker of the sub-tree (`Member.approach`). The new edge broker
-        connects to the sub-tree where the path to it leaves that path.
+        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. The path to the new edge
+        broker begins with the same brokers. From the last shared broker on, the brokers of both paths are in the
+        sub-tree.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
@@ -98,7 +99,7 @@ class Exchange:
         self._joining = joining
 
     def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends the new parent the messages that it lacks, and the ids of all messages received here."""
+        """Alg. 11: sends the new parent the messages that the parent lacks, and the ids of this broker's messages."""
         if sender != self._node.parent:
             return
         theirs = self._lost.told(m.told)
@@ -107,7 +108,7 @@ class Exchange:
         self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
 
     def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
-        """Alg. 12: handles the received messages as if they arrived now, and sends those that the child lacks."""
+        """Alg. 12: applies the messages from the new child `sender`, and sends the messages that `sender` lacks."""
         node, awaited = self._node, self._state.awaited
         if sender not in node.children and sender not in node.clients:
             # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
@@ -142,7 +143,7 @@ class Exchange:
         return () if row is None else row.topics
 
     def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Handles LostMessages of the parent: applies the missing messages, and ends the repair of this broker."""
+        """Applies the messages in LostMessages from the parent, and ends the repair of this broker."""
         node = self._node
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == node.parent else None
         if told is None:
@@ -155,7 +156,7 @@ class Exchange:
 
 
 class Broker(Role):
-    """A broker: its sections, and the table of the section that handles each message."""
+    """A broker: its parts, and for each type of message the method that handles it."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -196,12 +197,12 @@ class Broker(Role):
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles message `m` of node `src`; a broker that has not joined the tree ignores it (rule G24)."""
+        """Handles message `m` from node `src`. A broker that has not joined the tree ignores `m` (rule G24)."""
         if self.node.repair.is_present:
             self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
-        """Handles the expiry of a timer in the section that set it."""
+        """Passes the expiry of a timer to the part of the broker that set the timer."""
         if name == parent_search.TIMER:
             self.search.on_timer()
         elif name == missing_messages.TIMER:
@@ -216,7 +217,7 @@ class Broker(Role):
 
         Args:
             status: ``JOINING`` or ``RECOVERING``, the new status of the node.
-            join_seq: The number of the call ``join``; None: the broker recovers.
+            join_seq: The number of the call ``join``; None if the broker recovers.
         """
         node, contacts = self.node, self.node.state.contact
         repair = node.repair
@@ -232,7 +233,7 @@ class Broker(Role):
         self.seek()
 
     def end_round(self) -> None:
-        """Sets status OPERATIONAL after the exchange with the first parent; reports for garbage collection."""
+        """Sets status OPERATIONAL if the exchange with the first parent is complete. Reports for garbage collection."""
         repair = self.node.repair
         if repair.is_level and repair.is_joining:
             repair.is_joining = False
@@ -244,7 +245,7 @@ class Broker(Role):
     # ---- neighbours that fail
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3 and 4: removes the failed neighbour; if it was the parent, starts the search for another one."""
+        """Alg. 3 and 4: removes the failed `neighbour`. If the parent has failed, searches for a new parent."""
         node = self.node
         if neighbour in node.children or neighbour in node.clients:
             self._child_down(neighbour)
@@ -279,7 +280,7 @@ class Broker(Role):
         """Records that `broker` has failed, and floods Failed."""
         self.hold.lost(broker)
 
-    # ---- the interface between sections
+    # ---- the interface between parts
 
     def candidates(self) -> list[int]:
         """Returns the live brokers of the view that are not children, in order of preference (rule G11)."""
@@ -295,19 +296,22 @@ class Broker(Role):
         return ParentRequest(tuple(repair.upward), repair.break_degree, repair.is_joining)
 
     def attached(self) -> None:
-        """Adds the new parent to the sub-trees that continued at the failed one."""
+        """Adds the new parent to the sub-trees that continued at the failed parent."""
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
     def on_newcomer(self, broker: int) -> None:
-        """Records newcomer `broker` as failed (rule G22); if this broker is a newcomer, too, as having declined."""
+        """Records newcomer `broker` as failed (rule G22).
+
+        If this broker is a newcomer, too, it records instead that `broker` has declined.
+        """
         if self.node.is_newcomer:
             self.search.declined(broker)
         else:
             self.lost(broker)
 
     def view_changed(self) -> None:
-        """Sends the view to children and clients."""
+        """Sends the broker's view of the tree to its children and clients."""
         self.tree.view_changed()
 
     def _election_ended(self, deferred: Sequence[Deferred]) -> None:
@@ -326,18 +330,18 @@ class Broker(Role):
     def needs(self, partner: int, event: Event) -> bool:
         """Returns whether a neighbour other than `partner` must receive the message of `event` from this broker.
 
-        New neighbours, whose exchange is not complete, request the message themselves.
+        A new neighbour whose exchange is not complete requests the message itself.
         """
         state, topic = self.node.state, self.topics.of(event.message.topic)
         return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
 
     def own_copy(self, message: Message) -> Message:
-        """Returns the body of a pending message from its row in table ``pending``, else `message` itself."""
+        """Returns the message with its body from table ``pending``, or `message` itself if the table lacks it."""
         pending = self.topics.of(message.topic).pending.get(message.id)
         return message if pending is None else pending.message
 
     def resume(self, parked: Parked) -> None:
-        """Handles a parked answer again: LostMessageRequest, TopicJoined or LostMessages."""
+        """Handles the answer in `parked` again: a LostMessageRequest, TopicJoined or LostMessages."""
         if parked.kind == "LostMessageRequest":
             self.exchange.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
         elif parked.kind == "TopicJoined":
@@ -346,7 +350,7 @@ class Broker(Role):
             self.exchange.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception to the publisher if it is a client of this broker; else floods it through the tree."""
+        """Sends an Exception to the publisher if the publisher is this broker's client. Else floods the Exception."""
         exception = ms.Lacking(*message, lacking)
         if message.source in self.node.clients:
             self.node.send(message.source, exception)

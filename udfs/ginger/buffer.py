@@ -1,7 +1,7 @@
 """metadataBuffer (section 4.3.2): the newest events of a topic with their messages, and the ids of discarded events.
 
-An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). Two
-nodes that connect exchange a `MissingSets` each: the ids of their events, and the messages that the partner lacks.
+An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). When
+two nodes connect, each sends the other a `MissingSets`: the ids of its events, and the messages that the other lacks.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Message(NamedTuple):
 
 
 def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:
-    """Returns the index of the first message in `queue` that may enter the tree, or None (rule G1).
+    """Returns the index of the first message in `queue` that may enter the tree; None if all must wait (rule G1).
 
-    A message waits while an earlier waiting message shares a key item with it. An eventual or causal message also waits
-    while one of its key items is locked.
+    A message waits while an earlier message in `queue` shares a key item with it. An eventual or causal message also
+    waits while one of its key items is locked.
 
     Args:
         queue: The messages of a topic that wait at a broker, in the order of arrival.
@@ -66,11 +66,14 @@ def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | No
 
 
 Runs = dict[int, list[list[int]]]
-"""Ids by source: the first and last number of each run of consecutive numbers, ascending."""
+"""Message ids by source, as runs of consecutive numbers: the first and last number of each run, ascending."""
 
 
 class Event(NamedTuple):
-    """An entry of a buffer: `message` was ``passed`` or ``processed`` at the node, after `hops` links."""
+    """An entry of a buffer: a message that passed a node, or that the node processed.
+
+    `what` is ``passed`` or ``processed``. `hops` counts the links that `message` has travelled over.
+    """
 
     what: str
     message: Message
@@ -78,7 +81,7 @@ class Event(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """An event that has left a buffer: ``passed`` or ``processed``, the id of its message, and its hops."""
+    """An event that has left a buffer, with the id of its message and the links that the message travelled over."""
 
     event: str
     source: int
@@ -87,7 +90,7 @@ class Departed(NamedTuple):
 
 
 def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
-    """Returns whether `runs` contain the id `of`."""
+    """Returns whether `runs` contains the id `of`."""
     own = runs.get(of[0])
     if not own:
         return False
@@ -96,7 +99,7 @@ def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
 
 
 def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
-    """Returns the union of `runs` and `others`, which may overlap."""
+    """Returns the union of `runs` and `others`. Runs of the two may overlap."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
         merged: list[list[int]] = []
@@ -115,14 +118,14 @@ def runs_of(ids: Collection[Id]) -> Runs:
 
 
 class Known(set[Id]):
-    """A set of ids that also contains the ids collected from `buffer`; iteration and length leave these out."""
+    """A set of ids. Membership tests also find ids collected from `buffer`; iteration and length omit these ids."""
 
     def __init__(self, buffer: Buffer) -> None:
         super().__init__()
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Returns whether the id `of` is an element or was collected."""
+        """Returns whether the id `of` is an element of the set, or was collected."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
@@ -132,10 +135,10 @@ class Buffer:
 
     Attributes:
         topic: The topic.
-        left: The events that have left the buffer; only the ids of their messages are known.
+        left: The events that have left the buffer. Only the ids of their messages are known.
         whole: The events in the buffer, by position.
-        collected: The ids of messages that all members have received; their events are dropped.
-        mark: The largest position for which neither it nor a smaller one is in the buffer.
+        collected: The ids of messages that all members have received. The buffer has dropped their events.
+        mark: The largest position up to which the buffer holds no event.
         seen: The ids of messages that passed the node.
         processed: The ids of messages that the node processed in total order.
     """
@@ -147,7 +150,7 @@ class Buffer:
     mark: int = -1
 
     def __post_init__(self) -> None:
-        """Computes `seen` and `processed` from the events."""
+        """Computes `seen` and `processed` from `left` and `whole`."""
         self.seen = Known(self)
         self.processed = Known(self)
         for event, source, seq, _ in self.left:
@@ -157,7 +160,7 @@ class Buffer:
 
     @property
     def events(self) -> list[Event]:
-        """All events in order; the messages of those that have left the buffer have no body."""
+        """The events of `left` and `whole` in order. The messages of events in `left` have no body."""
         left = [Event(what, Message(self.topic, source, seq, "", (), 0), hops) for what, source, seq, hops in self.left]
         return [*left, *self.whole.values()]
 
@@ -166,7 +169,7 @@ class Buffer:
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
     def add(self, position: int, event: Event) -> bool:
-        """Adds `event` at the end, unless its message was collected; returns whether it was added."""
+        """Appends `event` at `position`, unless its message was collected. Returns whether `event` was added."""
         if in_runs(self.collected, event.message.id):
             return False
         self.whole[position] = event
@@ -179,7 +182,7 @@ class Buffer:
             self.processed.add(of)
 
     def shrink(self, size: int) -> list[int]:
-        """Moves the oldest events to `left` until at most `size` (bufferSize) remain; returns their positions."""
+        """Moves the oldest events to `left` until at most `size` (bufferSize) remain. Returns the moved positions."""
         n_gone = len(self.whole) - size
         gone = list(islice(self.whole, n_gone)) if n_gone > 0 else []
         for position in gone:
@@ -189,7 +192,7 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Drops the events of the messages `runs`, and keeps the ids (section 6.1); returns the dropped positions."""
+        """Drops the events of the messages `runs`, and keeps the ids (6.1). Returns the positions of dropped events."""
         self.collected = joined(self.collected, runs.items())
         last = max(self.whole, default=self.mark)
         self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
@@ -204,17 +207,18 @@ class Buffer:
 
 @dataclass
 class MissingSets:
-    """The content of ParentBuffer (without `events`), LostMessageRequest, LostMessages and TopicJoined.
+    """The content of messages ParentBuffer (without `events`), LostMessageRequest, LostMessages and TopicJoined.
 
     Attributes:
-        events: Events that the receiver lacks, in the order of the sender's buffers; the messages of those that have
-            left the buffers have no body.
+        events: Events that the receiver lacks, in the order of the sender's buffers. An event that has left its buffer
+            has a message without body.
         passed: The ids of messages that passed the sender, by topic.
-        processed: The ids of messages that the sender processed, by topic.
+        processed: The ids of messages that the sender processed in total order, by topic.
         failed: Brokers that have failed at least once, as far as the sender knows.
         back: Brokers in `failed` that have recovered.
         collected: The ids of messages that all members have received, by topic.
-        members: In ParentBuffer for a joining broker: the nodes that lock the key items of a topic, by topic.
+        members: The nodes that lock the key items of a topic, by topic. Only a ParentBuffer for a joining broker has
+            them.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -226,12 +230,12 @@ class MissingSets:
     members: dict[str, set[int]] = field(default_factory=dict)
 
     def name(self, topic: str) -> None:
-        """Includes `topic`, with an empty set of ids if it has none."""
+        """Adds `topic` to `passed` and `processed`, with empty sets if it has no ids there."""
         self.passed.setdefault(topic, set())
         self.processed.setdefault(topic, set())
 
     def note(self, event: Event) -> None:
-        """Adds the id of the message of `event`, which happened at the sender."""
+        """Adds the message id of `event`, which happened at the sender, to the ids of the topic."""
         self.name(event.message.topic)
         self.passed[event.message.topic].add(event.message.id)
         if event.what == "processed":

@@ -1,4 +1,4 @@
-"""A client: it publishes, delivers, and searches for another edge broker when its own fails (section 4.2.3.1)."""
+"""A client: it publishes and delivers, and replaces a failed edge broker by another broker (section 4.2.3.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
-    """A client; in runs that repair the tree it keeps buffers of its deliveries and its publications."""
+    """A client. In runs that repair the tree it keeps buffers of its deliveries and its publications."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -44,11 +44,11 @@ class Client(Role):
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles message `m` of node `src` in the method that the table of the constructor names."""
+        """Passes message `m` from node `src` to the method that handles its type."""
         self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
-        """Handles the expiry of a timer in the section that set it."""
+        """Passes the expiry of a timer to the part of the client that set the timer."""
         if name == parent_search.TIMER:
             self._search.on_timer()
         elif name == missing_messages.TIMER:
@@ -57,12 +57,12 @@ class Client(Role):
     # ---- calls (sections 3.3 and 3.4)
 
     def subscribe(self, topic: str, subscription_id: int, source_seq: int) -> None:
-        """Sends Subscribe to the edge broker; without an edge broker does nothing."""
+        """Sends Subscribe to the edge broker. A client without an edge broker sends nothing."""
         if self.node.parent is not None:
             self.node.send(self.node.parent, ms.Subscribe(self.node.id, source_seq, topic, subscription_id))
 
     def publish(self, message: Message) -> None:
-        """Sends `message` to the edge broker; a client under repair sends it when the repair ends."""
+        """Sends `message` to the edge broker. A client under repair sends `message` when the repair ends."""
         node = self.node
         if node.is_mended:
             position = node.next_position()
@@ -89,7 +89,7 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """Records the Exception, and sends the message again, which has left the buffers (section 4.3.2.3)."""
+        """Records the Exception, and repeats the publication, which has left the buffers of brokers (4.3.2.3)."""
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
         if self.node.parent is not None:
@@ -98,7 +98,7 @@ class Client(Role):
     # ---- another edge broker (section 4.2.3.1)
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3: if the edge broker failed, disconnects, drops held messages, and searches for another broker."""
+        """Alg. 3: if the edge broker failed, disconnects, drops held messages, and searches for a new edge broker."""
         if neighbour != self.node.parent:
             return
         self.node.disconnect(neighbour)
@@ -114,14 +114,17 @@ class Client(Role):
         self.node.repair.dead.add(broker)
 
     def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
-        """Updates the view, and remembers its earlier brokers: the edge broker may fail before it has a view (G21)."""
+        """Updates the view, and stores the brokers of the previous view (rule G21).
+
+        The client needs the previous view if the new edge broker fails before that broker has sent a view.
+        """
         if sender == self.node.parent:
             seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
             self.node.repair.seen |= seen
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view (rule G11), or, if none is live, those of earlier views (rule G21)."""
+        """Returns the live brokers of the view (G11). If none is live, returns brokers of earlier views (G21)."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen
@@ -133,7 +136,7 @@ class Client(Role):
         self._search.seek()
 
     def request(self) -> ParentRequest:
-        """Returns a ParentRequest with the client's topics, and with those that it subscribes to."""
+        """Returns a ParentRequest with all topics of the client, and with the topics to which it subscribes."""
         topics = self._state.client_topic
         subscribed = tuple(topic for topic in topics if self._subscribes(topic))
         return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
@@ -146,7 +149,7 @@ class Client(Role):
         """Does nothing: the client's topics do not depend on its edge broker."""
 
     def on_newcomer(self, broker: int) -> None:
-        """Records newcomer `broker` as having declined, so that the next pass over the view asks it again."""
+        """Records that newcomer `broker` has declined, so that the next pass over the view asks `broker` again."""
         self._search.declined(broker)
 
     def view_changed(self) -> None:
@@ -171,7 +174,7 @@ class Client(Role):
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers missed and held messages; then sends the own publications again that no broker has (rule G14)."""
+        """Delivers missed and held messages. Then repeats all publications that the client has not delivered (G14)."""
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return
@@ -200,7 +203,7 @@ class Client(Role):
         return message
 
     def resume(self, parked: Parked) -> None:
-        """Handles a parked LostMessages again."""
+        """Handles the LostMessages in `parked` again."""
         self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
@@ -222,7 +225,7 @@ class Client(Role):
                 del self._state.metadata_buffer[position]
 
     def end_round(self) -> None:
-        """Sends Received to the edge broker for each topic with enough new deliveries."""
+        """Sends Received to the edge broker for each topic with ``collect_every`` new deliveries or more."""
         for topic in self._reports.topics:
             if self._subscribes(topic):
                 self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])

@@ -1,9 +1,9 @@
 """Garbage collection of buffers, which the thesis names as future work (section 6.1).
 
-Nobody requests a message that every member of its topic has received. Clients report their deliveries to their brokers.
-A broker reports to its parent the messages that it and all nodes below it have received, with the ids of these nodes
-(message Received). When the reports cover all members, the topic's root sends message Collect down the sub-tree, and
-each node drops the messages that it names.
+No node requests a message that every member of its topic has received. Clients report their deliveries to their
+brokers. A broker sends its parent message Received: the messages that the broker and all nodes below it have received,
+and the ids of these nodes. When the reports cover all members, the topic's root sends message Collect down the
+sub-tree. Each receiver drops the messages that Collect names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reports:
 
     @property
     def topics(self) -> list[str]:
-        """The topics to report on at the end of a round; empty if the run collects no buffers."""
+        """The topics to report on at the end of a round; empty if the run has no garbage collection."""
         if not self._node.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]
@@ -38,7 +38,7 @@ class Reports:
         Args:
             topic: The topic of the messages.
             ids: The messages that all nodes of `covered` have received.
-            covered: The node, and the nodes below it.
+            covered: The reporting node, and the nodes below it.
         """
         node, told = self._node, self._node.state.reported.get(topic)
         enough = (told.n_messages if told else 0) + node.setting("collect_every")
@@ -47,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` from the buffer, and subtracts them from the size of the last report."""
+        """Drops the messages `runs` of `topic` from the buffer, and from the count of the last report."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)
@@ -56,7 +56,7 @@ class Reports:
             told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
 
     def forget(self) -> None:
-        """Forgets all reports, so that a new parent gets complete ones."""
+        """Drops the record of the last reports, so that a new parent gets complete reports."""
         self._node.state.reported.clear()
 
 
@@ -71,16 +71,16 @@ class GarbageCollection:
         self._reports = reports
 
     def on_received(self, m: ms.Received, sender: int) -> None:
-        """Handles Received: stores the report of a child or client in place of its earlier one."""
+        """Stores the report of `sender`, a child or client, in place of the earlier report of `sender`."""
         self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
 
     def on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Handles Collect of the parent: drops the messages, and forwards Collect to the nodes below."""
+        """Drops the messages that Collect from the parent names, and sends Collect to the nodes below."""
         if sender == self._node.parent:
             self.collect(m.topic, m.runs)
 
     def end_round(self) -> None:
-        """Reports on each topic to the parent, or collects the messages at the topic's root."""
+        """Reports on each topic to the parent. The root of the topic collects the messages instead."""
         for topic in self._reports.topics:
             self._report(topic)
 
@@ -101,7 +101,10 @@ class GarbageCollection:
             self.collect(name, runs_of(ids))
 
     def collect(self, name: str, runs: Runs) -> None:
-        """Drops the messages `runs` of topic `name`, processes those that are pending, and sends Collect downwards."""
+        """Drops the messages `runs` of topic `name`, and sends Collect to the nodes below.
+
+        Processes those of the messages that are still pending.
+        """
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
         self._reports.collect(name, runs)
@@ -113,7 +116,10 @@ class GarbageCollection:
             self._node.send(other, ms.Collect(name, runs_of(new)))
 
     def forget(self, partner: int) -> None:
-        """Drops the reports of the failed `partner`, and the own ones, so that a new parent gets complete ones."""
+        """Drops the reports from the failed `partner`, and the record of this broker's own last reports.
+
+        So a new parent gets complete reports.
+        """
         for key in [key for key in self._state.receipt if key[1] == partner]:
             del self._state.receipt[key]
         self._reports.forget()

@@ -1,4 +1,4 @@
-"""The messages of the thesis under its names; fields are in the order in which column ``body`` shows them."""
+"""The messages of the thesis, with its names. The fields of a message have the order of column ``body``."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Seen(NamedTuple):
 
 @message("Subscribe")
 class Subscribe:
-    """A subscription of a client, which floods all brokers (sections 3.4 and 4.2.1)."""
+    """The subscription of a client. The message floods all brokers (sections 3.4 and 4.2.1)."""
 
     source: Annotated[int, "the client"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
     topic: Annotated[str, "the topic"]
     subscription_id: Annotated[int, "the subscription"]
     edge: Annotated[int | None, "the client's edge broker; null: the client itself sent the message"] = None
-    path: Annotated[tuple[Step, ...], "brokers that forwarded it, the last first, within maxHops"] = ()
-    way: Annotated[tuple[int, ...], "all brokers that forwarded it, the edge broker first"] = ()
+    path: Annotated[tuple[Step, ...], "brokers that forwarded the message, the last first, within maxHops"] = ()
+    way: Annotated[tuple[int, ...], "all brokers that forwarded the message, the edge broker first"] = ()
 
 
 @message("Subscribed")
@@ -56,14 +56,14 @@ class Subscribed:
 
 @message()
 class About:
-    """The fields that identify and describe a published message, for messages that inherit them."""
+    """The base class of messages about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "the topic of the message"]
-    source: Annotated[int, "the client that published it"]
+    source: Annotated[int, "the client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
-    guarantee: Annotated[str, "its delivery guarantee"]
-    keys: Annotated[tuple[str, ...], "its key items"]
-    issued_round: Annotated[int, "round in which the client issued it"]
+    guarantee: Annotated[str, "delivery guarantee of the message"]
+    keys: Annotated[tuple[str, ...], "key items of the message"]
+    issued_round: Annotated[int, "round in which the client issued the message"]
 
     @property
     def message(self) -> Message:
@@ -75,31 +75,31 @@ class About:
 class Metadata(About):
     """A published message; in total order also the request to lock its key items (section 3.5)."""
 
-    hops: Annotated[int, "links that it travelled over"]
-    covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked its key items"] = ()
+    hops: Annotated[int, "links that the message travelled over"]
+    covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked the key items"] = ()
 
 
 @message("TotalAck")
 class TotalAck(About):
-    """The report of a child that its part of the sub-tree has locked the key items."""
+    """The report of a child that all members in the child's part of the sub-tree have locked the key items."""
 
-    hops: Annotated[int, "links that it travelled over"]
+    hops: Annotated[int, "links that the message travelled over"]
     covered: Annotated[tuple[int, ...], "nodes that have locked the key items"]
 
 
 @message("TotalProcessed")
 class TotalProcessed(About):
-    """The news that the topic's root has all acknowledgements, so brokers unlock the key items."""
+    """The report of the topic's root that all members have locked the key items. Receivers unlock them."""
 
-    hops: Annotated[int, "links that it travelled over"]
+    hops: Annotated[int, "links that the message travelled over"]
 
 
 @message("Failed")
 class Failed:
-    """The news that a broker has failed; it floods the tree in FIFO order (rule G3)."""
+    """The report that a broker has failed. The message floods the tree in FIFO order (rule G3)."""
 
     failed: Annotated[int, "the failed broker"]
-    is_down: Annotated[bool, "whether it is still down, as far as the sender knows"]
+    is_down: Annotated[bool, "whether the broker is still down, as far as the sender knows"]
 
 
 @message("ParentRequest")
@@ -110,14 +110,14 @@ class ParentRequest:
     break_degree: Annotated[bool, "whether the receiver should accept beyond totalDegree (breakDegree)"]
     is_joining: Annotated[bool, "whether the node is new in the tree"] = False
     is_client: Annotated[bool, "whether the node is a client"] = False
-    subscribed: Annotated[tuple[str, ...], "of a client: topics that it subscribes to"] = ()
+    subscribed: Annotated[tuple[str, ...], "topics that a client subscribes to"] = ()
 
 
 @message("ParentResponse")
 class ParentResponse:
     """The answer to a ParentRequest (Alg. 5)."""
 
-    answer: Annotated[str, "accepted, declined, joining: sub-trees first; back: the sender has no position itself"]
+    answer: Annotated[str, "accepted, declined; joining: joins sub-trees first; back: the sender has no position"]
 
 
 @message("ParentBuffer")
@@ -129,7 +129,7 @@ class ParentBuffer:
 
 @message("LostMessageRequest")
 class LostMessageRequest:
-    """The messages that the new parent lacks, and the ids of those that the child has received (Alg. 11)."""
+    """The messages that the new parent lacks, and the ids of the messages that the child has received (Alg. 11)."""
 
     told: Annotated[MissingSets, "messages that the parent lacks, and ids of the child"]
 
@@ -152,22 +152,22 @@ class TreeViewUpdate:
 class RootElection:
     """A vote for a new root (Alg. 7), or the answer to a vote."""
 
-    vote: Annotated[int | None, "residual degree of the sender; null: it has a parent or is the root"]
-    brokers: Annotated[tuple[int, ...], "failed brokers that the sender knows; without a vote: brokers above it"]
+    vote: Annotated[int | None, "residual degree of the sender; null: the sender has a parent or is the root"]
+    brokers: Annotated[tuple[int, ...], "failed brokers known to the sender; without a vote: brokers above the sender"]
 
 
 @message("Exception")
 class Lacking(About):
-    """The report to a publisher that a node lacks one of its messages, which has left the buffers (section 4.3.2.3)."""
+    """Message Exception to a publisher: a node lacks a message, which has left its partner's buffer (4.3.2.3)."""
 
-    lacking: Annotated[int, "node that lacks it"]
+    lacking: Annotated[int, "node that lacks the message"]
 
 
 @message("Repeat")
 class Repeat(About):
-    """A missing message that its publisher sends again."""
+    """A missing message that its publisher sends again after an Exception."""
 
-    lacking: Annotated[int, "node that lacks it"]
+    lacking: Annotated[int, "node that lacks the message"]
 
 
 @message("JoinTopic")
@@ -179,7 +179,7 @@ class JoinTopic:
 
 @message("TopicJoined")
 class TopicJoined:
-    """The answer to JoinTopic."""
+    """The answer to JoinTopic. A sender in the sub-tree adds its state of the topic."""
 
     topic: Annotated[str, "the topic"]
     told: Annotated[MissingSets | None, "the sender's state of the topic; null: the sender is not in its sub-tree"]
@@ -196,7 +196,7 @@ class Received:
 
 @message("Collect")
 class Collect:
-    """The messages that all members have received, so buffers drop them (section 6.1)."""
+    """The messages that all members have received. The receiver drops them from its buffers (section 6.1)."""
 
     topic: Annotated[str, "topic of the messages"]
     runs: Annotated[Runs, "first and last numbers of runs of messages, by source"]

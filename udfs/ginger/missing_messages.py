@@ -1,9 +1,10 @@
 """Missing messages: the differences between the ids of two nodes that connect (section 4.3.2, rule G9).
 
-The thesis only sketches the case of a message that has left the partner's buffer (section 4.3.2.3). Here the node that
-lacks it parks the partner's answer, and floods an Exception, which reaches the publisher. The publisher answers with
-Repeat. After the last Repeat the node handles the answer as if the buffer had contained all messages. Later messages
-wait for the answer, eventual ones too: they would otherwise overtake a total-order message.
+An answer of a partner is its LostMessageRequest, LostMessages or TopicJoined. It may lack the body of a message that
+has left the partner's buffer. The thesis only sketches this case (section 4.3.2.3). Here the node that lacks the
+message stores the answer in table ``parked``, and floods an Exception, which reaches the publisher. The publisher
+repeats the message with Repeat. After the last Repeat the node handles the stored answer as if the partner's buffer had
+contained all messages. Later messages wait for the stored answer, because they would overtake a total-order message.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from udfs.ginger.repair_records import Gap, Parked
 from udfs.ginger.topics import Buffers, Topics
 
 MAX_ASKED = 50
-"""Number of Exceptions that a node sends for a missing message before it gives the message up."""
+"""Number of Exceptions that a node sends for a missing message before it gives up the message."""
 TIMER = "gap"
 """The timer that ends the pause between two Exceptions."""
 OPEN, GIVEN_UP = "open", "given_up"
 
 
 class LostMessageSearch:
-    """The search of one node for missing messages, and the parked answers that wait for it."""
+    """The search of one node for missing messages, and the stored answers that wait for these messages."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -34,19 +35,21 @@ class LostMessageSearch:
         self._state = role.node.state
 
     def told(self, told: MissingSets) -> MissingSets:
-        """Drops the messages that a partner reports as collected; returns its answer `told` unchanged."""
+        """Drops the messages that a partner reports as collected in its answer `told`. Returns `told`."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
 
     def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
-        """Returns a partner's answer with all bodies; if a needed body is missing, parks the answer and returns None.
+        """Returns the content of a partner's answer with the bodies of all messages that the node needs.
+
+        While a needed body is missing, returns None, and stores the answer in table ``parked``.
 
         Args:
             partner: The sender of the answer.
-            kind: The kind of the message.
-            raw: The content of the message.
-            topic: The topic of the message; None: it concerns several topics.
+            kind: The kind of the answer: LostMessageRequest, LostMessages or TopicJoined.
+            raw: The content of the answer.
+            topic: The topic of the answer; None if the answer concerns several topics.
         """
         told = self.told(raw)
         told = replace(told, events=[self.with_body(event) for event in told.events])
@@ -67,7 +70,7 @@ class LostMessageSearch:
         return None
 
     def with_body(self, event: Event) -> Event:
-        """Returns `event` with the body of its message, if a Repeat or another table of the node has it."""
+        """Returns `event` with the body of its message, if a Repeat brought the body or another table has it."""
         if event.message.has_body:
             return event
         gap = self._state.gap.get(event.message.id)
@@ -93,7 +96,7 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Sends the Exceptions again; after `MAX_ASKED` times gives the messages up, and handles parked answers."""
+        """Sends the Exceptions again. After `MAX_ASKED` times gives up the messages, and handles stored answers."""
         if not self._state.parked:
             return
         if self._node.repair.n_asked < MAX_ASKED:
@@ -106,7 +109,7 @@ class LostMessageSearch:
         self._resume_all()
 
     def on_repeat(self, m: ms.Repeat) -> None:
-        """Handles Repeat: stores the message, and after the last missing one handles the parked answers."""
+        """Stores the message that a Repeat brings. After the last missing message handles the stored answers."""
         gap = self._state.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
             self._state.gap[gap.id] = Gap(*m.message, OPEN)
@@ -118,7 +121,7 @@ class LostMessageSearch:
             self._role.resume(parked)
 
     def forget(self, partner: int) -> None:
-        """Drops the parked answer of the failed `partner`."""
+        """Drops the stored answer that the failed `partner` has sent."""
         if partner in self._state.parked:
             self._done(partner)
 
@@ -137,7 +140,7 @@ class MissingMessages:
         self._lost = lost
 
     def note_known(self, known: MissingSets, name: str) -> None:
-        """Adds the ids of topic `name` that the broker has received to `known`."""
+        """Adds to `known` the ids of the messages of topic `name` that the broker has received."""
         buffer = self._buffers.of(name)
         known.name(name)
         known.passed[name] |= buffer.seen
@@ -146,7 +149,10 @@ class MissingMessages:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner with ids `theirs` lacks, and the broker's own ids, of the same topics."""
+        """Returns the events that a partner with ids `theirs` lacks, and the broker's own ids.
+
+        Events and ids have the topics of `theirs`.
+        """
         failed = set(self._node.state.failed)
         answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
         for name in sorted(theirs.passed):
@@ -156,7 +162,7 @@ class MissingMessages:
         return answer
 
     def apply(self, sender: int, missing: MissingSets) -> None:
-        """Handles the events and failures of `missing`, which `sender` sent, as if they arrived one by one."""
+        """Handles the events and failures in `missing`, which `sender` has sent, one by one as if they arrived now."""
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:
@@ -171,7 +177,7 @@ class MissingMessages:
             self._hold.on_failed(sender, broker, is_down=broker not in missing.back)
 
     def on_repeat(self, m: ms.Repeat, sender: int) -> None:
-        """Handles Repeat: stores the message if this broker lacks it, else sends it towards the node that does."""
+        """Stores the message of a Repeat if this broker lacks it. Else forwards the Repeat towards node `m.lacking`."""
         if m.lacking == self._node.id:
             self._lost.on_repeat(m)
         elif m.lacking in self._node.clients:

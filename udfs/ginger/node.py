@@ -1,4 +1,4 @@
-"""A node: its tables, its neighbours and view of the tree, and the interface between its sections (`Role`).
+"""A node: its tables, its neighbours and view of the tree, and the interface between its parts (`Role`).
 
 A run without crashes and joins of brokers never repairs its tree; its buffers and the tables of repairs stay empty.
 """
@@ -51,20 +51,20 @@ class State(NodeProgram):
 
 
 POSITIONS = 1 << 20
-"""The positions that a node can assign in one round: round r has those from r * POSITIONS on."""
+"""Number of positions that a node can assign in a round. Those of round r begin at r * POSITIONS."""
 _SIBLING = (1, 1)
 
 
 class Node:
-    """A node in a round.
+    """The tables, neighbours and latencies of a node, which its parts share.
 
     Attributes:
         state: The tables of the node.
         repair: The row of table ``repair``.
         latency: The known latencies to other nodes, in rounds.
-        parent: The parent, or the edge broker of a client; None: the node has no parent.
-        children: The brokers that are children.
-        clients: The clients that are attached.
+        parent: The parent, or the edge broker of a client; None if the node has no parent.
+        children: The brokers that are children of the node.
+        clients: The clients that are attached to the node.
     """
 
     def __init__(self, state: State) -> None:
@@ -85,11 +85,11 @@ class Node:
                 (self.children if row.relationship == "child" else self.clients).add(other)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
-        """Prepares the node for an event of the round of `ctx`; a message also reveals the latency to its sender.
+        """Prepares the node for an event. If the event is a message, also records the latency to its sender.
 
         Args:
             ctx: The context of the event.
-            sender: The sender of the message; None: the event is no message.
+            sender: The sender of the message; None if the event is no message.
         """
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
@@ -124,27 +124,27 @@ class Node:
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether the node is a newcomer: it joins or has recovered, and has had no parent, so it knows no topics."""
+        """Whether the node joins or recovers and has had no parent since, so that it knows no topics."""
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
     def neighbours(self) -> set[int]:
-        """The children and the parent."""
+        """The parent and the children, without clients."""
         return self.children | ({self.parent} if self.parent is not None else set())
 
     @property
     def residual_degree(self) -> int:
-        """The number of connections that a broker can accept before it has ``total_degree``."""
+        """The number of connections that a broker can accept before it has ``total_degree`` connections."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
         return self.setting("total_degree") - used
 
     def next_position(self) -> int:
-        """Returns a number above all numbers that it returned before, in this round and in earlier ones."""
+        """Returns a position above all positions that the node has assigned earlier in the run."""
         self._position += 1
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst`; it arrives after the known latency, or else after that of the link."""
+        """Sends `message` to node `dst`, with the known latency to `dst`, or else with the latency of the link."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
@@ -153,11 +153,11 @@ class Node:
             self.send(neighbour, message)
 
     def rounds_to(self, other: int) -> int:
-        """Returns the latency to node `other` in rounds; 1 if it is unknown."""
+        """Returns the latency to node `other` in rounds, or 1 if the latency is unknown."""
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
-        """Returns the rounds within which a live partner answers, even if an election delays it (rule G14)."""
+        """Returns the number of rounds within which a live `partner` answers, even during an election (rule G14)."""
         return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
@@ -191,7 +191,10 @@ class Node:
     # ---- the view of the tree
 
     def path_from(self, broker: int) -> tuple[int, int] | None:
-        """Returns the links upwards, then downwards, on the path from `broker` to the node; None: not in the view."""
+        """Returns the numbers of links upwards, then downwards, on the path from `broker` to the node.
+
+        Returns None if `broker` is not in the view.
+        """
         seen = self.state.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
 
@@ -200,7 +203,12 @@ class Node:
         return self.path_from(broker) == _SIBLING
 
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
-        """Replaces the view: brokers, each with the links upwards, then downwards, on its path to the node."""
+        """Replaces the view of the node.
+
+        Args:
+            view: Brokers, each with the numbers of links upwards, then downwards, on the path from the broker to the
+                node.
+        """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
@@ -208,7 +216,7 @@ class Node:
     def candidates(self) -> list[int]:
         """Returns the live brokers of the view by hops, ancestors before siblings, then by id (rule G11).
 
-        A newcomer does not exclude brokers that failed: its view has its contacts only, and they may have recovered.
+        For a newcomer the list includes failed brokers: its view has only its contacts, and they may have recovered.
         """
         dead = set() if self.is_newcomer else self.repair.dead
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
@@ -217,7 +225,7 @@ class Node:
 
 
 class Role(ABC):
-    """The interface through which the sections of a node call the broker or client that they belong to."""
+    """The interface through which the parts of a node call their broker or client."""
 
     node: Node
 
@@ -233,7 +241,7 @@ class Role(ABC):
 
     @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
-        """Handles the report that a neighbour has failed."""
+        """Handles the report that `neighbour` has failed."""
 
     @abstractmethod
     def end_round(self) -> None:
@@ -255,7 +263,7 @@ class Role(ABC):
 
     @abstractmethod
     def attached(self) -> None:
-        """Handles the acceptance by a new parent, whose ParentBuffer has not arrived."""
+        """Handles the acceptance by a new parent, before the ParentBuffer of that parent arrives."""
 
     @abstractmethod
     def lost(self, broker: int) -> None:
@@ -263,7 +271,7 @@ class Role(ABC):
 
     @abstractmethod
     def on_newcomer(self, broker: int) -> None:
-        """Handles the answer of a newcomer, which has no position in the tree and accepts no child (rule G22)."""
+        """Handles the answer of newcomer `broker`, which has no position in the tree and accepts no child (G22)."""
 
     @abstractmethod
     def view_changed(self) -> None:
@@ -289,14 +297,14 @@ class Role(ABC):
 
     @abstractmethod
     def resume(self, parked: Parked) -> None:
-        """Handles a parked answer again, after the missing messages have arrived or were given up."""
+        """Handles the stored answer `parked` again, after missing messages have arrived or were given up."""
 
     @abstractmethod
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception towards the publisher of `message`: node `lacking` lacks it (section 4.3.2.3).
+        """Sends an Exception towards the publisher of `message`, which node `lacking` lacks (section 4.3.2.3).
 
         Args:
             message: The missing message, possibly without body.
-            lacking: The node that lacks it.
-            sender: The neighbour from which an Exception arrived; None: the node itself lacks the message.
+            lacking: The node that lacks the message.
+            sender: The neighbour that sent the Exception; None if this node itself lacks the message.
         """

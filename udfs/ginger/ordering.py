@@ -1,9 +1,9 @@
 """The order of messages at a broker: entry queues, locks on key items, and the hold queue (chapter 3, section 4.3.1).
 
-A broker forwards an eventual or causal message; a total-order message first locks its key items. A lock holds back
-messages of clients only, in the entry queue. A message that arrives from a broker while a key item is locked precedes
-the total-order message on that link, so the broker forwards it. TotalAck is therefore a flush marker. A broker under
-repair holds application messages, and handles them in order after its exchange.
+A broker forwards an eventual or causal message. For a total-order message it first locks the key items. A lock delays
+only messages of clients: they wait in the entry queue. A message from another broker that shares a locked key item
+precedes the total-order message on the link of the two brokers, so the receiver forwards it. TotalAck is therefore a
+flush marker. A broker under repair holds application messages, and handles them in order after its exchange.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ordering:
         self._buffers = buffers
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        """Handles Metadata: a client's message joins the entry queue, a broker's is forwarded or locks key items."""
+        """Adds the message of a client to the entry queue. Passes the message of a broker to `take`."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
             known = message.id in topic.seen or any(waiting.id == message.id for waiting in topic.queue)
@@ -43,20 +43,20 @@ class Ordering:
             self.take(topic, sender, message, m.hops, m.covered)
 
     def on_total_ack(self, m: ms.TotalAck, sender: int) -> None:
-        """Handles TotalAck: records that the child's part of the sub-tree has locked the key items."""
+        """Records that all members in the sub-tree part of child `sender` have locked the message's key items."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id in topic.pending:
             self._acknowledge(topic, sender, message, m.covered)
 
     def on_total_processed(self, m: ms.TotalProcessed, sender: int) -> None:
-        """Handles TotalProcessed: unlocks the key items, delivers and forwards the message, unless done before."""
+        """Unlocks the key items of a message, delivers and forwards it, unless the broker has processed it before."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id not in topic.processed:
             self.process(topic, sender, message, m.hops)
             self.try_all(topic)
 
     def run_pass(self, topic: Topic) -> None:
-        """Runs the pass over the entry queue until no message may enter (rule G1)."""
+        """Lets messages enter the tree from the entry queue, until no waiting message may enter (rule G1)."""
         while topic.queue:
             position = next_admitted([waiting.message for waiting in topic.queue], topic.locked)
             if position is None:
@@ -66,14 +66,14 @@ class Ordering:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
-        """Takes a message from a broker or out of the entry queue: forwards it, or in total order locks its key items.
+        """Forwards an eventual or causal message; locks the key items of a total-order message.
 
         Args:
             topic: The topic of the message.
             sender: The neighbour that sent the message.
-            message: The message.
-            hops: Links that it travelled over.
-            covered: Nodes that have locked its key items, as far as the sender knows.
+            message: The message, from another broker or from the entry queue.
+            hops: The number of links that the message travelled over.
+            covered: The nodes that have locked the key items of the message, as far as `sender` knows.
         """
         if not message.is_total:
             self._forward(topic, sender, message, hops)
@@ -111,10 +111,10 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends complete pending messages to the parent, or processes them at the topic's root, in order of arrival.
+        """Sends the parent each pending message that all children have acknowledged, in order of arrival.
 
-        Does nothing while the broker is under repair. Processing a message runs the pass, which may call this method
-        again, so each message is checked for being still pending.
+        The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
+        Processing a message may call this method again, so the loop checks that a message is still pending.
         """
         if not self._node.is_waiting:
             for pending in list(topic.pending.values()):
@@ -127,7 +127,7 @@ class Ordering:
             self.try_all(topic)
 
     def is_topic_root(self, topic: Topic) -> bool:
-        """Returns whether the broker is the root of the topic's sub-tree: its parent is outside (rule G2)."""
+        """Returns whether the broker is the root of the topic's sub-tree: its parent is outside the sub-tree (G2)."""
         parent = self._node.parent
         return self._node.repair.is_root or (parent is not None and parent not in topic.brokers)
 
@@ -149,13 +149,15 @@ class Ordering:
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the key items, sends the message to clients and TotalProcessed to brokers, and runs the pass.
+        """Unlocks the key items of `message`, sends it to clients, and sends TotalProcessed to brokers.
+
+        Then messages may enter the tree from the entry queue (`run_pass`).
 
         Args:
             topic: The topic of the message.
-            sender: The neighbour that sent TotalProcessed; None: this broker decides.
+            sender: The neighbour that sent TotalProcessed; None if this broker decided to process the message.
             message: The message.
-            hops: Links that it travelled over.
+            hops: The number of links that the message travelled over.
         """
         topic.unlock(message.id)
         self._buffers.add(topic.name, Event("processed", message, hops))
@@ -167,7 +169,7 @@ class Ordering:
 
 
 APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed)
-"""The application messages: a broker under repair holds them, and handles messages of the repair."""
+"""The types of application messages. A broker under repair holds these messages, and handles all others."""
 
 
 def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
@@ -182,7 +184,7 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
 
 
 class HoldQueue:
-    """The hold queue of one broker (Alg. 9), and the failures of brokers that it knows."""
+    """The hold queue of one broker (Alg. 9), and the failures of brokers that this broker knows."""
 
     def __init__(self, node: Node, ordering: Ordering) -> None:
         self._node = node
@@ -192,7 +194,7 @@ class HoldQueue:
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
 
-        A message of a node that is no neighbour is dropped.
+        Drops a message from a node that is no neighbour.
         """
         node = self._node
         if sender != node.parent and sender not in node.children and sender not in node.clients:
@@ -216,17 +218,17 @@ class HoldQueue:
             self.on_failed(sender, m.failed, is_down=m.is_down)
 
     def lost(self, broker: int) -> None:
-        """Records that `broker` has failed, and handles Failed after the messages that are held."""
+        """Records that `broker` has failed. Handles Failed for `broker` after all held messages."""
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Handles the first Failed about `broker`: records and floods it, and tries pending messages again.
+        """Handles the first Failed about `broker`: records the failure, floods Failed, and tries pending messages.
 
         Args:
             sender: The node that sent the message.
-            broker: The broker that failed; no total-order message waits for its locks any more.
-            is_down: Whether it is still down, as far as the sender knows.
+            broker: The failed broker. Total-order messages stop waiting for its locks.
+            is_down: Whether `broker` is still down, as far as `sender` knows.
         """
         if broker in self._state.failed:
             return
@@ -246,7 +248,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops the held messages of `partner`, which failed before it sent their predecessors (rule G23)."""
+        """Drops the held messages from the failed `partner`, whose earlier messages this broker lacks (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

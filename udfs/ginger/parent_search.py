@@ -1,9 +1,10 @@
 """The search for a new parent (sections 4.2.3 and 4.2.4), and the election of a new root (section 4.2.3, Alg. 7).
 
-A node whose parent failed is called an orphan. It sends ParentRequest to the brokers of its view, one after the other.
-If a broker sees siblings only, they elect one of them as root. A vote names the failed brokers that its sender knows,
-and counts with votes that name the same brokers. A broker that hears of more failures votes again. So another election
-replaces a winner that fails before it has accepted its siblings. A broker that sees no live broker is a root.
+A node whose parent failed is called an orphan. An orphan sends ParentRequest to the brokers of its view, one after the
+other. If an orphan sees only siblings, it and its siblings elect one of them as root. A vote names the failed brokers
+that the voter knows. Only votes that name the same failed brokers count together. A broker that learns of further
+failures votes again. So another election replaces a winner that fails before it has accepted its siblings. A broker
+that sees no live broker becomes a root.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from udfs.ginger.repair_records import Deferred, Vote
 from udfs.ginger.tree import belongs
 
 MAX_PASSES = 20
-"""Number of passes over the brokers of its view before a node gives up (rule G26)."""
+"""Number of passes over the brokers of its view before a node gives up the search (rule G26)."""
 TIMER = "parent"
-"""The timer that limits the answer to a ParentRequest, or ends the pause between two passes (Alg. 8)."""
+"""The timer of the answer to a ParentRequest, or of the pause between two passes (Alg. 8)."""
 
 
 class ParentSearch:
@@ -32,8 +33,9 @@ class ParentSearch:
     def seek(self) -> None:
         """Alg. 4: sends a ParentRequest to the next candidate that has not declined.
 
-        After all have declined, a second round of requests has breakDegree set. Then the node pauses, and starts the
-        next pass. Without live candidates, or after `MAX_PASSES` passes, its status is ISOLATED.
+        After all candidates have declined, the node asks each of them again with breakDegree set. After all have
+        declined again, the node pauses, and starts the next pass. Without live candidates, or after `MAX_PASSES`
+        passes, the node gets status ISOLATED.
         """
         own, live = self._own, self._role.candidates()
         untried = [broker for broker in live if broker not in own.declined]
@@ -49,7 +51,7 @@ class ParentSearch:
             self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
-        """Sends a ParentRequest to `broker`, and starts the timer of the answer."""
+        """Sends a ParentRequest to `broker`, and starts the timer of its answer."""
         self._own.asked, self._own.is_promised = broker, False
         self._node.send(broker, self._role.request())
         self._await(broker, self._node.patience(broker))
@@ -59,7 +61,7 @@ class ParentSearch:
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
-        """Handles ParentResponse: connects to a broker that accepts, waits for one that joins, else asks the next."""
+        """Connects to `src` if it accepts, waits if it first joins sub-trees, and otherwise asks the next broker."""
         own = self._own
         if src != own.asked:
             return
@@ -84,9 +86,9 @@ class ParentSearch:
         self._own.declined.append(broker)
 
     def on_timer(self) -> None:
-        """Alg. 8: records a broker that has not answered as failed and asks the next, or starts the next pass.
+        """Alg. 8: treats a broker that has not answered in time as failed, or starts the next pass after a pause.
 
-        A broker that answered ``joining`` gets another ParentRequest first (rule G25).
+        A broker that answered ``joining`` gets a second ParentRequest before it counts as failed (rule G25).
         """
         own, partner = self._own, self._own.awaited
         if own.is_level:
@@ -107,9 +109,9 @@ class ParentSearch:
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
-        """Alg. 2: derives the node's view from the parent's view, which is one link shorter, within maxHops.
+        """Alg. 2: derives the node's view from the view of its parent. Each path is one link longer, within maxHops.
 
-        Brokers in the parent's view are up, even if the node has recorded their failure.
+        The node treats brokers in the parent's view as live, even if it has recorded their failure.
         """
         if src != self._node.parent:
             return
@@ -124,18 +126,18 @@ class ParentSearch:
 
 
 ELECTION_TIMER = "vote"
-"""The timer that limits the vote of a sibling (Alg. 8)."""
+"""The timer that limits the wait for the vote of a sibling (Alg. 8)."""
 
 
 class Election:
     """The elections in which one broker votes (Alg. 7)."""
 
     def __init__(self, role: Role, search: ParentSearch, ended: Callable[[Sequence[Deferred]], None]) -> None:
-        """Stores the sections that an election uses.
+        """Stores the parts of the broker that an election uses.
 
         Args:
             role: The broker.
-            search: Its search for a parent.
+            search: The broker's search for a parent.
             ended: Called after each election with the ParentRequests that arrived during it.
         """
         self._role = role
@@ -181,13 +183,16 @@ class Election:
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[int]:
-        """Returns the failed brokers that a vote names: the parent, brokers of the view, and those of other votes."""
+        """Returns the failed brokers that this broker's vote names.
+
+        They are the lost parent, failed brokers of the view, and the brokers that received votes name.
+        """
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
 
     def orphaned(self, parent: int) -> None:
-        """Starts from the failure of `parent`: keeps earlier votes that name it, and forgets the last election."""
+        """Records the failure of `parent`, keeps the votes that name `parent`, and forgets the last election."""
         own = self._own
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
         own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})
@@ -195,9 +200,9 @@ class Election:
         self._node.repair.lost_parent = parent
 
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
-        """Alg. 7: stores the vote of a sibling, even before the own NeighborDown (rule G13).
+        """Alg. 7: stores the vote of sibling `sender`, even before this broker's own NeighborDown (rule G13).
 
-        A broker that has another parent, or is the root, answers with the brokers above it and no vote (rule G19).
+        The root, or a broker with a live parent, answers with the brokers above it, and without a vote (rule G19).
         """
         node, brokers = self._node, list(m.brokers)
         if node.is_newcomer:
@@ -213,7 +218,11 @@ class Election:
                 self._vote_counts(sender, brokers)
 
     def _told_to_ask(self, sender: int, above: Sequence[int]) -> None:
-        """Ends the election with a request to `sender`, which has a parent, unless a broker above it votes (G19)."""
+        """Handles the answer of `sender`, which has a parent and so gives no vote (rule G19).
+
+        The election ends with a ParentRequest to `sender`. But if this broker or a sibling is in `above`, the brokers
+        above `sender`, the election continues without `sender`.
+        """
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
             return
@@ -222,13 +231,16 @@ class Election:
             self._decide()
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
-        """Returns whether the broker takes part in the election of `sender`: its own parent failed, too."""
+        """Returns whether this broker votes with its sibling `sender`: the parent of this broker failed, too."""
         node = self._node
         is_orphan = node.parent is None or node.parent in gone
         return not node.repair.is_root and is_orphan and node.is_sibling(sender)
 
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
-        """Records the failures that a vote names, and decides, asks the next broker, or sends the own vote again."""
+        """Records the failures `gone` that a vote of `sender` names.
+
+        Then decides the present election, asks the next broker, or sends the broker's own vote again.
+        """
         own, repair, known = self._own, self._node.repair, self._gone()
         own.heard = sorted({*own.heard, *gone})
         for broker in gone:
@@ -245,7 +257,10 @@ class Election:
             self._vote(sender)
 
     def _decide(self) -> None:
-        """Alg. 7: after the last vote elects the broker with the highest residual degree, then the lowest id (G13)."""
+        """Alg. 7: after the last vote elects the broker with the highest residual degree (rule G13).
+
+        If several brokers have this degree, elects the one with the lowest id.
+        """
         own = self._own
         if own.gone != self._gone():
             self._elect()
@@ -274,7 +289,7 @@ class Election:
         self._ended(deferred)
 
     def on_timer(self, sibling: int) -> None:
-        """Alg. 8: records a sibling that has not voted in time as failed, and decides without its vote."""
+        """Alg. 8: records `sibling` as failed if it has not voted in time, and decides without its vote."""
         own, vote = self._own, self._own.votes.get(sibling)
         if not own.is_electing:
             return

@@ -1,6 +1,6 @@
 """Class `Ginger`, the node program of protocol ``ginger``, and the state of its nodes before the first round.
 
-The start tree contains all brokers except those that join later. No node has a subscription.
+The start tree contains all brokers except those that join later. No node has a subscription at the start.
 """
 
 from __future__ import annotations
@@ -82,13 +82,16 @@ class Ginger(State):
         lay(world)
 
     def close(self) -> None:
-        """Drops the state of the node, and breaks the reference cycles between its sections."""
+        """Drops the state of the node, and breaks the reference cycles between its parts."""
         if self._role is not None:
             vars(self._role).clear()
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the node's broker or client, prepared for an event of `ctx`, perhaps a message of `sender`."""
+        """Returns the node's broker or client, prepared for an event of `ctx`.
+
+        If the event is a message, `sender` is its sender.
+        """
         if self._role is None:
             node = Node(self)
             self._role = Client(node) if self.repair.role == "client" else Broker(node)
@@ -96,7 +99,7 @@ class Ginger(State):
         return self._role
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - any of its messages
-        """Handles message `m` of node `src`."""
+        """Handles message `m` from node `src`."""
         self.role(ctx, src).handle(m, src)
 
     def on_down(self, peer: int, ctx: Context) -> None:
@@ -159,7 +162,8 @@ def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Args:
         batches: One row per run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),
-            ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic; null: none).
+            ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic). ``calls`` is null in a run
+            without calls.
 
     Yields:
         One row per node, columns `initial_schema`.

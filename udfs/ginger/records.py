@@ -14,14 +14,14 @@ from udfs.nodes.records import record
 
 @dataclass(slots=True)
 class Publication:
-    """The fields that identify and describe a published message, for records that inherit them."""
+    """The base class of records about a publication: fields that identify and describe the publication."""
 
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
-    guarantee: Annotated[str, "its delivery guarantee"]
-    keys: Annotated[tuple[str, ...], "its key items"]
-    issued_round: Annotated[int, "round in which the client issued it"]
+    guarantee: Annotated[str, "delivery guarantee of the message"]
+    keys: Annotated[tuple[str, ...], "key items of the message"]
+    issued_round: Annotated[int, "round in which the client issued the message"]
 
     @property
     def id(self) -> Id:
@@ -39,13 +39,13 @@ class Neighbour:
     """A neighbour of a node in the tree."""
 
     neighbour: Annotated[int, "the neighbour"]
-    relationship: Annotated[str, "its role for the node: parent, child or client; edge: the broker of a client"]
+    relationship: Annotated[str, "role of the neighbour: parent, child or client; edge: the broker of a client"]
     latency_rounds: Annotated[int, "latency of the link, in rounds"]
 
 
 @record(key="peer")
 class TreeView:
-    """A broker in a node's view of the tree, which is not its neighbour (section 4.2.2)."""
+    """A broker in a node's view of the tree that is not a neighbour of the node (section 4.2.2)."""
 
     peer: Annotated[int, "the broker"]
     relationship: Annotated[str, "ancestor or sibling"]
@@ -76,7 +76,7 @@ class ReceivedSubscribe:
     """A Subscribe message that a broker has received."""
 
     subscription_id: Annotated[int, "the subscription"]
-    topic: Annotated[str, "its topic"]
+    topic: Annotated[str, "topic of the subscription"]
     source: Annotated[int, "the client that subscribes"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
     edge: Annotated[int, "the client's edge broker"]
@@ -95,11 +95,11 @@ class Subscriber:
 
 @record(key="topic")
 class Member:
-    """The members of a topic as a broker knows them: the nodes that lock the key items of its messages."""
+    """The members of a topic as a broker knows them: the nodes that lock the key items of the topic's messages."""
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
-    approach: Annotated[list[int], "path at the start from the broker to the nearest broker of the sub-tree"] = field(
+    approach: Annotated[list[int], "path at the start from the broker to the nearest one of the sub-tree"] = field(
         default_factory=list
     )
 
@@ -109,20 +109,20 @@ class Pending(Publication):
     """A total-order message that a broker has locked and not processed (linearT)."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
-    came_from: Annotated[str, "below: a client or child sent it, so the parent lacks it; above: the parent sent it"]
-    hops: Annotated[int, "links that it travelled over"]
-    covered: Annotated[set[int], "nodes that are known to have locked its key items"]
-    acked: Annotated[set[int], "children that acknowledged it (childrenAcks)"] = field(default_factory=set)
+    came_from: Annotated[str, "below: from a client or child, so the parent lacks the message; above: from the parent"]
+    hops: Annotated[int, "links that the message travelled over"]
+    covered: Annotated[set[int], "nodes that are known to have locked the key items"]
+    acked: Annotated[set[int], "children that acknowledged the message (childrenAcks)"] = field(default_factory=set)
     sent: Annotated[set[int] | None, "covered nodes that the broker reported to the parent; null: no report"] = None
 
 
 @record(key="topic, source, source_seq")
 class EntryQueue(Publication):
-    """A client's message that waits at its edge broker for key items."""
+    """A client's message that waits at the client's edge broker until it may enter the tree."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
-    client: Annotated[int, "client that sent it to the broker"]
-    hops: Annotated[int, "links that it travelled over"]
+    client: Annotated[int, "client that sent the message to the broker"]
+    hops: Annotated[int, "links that the message travelled over"]
 
 
 @record(key="position")
@@ -136,10 +136,10 @@ class BufferedEvent(Publication):
 
 @record(key="topic")
 class Discarded:
-    """The events of a topic that a node's buffer has discarded."""
+    """The discarded events of a topic at a node: they have left the node's buffer."""
 
     topic: Annotated[str, "the topic"]
-    position: Annotated[int, "largest position for which neither it nor a smaller one is in the buffer"]
+    position: Annotated[int, "largest position up to which the buffer holds no event"]
     left: Annotated[list[Departed], "discarded events whose ids are kept, in order"]
     collected: Annotated[Runs, "messages that all members have received: first and last numbers of runs, by source"]
 
@@ -150,7 +150,7 @@ class Delivered:
 
     position: Annotated[int, "number that ascends in the order of deliveries"]
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
 
 
@@ -159,13 +159,13 @@ class Locked:
     """A key item that a pending total-order message locks at a broker."""
 
     topic: Annotated[str, "topic of the message"]
-    source: Annotated[int, "client that published it"]
+    source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
     key_item: Annotated[str, "the key item"]
 
 
 def locked_rows(pending: pa.Table) -> pa.Table:
-    """Returns one row per key item of each pending message.
+    """Returns one row for each key item of each pending message.
 
     Args:
         pending: Rows of `Pending` with ``run_id, node_id``.

@@ -18,17 +18,17 @@ class Repair:
     role: Annotated[str, "broker or client"] = "broker"
     is_mended: Annotated[bool, "whether the run repairs its tree: a broker crashes or joins in some round"] = False
     is_present: Annotated[bool, "whether the node is in the tree, or searches for a parent"] = False
-    is_root: Annotated[bool, "whether it is the root"] = False
+    is_root: Annotated[bool, "whether the node is the root"] = False
     is_level: Annotated[bool, "false from the failure of the parent until the missing messages have arrived"] = True
-    is_new: Annotated[bool, "whether it joined or recovered, and so left the sub-trees of the start"] = False
-    is_joining: Annotated[bool, "whether it joins or recovers, and has not exchanged messages with a parent"] = False
-    join_seq: Annotated[int | None, "number of the call by which it joins; null: no call"] = None
-    asked: Annotated[int | None, "broker that has its unanswered ParentRequest; null: no broker"] = None
-    awaited: Annotated[int | None, "broker whose answer its timer limits; null: the timer ends a pause"] = None
+    is_new: Annotated[bool, "whether the node joined or recovered, and so left the sub-trees of the start"] = False
+    is_joining: Annotated[bool, "whether the node joins or recovers, without an exchange with a parent so far"] = False
+    join_seq: Annotated[int | None, "number of the call by which the node joins; null: no call"] = None
+    asked: Annotated[int | None, "broker that has not answered the ParentRequest; null: no broker"] = None
+    awaited: Annotated[int | None, "broker whose answer the timer limits; null: the timer ends a pause"] = None
     is_promised: Annotated[bool, "whether broker `awaited` joins sub-trees before it accepts the node"] = False
     declined: Annotated[list[int], "brokers that declined"] = field(default_factory=list)
-    break_degree: Annotated[bool, "whether it requests a connection beyond totalDegree (breakDegree)"] = False
-    n_passes: Annotated[int, "number of passes over all brokers of its view"] = 0
+    break_degree: Annotated[bool, "whether the node requests a connection beyond totalDegree (breakDegree)"] = False
+    n_passes: Annotated[int, "number of passes over all brokers of the view"] = 0
     n_asked: Annotated[int, "number of requests to publishers for missing messages"] = 0
     dead: Annotated[set[int], "brokers that the node knows to be down"] = field(default_factory=set)
     lost_parent: Annotated[int | None, "the last parent that failed; null: no parent failed"] = None
@@ -41,7 +41,7 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, and the brokers that it knew to have failed (`gone`)."""
+    """The vote of a sibling: its residual degree, and the failed brokers that the sibling knew (`gone`)."""
 
     degree: int
     gone: list[int]
@@ -60,16 +60,16 @@ class ElectionState:
 
     is_electing: Annotated[bool, "whether an election is under way"] = False
     is_elected: Annotated[bool, "whether the broker has won an election"] = False
-    vote: Annotated[int, "residual degree that it sent to its siblings"] = 0
-    gone: Annotated[list[int], "failed brokers that its vote names"] = field(default_factory=list)
+    vote: Annotated[int, "residual degree that the broker sent to its siblings"] = 0
+    gone: Annotated[list[int], "failed brokers that the broker's vote names"] = field(default_factory=list)
     votes: Annotated[dict[int, Vote], "received votes, by sibling"] = field(default_factory=dict)
     heard: Annotated[list[int], "failed brokers that the received votes name"] = field(default_factory=list)
-    answered: Annotated[list[int], "siblings that got its vote after its election ended"] = field(default_factory=list)
+    answered: Annotated[list[int], "siblings that got a vote after the election ended"] = field(default_factory=list)
     below: Annotated[list[int], "siblings that have become descendants of another sibling"] = field(
         default_factory=list
     )
-    decided: Annotated[list[int] | None, "failed brokers that its last finished election was about; null: none"] = None
-    expected: Annotated[list[int], "siblings that elected it, and have not sent a ParentRequest"] = field(
+    decided: Annotated[list[int] | None, "failed brokers that the last finished election was about; null: none"] = None
+    expected: Annotated[list[int], "siblings that elected the broker, and have not sent a ParentRequest"] = field(
         default_factory=list
     )
     deferred: Annotated[list[Deferred], "ParentRequests that arrived during the election"] = field(default_factory=list)
@@ -94,21 +94,21 @@ class Hold:
     """An application message that a node holds until its repair ends."""
 
     kind: Annotated[str, "kind of the message"]
-    sender: Annotated[int, "node that sent it"]
+    sender: Annotated[int, "node that sent the message"]
     topic: Annotated[str | None, "topic of the message"] = None
-    source: Annotated[int | None, "client that published it"] = None
+    source: Annotated[int | None, "client that published the message"] = None
     source_seq: Annotated[int | None, "number of the publication among the client's calls"] = None
-    guarantee: Annotated[str | None, "its delivery guarantee"] = None
-    keys: Annotated[tuple[str, ...] | None, "its key items"] = None
-    issued_round: Annotated[int | None, "round in which the client issued it"] = None
-    hops: Annotated[int | None, "links that it travelled over"] = None
-    covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked its key items"] = None
-    failed: Annotated[int | None, "kind Failed, whose columns from topic to covered are null: the broker"] = None
-    is_down: Annotated[bool | None, "kind Failed: whether the broker is still down"] = None
+    guarantee: Annotated[str | None, "delivery guarantee of the message"] = None
+    keys: Annotated[tuple[str, ...] | None, "key items of the message"] = None
+    issued_round: Annotated[int | None, "round in which the client issued the message"] = None
+    hops: Annotated[int | None, "links that the message travelled over"] = None
+    covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked the key items"] = None
+    failed: Annotated[int | None, "the failed broker; only kind Failed, where columns topic to covered are null"] = None
+    is_down: Annotated[bool | None, "whether the failed broker is still down; only kind Failed"] = None
 
     @property
     def message(self) -> Message:
-        """The published message that a held message of any kind but Failed is about."""
+        """The published message in a row of any `kind` except Failed."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)  # type: ignore[arg-type]
 
 
@@ -117,14 +117,14 @@ class ClientSubscription:
     """A client that attached to a broker after its earlier edge broker had failed."""
 
     client: Annotated[int, "the client"]
-    topics: Annotated[tuple[str, ...], "topics that it subscribes to"]
+    topics: Annotated[tuple[str, ...], "topics that the client subscribes to"]
 
 
 @record(key="partner")
 class Parked:
-    """An answer of a partner that waits until publishers repeat messages that have left the partner's buffer."""
+    """A partner's answer that waits until publishers repeat messages that have left the partner's buffer."""
 
-    partner: Annotated[int, "the partner"]
+    partner: Annotated[int, "node that sent the answer"]
     kind: Annotated[str, "kind of the answer"]
     topic: Annotated[str | None, "topic of the answer; null: several topics"]
     told: Annotated[MissingSets, "content of the answer"]
@@ -134,7 +134,7 @@ class Parked:
 class Gap(Publication):
     """A message that a node lacks and that has left the buffer of its partner."""
 
-    status: Annotated[str, "open; given_up: its publisher did not repeat it"]
+    status: Annotated[str, "open; given_up: the publisher did not repeat the message"]
 
 
 @record(key="source, source_seq, lacking")
@@ -164,7 +164,7 @@ class Entrant:
     """A node whose ParentRequest waits until the broker has joined sub-trees."""
 
     node: Annotated[int, "the node"]
-    request: Annotated[ParentRequest, "its request"]
+    request: Annotated[ParentRequest, "ParentRequest of the node"]
     latency_rounds: Annotated[int, "latency between the node and the broker, in rounds"]
 
 
@@ -172,7 +172,7 @@ class Entrant:
 class Postponed:
     """A JoinTopic that arrived while the broker was under repair."""
 
-    sender: Annotated[int, "neighbour that sent it"]
+    sender: Annotated[int, "neighbour that sent JoinTopic"]
     topic: Annotated[str, "the topic"]
 
 
@@ -191,4 +191,4 @@ class Reported:
     """The number of messages in a node's last report Received to its parent."""
 
     topic: Annotated[str, "the topic"]
-    n_messages: Annotated[int, "number of messages in the report, without those collected since"]
+    n_messages: Annotated[int, "number of messages in the report, without messages collected since"]

@@ -1,9 +1,10 @@
-"""The search of a broker for the sub-tree of a topic, which it joins to accept a child that is inside (4.2.3).
+"""The search of a broker for the sub-tree of a topic, which the broker joins to accept a child (section 4.2.3).
 
-The broker sends JoinTopic to all its neighbours, and neighbours outside the sub-tree forward it. A broker inside adds
-the neighbour that asked, and answers with its state of the topic (TopicJoined). So the whole path to the first broker
-joins. If no broker is inside, the first broker becomes a sub-tree of its own. Brokers store their searches and repeat
-them over every new connection, so parts of a sub-tree find each other when they reconnect.
+The child is in the sub-tree already. The searching broker sends JoinTopic to all its neighbours, and neighbours outside
+the sub-tree forward it. A broker inside the sub-tree adds the neighbour that sent JoinTopic, and answers TopicJoined
+with its state of the topic. So all brokers on the path to the searching broker join. If no broker is inside, the
+searching broker becomes a sub-tree of its own. Brokers store their searches and repeat them over every new connection,
+so parts of a sub-tree find each other when they reconnect.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class TopicJoining:
         self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
         missing: MissingMessages, admit: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Stores the sections that a search uses; it calls `admit` when the broker may accept waiting children."""
+        """Stores the parts of the broker that a search uses.
+
+        A search calls `admit` at its end, because the broker may then accept waiting children.
+        """
         self._node = node
         self._state = node.state
         self._topics = topics
@@ -37,13 +41,13 @@ class TopicJoining:
         self._admit = admit
 
     def is_inside(self, topic: Topic) -> bool:
-        """Returns whether the broker is in the sub-tree of `topic`, from the start or since it joined."""
+        """Returns whether the broker is in the sub-tree of `topic`."""
         is_initial = self._node.id in topic.members and not self._node.repair.is_new
         join = self._state.topic_join.get(topic.name)
         return bool(topic.brokers or topic.clients or is_initial or (join and join.is_joined))
 
     def join(self, topics: Iterable[str]) -> None:
-        """Starts searches for the sub-trees of `topics`, which the broker joins itself."""
+        """Starts a search for the sub-tree of each of `topics`. The broker itself joins these sub-trees."""
         for name in topics:
             self._search(name, None, is_own=True)
 
@@ -67,7 +71,10 @@ class TopicJoining:
         self._conclude(join)
 
     def _conclude(self, join: TopicJoin) -> None:
-        """Ends the search and answers the askers, if the broker is inside or all neighbours have answered."""
+        """Ends the search `join` if the broker is in the sub-tree or all neighbours have answered.
+
+        Then answers the neighbours that asked.
+        """
         topic = self._topics.of(join.topic)
         if not self.is_inside(topic) and join.waiting:
             return
@@ -78,7 +85,7 @@ class TopicJoining:
         self._admit()
 
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
-        """Handles JoinTopic: answers inside the sub-tree, forwards it outside, postpones it during a repair."""
+        """Answers JoinTopic if the broker is in the sub-tree, else forwards it. During a repair postpones it."""
         if sender not in self._node.neighbours:
             return
         if self._node.is_waiting:
@@ -90,7 +97,10 @@ class TopicJoining:
             self._search(m.topic, sender, is_own=False)
 
     def _reply(self, asker: int, topic: Topic) -> None:
-        """Sends TopicJoined: inside the sub-tree adds the neighbour, and sends the state of the topic."""
+        """Sends TopicJoined to `asker`.
+
+        A broker in the sub-tree adds `asker` to the sub-tree, and sends its state of the topic.
+        """
         if asker not in self._node.neighbours:
             return
         told = None
@@ -101,7 +111,7 @@ class TopicJoining:
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:
-        """Handles TopicJoined: connects to a neighbour in the sub-tree; ends the search after the last answer."""
+        """Connects to `sender` if `sender` is in the sub-tree. Ends the search after the last answer."""
         if sender not in self._node.neighbours:
             return
         join = self._state.topic_join.get(m.topic)
@@ -113,7 +123,10 @@ class TopicJoining:
             self._conclude(join)
 
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
-        """Adds `sender` to the sub-tree and exchanges missing messages; returns False if the answer is parked."""
+        """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
+
+        Returns False if the answer of `sender` waits for missing bodies.
+        """
         topic = self._topics.of(name)
         self._connect(topic, sender)
         theirs = self._lost.filled(sender, "TopicJoined", told, name)
@@ -132,7 +145,7 @@ class TopicJoining:
             topic.mark_unsent()
 
     def settle(self) -> None:
-        """Handles held messages, and the JoinTopic messages that were postponed during the repair."""
+        """Handles the held messages, then the JoinTopic messages that the broker postponed during its repair."""
         self._hold.release()
         while self._state.postponed and not self._node.is_waiting:
             asked = self._state.postponed.pop(0)
@@ -150,7 +163,7 @@ class TopicJoining:
                 self._search(name, None, is_own=False)
 
     def forget(self, partner: int) -> None:
-        """Removes the failed `partner` from all searches, which end if no answer is missing."""
+        """Removes the failed `partner` from all searches, and ends the searches that await no other answer."""
         for join in list(self._state.topic_join.values()):
             if join.is_open:
                 join.askers = [other for other in join.askers if other != partner]

@@ -1,6 +1,6 @@
 """The topics of a node: sub-trees, buffers of events (section 4.3.2), locks, and messages that wait to enter.
 
-The classes change the tables of `udfs.ginger.node.State` and their copies in memory together.
+Each change updates both the tables of `udfs.ginger.node.State` and their copies in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from udfs.ginger.node import Node, State
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
 
 PUBLISHED = "published"
-"""The event of a client's own publication, which table ``metadata_buffer`` holds and no `Buffer`."""
+"""Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
 
 
 class Buffers:
@@ -30,14 +30,14 @@ class Buffers:
                 self.of(event.topic).add(position, Event(event.event, event.message, event.hops or 0))
 
     def of(self, topic: str) -> Buffer:
-        """Returns the buffer of `topic`, after adding an empty one if it has none."""
+        """Returns the buffer of `topic`. Adds an empty buffer if the topic has none."""
         found = self._of.get(topic)
         if found is None:
             found = self._of[topic] = Buffer(topic)
         return found
 
     def all(self) -> list[Buffer]:
-        """Returns the buffers of all topics, by name."""
+        """Returns the buffers of all topics, ordered by the name of the topic."""
         return [buffer for _, buffer in sorted(self._of.items())]
 
     def add(self, topic: str, event: Event) -> None:
@@ -68,11 +68,11 @@ class Topic:
     """A topic at a broker.
 
     Attributes:
-        name: Its name.
-        buffer: The events of its messages at the broker.
-        brokers: The neighbours in its sub-tree.
-        clients: The broker's clients that subscribe to it.
-        queue: The clients' messages that wait to enter, in the order of arrival.
+        name: The name of the topic.
+        buffer: The events of the topic's messages at the broker.
+        brokers: The broker's neighbours in the sub-tree of the topic, without clients.
+        clients: The broker's clients that subscribe to the topic.
+        queue: The clients' messages that wait to enter the tree, in the order of arrival.
         pending: The total-order messages that are locked and not processed, in the order of arrival.
     """
 
@@ -97,7 +97,7 @@ class Topic:
 
     @property
     def members(self) -> set[int]:
-        """The nodes that must lock the key items of its messages: brokers of the sub-tree, and subscribers."""
+        """The brokers of the sub-tree and the subscribers. All must lock the key items of the topic's messages."""
         row = self._state.member.get(self.name)
         return set() if row is None else row.members
 
@@ -111,7 +111,7 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.keys}
 
     def add(self, neighbour: int, relationship: str) -> None:
-        """Adds `neighbour` to the sub-tree; its `relationship` is ``broker`` or ``client``."""
+        """Adds `neighbour` to the sub-tree as `relationship`: ``broker`` or ``client``."""
         (self.clients if relationship == "client" else self.brokers).add(neighbour)
         self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
 
@@ -134,12 +134,15 @@ class Topic:
         return row
 
     def lock(self, row: Pending) -> None:
-        """Adds `row` to the pending messages, which locks its key items."""
+        """Adds `row` to the pending messages, and so locks the key items of the message."""
         self.pending[row.id] = row
         self._state.pending[self.name, row.source, row.source_seq] = row
 
     def unlock(self, of: Id) -> None:
-        """Removes the message `of` from the pending messages, if it is one, which unlocks its key items."""
+        """Removes the message `of` from the pending messages, and so unlocks its key items.
+
+        Does nothing if the message is not pending.
+        """
         if self.pending.pop(of, None) is not None:
             del self._state.pending[self.name, of.source, of.source_seq]
 
@@ -166,7 +169,7 @@ class Topics:
             self.of(pending.topic).pending[pending.id] = pending
 
     def of(self, name: str) -> Topic:
-        """Returns topic `name`, after adding it if the broker has not heard of it."""
+        """Returns topic `name`. Adds an empty topic if the broker does not know the name."""
         found = self._of.get(name)
         if found is None:
             found = self._of[name] = Topic(self._state, name, self._buffers.of(name))

@@ -1,4 +1,4 @@
-"""The rooted tree of brokers and clients (section 3.1), the view of each node (4.2.2), and a check for one tree."""
+"""The rooted tree of brokers and clients (section 3.1), the views of nodes (4.2.2), and an audit of final trees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from udfs.batches import as_batch, schema_of
 
 
 class Around(NamedTuple):
-    """A neighbour `peer` of node `node`, or a broker in its view."""
+    """A pair of nodes: `peer` is a neighbour of `node`, or a broker in the view of `node`."""
 
     node: int
     peer: int
@@ -53,14 +53,14 @@ class Tree:
                     self._order.append(other)
 
     def neighbours(self) -> Iterator[Around]:
-        """Yields the neighbours of every node, so each link twice."""
+        """Yields each neighbour of each node, so each link twice."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
             yield Around(node, above, up, 0, 1, self._latency[above, node])
             yield Around(above, node, down, 1, 0, self._latency[node, above])
 
     def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields the brokers in the view of every node, within `max_hops` links (section 4.2.2)."""
+        """Yields each broker in the view of each node, within `max_hops` links (section 4.2.2)."""
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]
@@ -78,12 +78,23 @@ class Tree:
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
-    """Returns whether a broker is in a node's view; the path from it has `up` links up, then `down` down (rule G12)."""
+    """Returns whether a node's view contains a broker (rule G12).
+
+    Args:
+        up: The links upwards at the beginning of the path from the broker to the node.
+        down: The links downwards in the rest of the path.
+        max_hops: The largest number of links on a path.
+    """
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns ``sibling`` or ``ancestor`` for a broker; the path from it has `up` links up, then `down` links down."""
+    """Returns ``sibling`` or ``ancestor``, the role of a broker in a node's view.
+
+    Args:
+        up: The links upwards at the beginning of the path from the broker to the node.
+        down: The links downwards in the rest of the path.
+    """
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 
 

@@ -14,7 +14,7 @@ from udfs.ginger.topic_joining import TopicJoining
 from udfs.ginger.topics import Topics
 
 TIMER = "child"
-"""The timer that limits the LostMessageRequest of a new child or client (Alg. 8)."""
+"""The timer that limits the wait for the LostMessageRequest of a new child or client (Alg. 8)."""
 
 
 class TreeRepair:
@@ -34,9 +34,10 @@ class TreeRepair:
         self._election = election
 
     def on_parent_request(self, request: ParentRequest, sender: int) -> None:
-        """Alg. 5: accepts the sender as child or client, declines, or joins the sub-trees of its topics first.
+        """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
-        A request of a sibling that arrives during an election waits for the result.
+        A broker outside the sub-trees of requested topics first joins them, and then accepts. During an election, the
+        request of a sibling waits for the result.
         """
         node, election = self._node, self._state.election
         if election.is_electing and sender in self._election.siblings():
@@ -63,9 +64,9 @@ class TreeRepair:
             self._take_in(sender, request)
 
     def _may_take_in(self, sender: int, request: ParentRequest) -> bool:
-        """Returns whether the sender can be a child: this broker is no orphan, and not below the sender (rule G10).
+        """Returns whether `sender` can be a child: this broker is no orphan, and not below `sender` (rule G10).
 
-        A joining sender has no descendants, even if the view shows it as an ancestor.
+        A joining `sender` has no descendants, even if the view shows it as an ancestor.
         """
         node = self._node
         is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
@@ -73,7 +74,7 @@ class TreeRepair:
         return node.is_level and not is_above and sender not in node.children
 
     def admit(self) -> None:
-        """Handles the waiting ParentRequests whose sub-trees the broker has joined."""
+        """Handles each waiting ParentRequest for which the broker is now in the sub-trees of all requested topics."""
         ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
         self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
         for entrant in ready:
@@ -103,9 +104,10 @@ class TreeRepair:
         self.view_changed()
 
     def view_changed(self) -> None:
-        """Alg. 2: sends the broker's view to children and clients. An orphan sends none: it would seem to be a root.
+        """Alg. 2: sends the broker's view to its children and clients.
 
-        The view shows the electors of a new root as its children before they connect (rule G20).
+        An orphan sends no view, because receivers would take it for a root. The view of a newly elected root contains
+        its electors as children before they connect (rule G20).
         """
         node = self._node
         if node.parent is None and not node.repair.is_root:
@@ -120,7 +122,7 @@ class TreeRepair:
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
 
     def child_down(self, child: int) -> None:
-        """Alg. 3: removes a failed child or client from the neighbours, sub-trees and awaited partners."""
+        """Alg. 3: removes `child`, a failed child or client, from neighbours, sub-trees and table ``awaited``."""
         self._node.disconnect(child)
         for topic in self._topics:
             topic.discard(child)
@@ -131,5 +133,5 @@ class TreeRepair:
         self._state.awaited.pop(child, None)
 
     def on_timer(self, child: int) -> bool:
-        """Alg. 8: returns whether the new child or client has failed: it has sent no LostMessageRequest in time."""
+        """Alg. 8: returns whether `child` has failed, because it has sent no LostMessageRequest in time."""
         return child in self._state.awaited and child not in self._state.parked

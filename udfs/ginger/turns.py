@@ -1,9 +1,9 @@
 """Decisions about messages at one broker and topic, for the dataflow form (rules G1 and G2).
 
-A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. It depends on
-earlier messages that share a key item, and these depend on messages over other key items. The chains have no bound, and
-one turn causes the next: a processed message unlocks key items, an entering message locks some. A window sees the rows
-of one key item in one pass, so this module decides message by message instead.
+A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. A decision
+depends on earlier messages that share a key item with the message. These depend on further messages by other key items,
+in chains without bound. One turn also causes the next: a processed message unlocks key items, an entering message locks
+some. An SQL window sees only the rows of one key item, so this module decides message by message.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ TURN: Final = pa.schema([
     ("source", pa.int64()), ("source_seq", pa.int64()), ("what", pa.string()), ("trigger", pa.int64()),
     ("rank", pa.int64()),
 ])  # fmt: skip
-"""Grain: a turn. ``what``: passed: an eventual or causal message leaves the entry queue; locked: a total-order message
-leaves it; sent: the parent gets a total-order message or TotalAck; processed: the topic's root processes a message.
-``trigger`` is the handled message that causes the turn, ``rank`` the position among the turns of the trigger, from 1.
+"""Grain: a turn. Column ``what`` is ``passed`` if an eventual or causal message leaves the entry queue, and ``locked``
+if a total-order message leaves it. It is ``sent`` if the parent gets a total-order message or TotalAck, and
+``processed`` if the topic's root processes a message. ``trigger`` is the id of the handled message that causes the
+turn. ``rank`` is the position among the turns of that message, from 1.
 """
 
 
@@ -47,7 +48,7 @@ class _BrokerTopic:
         self.turns: list[dict[str, Any]] = []
 
     def handle(self, due: Mapping[str, Any]) -> None:
-        """Applies the struct `due` of `turns`, and appends the turns that it causes."""
+        """Applies `due`, a due message as in `turns`, and appends the turns that the message causes."""
         self._trigger, self._rank = due["trigger"], 0
         of = Id(due["source"], due["source_seq"])
         if due["what"] == CAME:
@@ -116,12 +117,14 @@ def _message(topic: str, row: Mapping[str, Any]) -> Message:
 def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Decides the turns of a round at each broker and topic.
 
+    A due message has column ``what``: ``came`` if a client sent it, ``locked`` if a broker sent it in total order,
+    ``ready`` if all children have acknowledged it, ``processed`` if TotalProcessed has arrived for it.
+
     Args:
         batches: One row per run, broker and topic with a due message: ``run_id, node_id, topic, round, is_root,
             n_children`` and lists of structs ``queue, pending, due``. ``n_children`` counts the children in the topic's
-            sub-tree. ``queue`` and ``pending`` are rows of these tables. ``due`` has the messages, with ``what``: came:
-            a client sent it; locked: a broker sent it, in total order; ready: all children have acknowledged it;
-            processed: TotalProcessed arrived.
+            sub-tree. ``queue`` has rows of table entry_queue, ``pending`` rows of table pending, and ``due`` the due
+            messages.
 
     Yields:
         One row per turn, columns `TURN`.

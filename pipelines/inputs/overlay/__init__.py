@@ -1,1 +1,1 @@
-"""The overlay of a run: reading, generation, latencies, spanning trees, and choice of nodes."""
+"""The overlay of a run: files, generators, latencies, spanning trees, and the choice of nodes."""

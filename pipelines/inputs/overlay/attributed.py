@@ -1,4 +1,4 @@
-"""Graphs with attributes of nodes and edges, as networkx reads them: names, positions and latencies."""
+"""Overlays from graphs whose nodes and edges have attributes, such as names, positions and latencies (networkx)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Nodes = Sequence[tuple[Any, Mapping[str, Any]]]
 
 
 def is_coordinate(attribute: str | None) -> bool:
-    """Returns whether `attribute` is a known name of a latitude or longitude."""
+    """Returns whether `attribute` is one of the known names for a latitude or longitude."""
     return (attribute or "").lower() in (*_LATITUDE, *_LONGITUDE)
 
 
 def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
-    """Returns the overlay of a graph with attributes.
+    """Returns the overlay of `graph`, whose nodes and edges have attributes.
 
-    The names of nodes come from the attribute ``columns.names``, else from ``label`` or ``name``, else from their ids.
-    Latencies come from the edge attribute ``columns.latency``, else from great-circle distances. Directed links become
-    undirected, the shortest of parallel links remains, and self-loops are dropped.
+    Node names come from attribute ``columns.names``, else from ``label`` or ``name``, else from the ids of the nodes.
+    Latencies come from edge attribute ``columns.latency``, else from great-circle distances. Directed links become
+    undirected. Of parallel links the shortest remains. Self-loops are dropped.
 
     Raises:
         ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
@@ -70,7 +70,9 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
 
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) of the nodes that have both, by the names that `weighted_graph` gives them.
+    """Returns (longitude, latitude) by node name, for the nodes of `graph` that have both.
+
+    `names` is the attribute with the names of the nodes, as ``columns.names`` in `weighted_graph`.
 
     Raises:
         ContentError: A coordinate is no number, or a node lacks the attribute `names`.

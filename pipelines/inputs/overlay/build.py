@@ -45,7 +45,7 @@ _SERVERS: Place = ("overlay", "servers")
 _CLIENTS: Place = ("overlay", "clients")
 _MAX_SEARCHED = 2000
 MOST_CHANGE = 0.1
-"""A path gets a note if rounding to whole rounds lengthens it by more than this share."""
+"""A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
 _MAX_LEFT = 5
@@ -55,7 +55,7 @@ _SOURCES = "links, file, topohub, generate, nodes"
 def with_attached(
     brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
-    """Returns `brokers` with servers and clients, whose ids follow those of the brokers, servers first.
+    """Returns `brokers` with servers and clients added. Ids ascend from brokers over servers to clients.
 
     Raises:
         OverlayError: An edge broker is unknown, or a name is not unique.
@@ -142,9 +142,9 @@ class _Path(NamedTuple):
 
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
-    """Returns a note on the shortest paths that rounding to `rounds` lengthens by more than 10 %, or an empty string.
+    """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty without such paths.
 
-    The paths begin at no more than ten evenly spaced nodes.
+    `rounds` are the rounded latencies of the links. The note covers paths from ten evenly spaced nodes at most.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -187,7 +187,7 @@ def build_overlay(
     notes_rounding: bool = False,
     keeps_links: bool = False,
 ) -> Overlay:
-    """Returns the overlay of one run.
+    """Returns the overlay of one run, built in these steps.
 
     1. Read, generate or draw the graph with the latencies of its source.
     2. Check that the graph is connected, or take its largest component.
@@ -196,12 +196,11 @@ def build_overlay(
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    With `keeps_links`, a tree that only the protocol needs just places the servers and clients, and the overlay keeps
-    all
-    links. With `notes_rounding`, notes report the paths that rounding lengthens.
+    With `keeps_links`, a tree that only the protocol needs decides the places of servers and clients, and the overlay
+    keeps all links. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
-        OverlayError: The overlay cannot be built; each problem has the path of its key in the scenario.
+        OverlayError: The overlay cannot be built. Each problem has the path of its key in the scenario.
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)
@@ -252,7 +251,7 @@ def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each source of an overlay with a line of description, for ``roundtable list overlays``."""
+    """Returns each source of an overlay and its description, the lines of ``roundtable list overlays``."""
     formats = "GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, edge list in text or Parquet"
     hub = f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50"
     return [

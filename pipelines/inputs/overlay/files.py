@@ -1,6 +1,6 @@
 """Overlay files and networks of the package ``topohub``: detection of formats, archives, and positions of nodes.
 
-Parsed files are cached until they change.
+A parsed file is cached until the file changes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(?i:strict\s+)?(?i:di)?(?i:graph)\s*(\w+|\"[^\"]*\")?\s*\{", "dot"), (r"(?s:.*?)\bgraph\s*\[", "gml"),
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
-"""Regular expression of the beginning of a file → its format."""
+"""Regular expressions for the beginning of a file, each with the format of files that match."""
 _PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
@@ -65,7 +65,7 @@ def _named(kind: str) -> set[str]:
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
-    """Returns the graph in a file; repeated calls return one object until the file changes.
+    """Returns the graph in the file `path`. Repeated calls return the same object until the file changes.
 
     Raises:
         ContentError: The file cannot be read, or is not of its format.
@@ -75,7 +75,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of a file; a ``.gz`` file is decompressed.
+    """Returns the content of the file `path`; decompresses a ``.gz`` file.
 
     Raises:
         ContentError: The file cannot be read or decompressed.
@@ -90,7 +90,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) of a file's nodes by name; empty for formats without coordinates.
+    """Returns (longitude, latitude) by node name for the file `path`; empty for formats without coordinates.
 
     Raises:
         ContentError: The file cannot be read.
@@ -180,7 +180,9 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns (longitude, latitude) in degrees by node name; only topohub networks and some files have coordinates.
+    """Returns (longitude, latitude) in degrees by node name, for the overlay `spec`.
+
+    The result is empty unless the overlay is a topohub network, or a file with coordinates.
 
     Raises:
         DataFileError: The file does not exist.
@@ -203,7 +205,7 @@ def hub_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def load_hub(name: str) -> WeightedGraph:
-    """Returns the topohub network `name`; latencies follow from the lengths of its links.
+    """Returns the topohub network `name`. Latencies follow from the lengths of links.
 
     Raises:
         ContentError: topohub has no network of this name.

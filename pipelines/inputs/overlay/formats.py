@@ -1,6 +1,7 @@
 """Readers of graph formats: GraphML, GML, GEXF, Pajek, JSON (networkx), DOT (pydot), SNDlib, DIMACS and ``.cch``.
 
-GraphML is flattened and checked before networkx reads it. No library reads SNDlib, DIMACS and Rocketfuel's ``.cch``.
+The GraphML reader flattens and checks a file before networkx reads it. The readers of SNDlib, DIMACS and Rocketfuel's
+``.cch`` use no library.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _ROUTER = re.compile(r"^(\d+)\s+@(\S*)\s.*?->(.*?)=(\S+)\s+r\d+\s*$")
 def read_graphml(content: bytes) -> Graph:
     """Reads GraphML.
 
-    Nodes and edges of nested graphs become nodes and edges of the graph. A node that contains a graph is kept only if
-    an edge names it.
+    Nodes and edges of nested graphs become nodes and edges of the graph. A node that contains a graph remains only if
+    it is an end of an edge.
 
     Raises:
         ContentError: `content` is no XML or no GraphML, it has several graphs, or an edge names an undeclared node.
@@ -76,7 +77,7 @@ def _children(element: ET.Element, *names: str) -> list[ET.Element]:
 
 
 def _lift_nested(top: ET.Element) -> set[str | None]:
-    """Moves nodes and edges of nested graphs to `top`; returns the ids of the nodes that contained nodes."""
+    """Moves nodes and edges of nested graphs to `top`. Returns the ids of the nodes that contained nodes."""
     groups = set()
     waiting = [top]
     for graph in waiting:
@@ -92,7 +93,10 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Returns the ids of the ends of all edges after checking them; removes the ids and directions of edges."""
+    """Checks the ends of all edges, and returns their node ids. Removes the ids and directions of edges.
+
+    Raises ContentError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
+    """
     declared: set[str] = set()
     for node in _children(graph, "node"):
         name = node.get("id", "")
@@ -141,7 +145,7 @@ def _read_as(title: str) -> Iterator[None]:
 
 
 def read_gml(content: bytes) -> Graph:
-    """Reads GML; parallel edges are allowed even if the file does not declare a multigraph."""
+    """Reads GML. Parallel edges are allowed even if the file does not declare a multigraph."""
     text = decode(content)
     if not re.search(r"\bmultigraph\s+1\b", text):
         text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
@@ -151,7 +155,7 @@ def read_gml(content: bytes) -> Graph:
 
 
 def read_gexf(content: bytes) -> Graph:
-    """Reads GEXF; ids of edges are no attributes."""
+    """Reads GEXF. The ids of edges do not become attributes."""
     with _read_as("GEXF"):
         graph: Graph = nx.read_gexf(BytesIO(content))
     for _, _, data in graph.edges(data=True):
@@ -160,7 +164,7 @@ def read_gexf(content: bytes) -> Graph:
 
 
 def read_pajek(content: bytes) -> Graph:
-    """Reads Pajek; labels become the ids of nodes."""
+    """Reads Pajek. The labels of nodes become their ids."""
     with _read_as("Pajek"):
         graph: Graph = nx.parse_pajek(decode(content).splitlines())
     return graph
@@ -280,7 +284,7 @@ def _section(text: str, title: str, pattern: re.Pattern[str]) -> list[tuple[str,
 
 
 def read_dimacs(content: bytes) -> Graph:
-    """Reads DIMACS: ``p edge n m`` with ``e u v``, or ``p sp n m`` with ``a u v weight``; nodes are 1 to n."""
+    """Reads DIMACS: lines ``p edge n m`` and ``e u v``, or ``p sp n m`` and ``a u v weight``; nodes are 1 to n."""
     graph: Graph = nx.MultiGraph()
     n_links, wanted = 0, None
     for number, line in enumerate(decode(content).splitlines(), start=1):
@@ -342,4 +346,4 @@ READERS: Mapping[str, Callable[[bytes], Graph]] = {
     "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
     "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
 }  # fmt: skip
-"""Format → the function that reads it as a graph with attributes."""
+"""The reader of each format. It returns a graph with attributes."""

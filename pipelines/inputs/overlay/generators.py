@@ -1,4 +1,4 @@
-"""Generated overlays. Draws are hashes, so equal seeds give equal overlays on every machine."""
+"""Generated overlays. Random draws are hashes, so equal seeds give equal overlays on every machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns a generated overlay whose links take one round each; kinds without draws ignore the seed.
+    """Returns a generated overlay whose links take one round each. Only some kinds of overlays use `seed`.
 
     Raises:
-        ContentError: The overlay cannot exist or is too large, or none of the drawn ones is connected.
+        ContentError: The overlay cannot exist or is too large, or none of the drawn graphs is connected.
     """
     n_nodes = (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
@@ -47,7 +47,10 @@ def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """A random recursive tree: each node's parent is a drawn earlier node with less than `max_degree` links."""
+    """Returns the links of a random recursive tree: each node is linked to a drawn earlier node.
+
+    The earlier node has less than `max_degree` links.
+    """
     child = np.arange(1, n)
     drawn = draws_numpy.uniform(seed, "overlay.parent", child)
     if spec.max_degree is None or spec.max_degree >= n - 1:
@@ -83,7 +86,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes of the linked pairs, drawn by geometric gaps (Batagelj and Brandes 2005)."""
+    """Returns the indexes of the pairs of nodes to link, drawn by geometric gaps (Batagelj and Brandes 2005)."""
     found: list[Ints] = []
     last, drawn = -1, 0
     batch = min(int(1.2 * p * pairs) + 32, _BATCH)

@@ -1,4 +1,4 @@
-"""Choice of the nodes of an overlay that take part in a workload or a fault."""
+"""The choice of the nodes of an overlay for a workload or a fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids_by_name(overlay: Overlay) -> dict[str, int]:
 
 
 def unknown_node(name: str, overlay: Overlay) -> str:
-    """Returns the error message for a name that the overlay lacks, with the nearest name."""
+    """Returns the error message for `name`, which `overlay` lacks. The message has the nearest name."""
     shown = ", ".join(overlay.names[:5]) + (", ..." if len(overlay.names) > 5 else "")
     return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({shown});" + (
         nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
@@ -48,11 +48,10 @@ def leaves(overlay: Overlay) -> Ints:
 
 
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
-    """Returns the ids of the chosen nodes, ascending; names keep their order.
+    """Returns the ids of the chosen nodes. Ids are ascending, or for listed names in the order of the list.
 
-    `nodes` are names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``,
-    ``brokers``,
-    ``servers``, ``clients``, or ``inner`` (brokers without clients).
+    `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
+    ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).
 
     Raises:
         WorkloadError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.
@@ -90,7 +89,10 @@ def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
 
 
 def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
-    """Returns the ids of a group of nodes, and the message for an empty group; an empty message allows it."""
+    """Returns the ids of the nodes in group `name`, and the error message if the group is empty.
+
+    An empty message means that the group may be empty.
+    """
     advice = f"list some in overlay.{name}, or give names, a number, or all"
     is_client = overlay.b >= overlay.first_client  # clients have the highest ids
     match name:

@@ -1,4 +1,4 @@
-"""Readers of overlays in lines of text or tables: edge lists (also in Parquet), Rocketfuel ``.graph``, and pssim."""
+"""Readers of overlays in text or tables: edge lists (also in Parquet), Rocketfuel ``.graph``, and pssim."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
         "end", "head")  # fmt: skip
-"""Known titles of the columns of the second end of a link, in lower case; `SRC` has those of the first end."""
+"""Known titles, in lower case, of the column of a link's second end. `SRC` has the titles for the first end."""
 _TITLES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
 
 def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads a Rocketfuel ``.graph`` file; nodes are named by their labels.
+    """Reads a Rocketfuel ``.graph`` file. Nodes are named by their labels.
 
-    The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines
-    ``label src dest weight bw delay``. The two directions of a link become one link with the smaller delay.
+    The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines ``label src dest
+    weight bw delay``. The two directions of a link become one link with the smaller delay.
 
     Raises:
-        ContentError: A line is invalid; the message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes = _section(lines, "NODES")
@@ -50,14 +50,13 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads a topology of the pssim simulator; nodes are named by their ids.
+    """Reads a topology of the pssim simulator. Nodes are named by their ids.
 
     The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
-    lines
-    ``id from to delay``.
+    lines ``id from to delay``.
 
     Raises:
-        ContentError: A line is invalid; the message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
@@ -82,10 +81,10 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def decode(content: bytes) -> str:
-    """Decodes a UTF-8 file, with or without a byte order mark, to Unicode's composed form (NFC).
+    """Decodes UTF-8, with or without a byte order mark, to Unicode's composed form (NFC).
 
     Raises:
-        ContentError: The file is no text; the message has the line.
+        ContentError: `content` is no UTF-8. The message has the line.
     """
     try:
         text = nfc(content.decode("utf-8-sig"))
@@ -101,7 +100,7 @@ def delay(text: object, place: str) -> float:
     """Returns the delay in the cell `text`.
 
     Raises:
-        ContentError: The cell is not a finite number of 0 or more; the message names `place`.
+        ContentError: The cell is not a finite number of 0 or more. The message starts with `place`.
     """
     try:
         value = float(str(text))
@@ -168,14 +167,13 @@ def _no_more(lines: Lines, expected: str) -> None:
 
 
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
-    """Reads an edge list; the ids of nodes follow their first appearance.
+    """Reads an edge list in text. Nodes have ids in the order of their first appearance.
 
-    Without `delimiter` the delimiter is detected, and so are titles; columns without titles are called 1, 2, 3. Without
-    a
-    column of latencies every link takes one round.
+    Without `delimiter` the function detects the delimiter. It also detects titles; columns without titles are called 1,
+    2, 3. Without a column of latencies every link takes one round.
 
     Raises:
-        ContentError: A line is invalid; the message has its number.
+        ContentError: A line is invalid. The message has the line number.
     """
     lines = split(decode(content), delimiter=delimiter)
     if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
@@ -204,10 +202,10 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
 
 
 def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
-    """Reads an edge list in Parquet; arguments as in `parse_text`.
+    """Reads an edge list in Parquet, with `columns` as in `parse_text`.
 
     Raises:
-        ContentError: A row is invalid; the message has its number from 1.
+        ContentError: A row is invalid. The message has the row number, from 1.
     """
     try:
         file = pq.ParquetFile(BytesIO(content))
@@ -247,7 +245,7 @@ def _has_titles(lines: TextRows, columns: Columns) -> bool:
 
 
 def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
-    """Returns the indexes of the columns of the two ends and, if named, of the latency."""
+    """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
     found: list[int] = []
     for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):
         if title is None:

@@ -1,4 +1,4 @@
-"""Graphs with latencies in milliseconds: names of nodes, latencies from distances, spanning trees."""
+"""Graphs with latencies in milliseconds: names of nodes, latencies from distances, and spanning trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class ContentError(ValueError):
     """The content of a file or package is no usable overlay.
 
     Attributes:
-        field: The key of the scenario that caused the error, relative to the source, for example ``"member"``.
+        field: The key of the scenario that caused the error, relative to the overlay's source, for example
+            ``"member"``.
     """
 
     def __init__(self, message: str, field: str = "path") -> None:
@@ -38,16 +39,16 @@ class ContentError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class WeightedGraph:
-    """An undirected graph without self-loops and parallel links; equality is identity, so that results can be cached.
+    """An undirected graph without self-loops and parallel links. Equality is identity, for use as a cache key.
 
     Attributes:
-        names: The name of each node, in the order of the source; the id of a node is its index.
-        a: The smaller end of each link; shape (links,), links sorted by (a, b).
+        names: The name of each node, in the order of the source. The id of a node is its index.
+        a: The smaller end of each link; shape (links,). Links are sorted by (a, b).
         b: The larger end of each link; shape (links,).
-        ms: Latency of each link in ms; shape (links,). None: every link takes one round.
+        ms: Latency of each link in ms; shape (links,). None if every link takes one round.
         latency_note: A note for the user on latencies that the source lacks, or empty.
         notes: Sentences on dropped and merged links and on the names of nodes.
-        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None: equal to `ms`.
+        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None if equal to `ms`.
     """
 
     names: tuple[str, ...]
@@ -66,19 +67,22 @@ class WeightedGraph:
 
     @property
     def weights(self) -> Floats:
-        """The mean latency of both directions of each link, in ms; ones if every link takes one round."""
+        """The latency of each link in ms, the mean of both directions. Ones if every link takes one round."""
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0
 
     def links(self, kept: npt.NDArray[np.bool_] | Ints) -> WeightedGraph:
-        """Returns the graph with all its nodes and the links `kept` (a mask, or sorted indexes)."""
+        """Returns the graph with all its nodes and only the links `kept`, a mask or sorted indexes."""
         ms, back_ms = (None if of is None else of[kept] for of in (self.ms, self.back_ms))
         return replace(self, a=self.a[kept], b=self.b[kept], ms=ms, back_ms=back_ms)
 
 
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
-    """Returns distinct names: the label, or the id if the label is empty; repeated names get ``#2``, ``#3``, ..."""
+    """Returns distinct names. A name is the label, or the id if the label is empty.
+
+    Repeated names get ``#2``, ``#3``, ... as endings.
+    """
     taken: set[str] = set()
     count: dict[str, int] = {}
     names: list[str] = []
@@ -102,10 +106,10 @@ def merge_parallel(
     notes: Sequence[str] = (),
     is_directed: bool = False,
 ) -> WeightedGraph:
-    """Returns a graph without self-loops and with the shortest of parallel links; its last note counts both.
+    """Returns a graph without self-loops, with only the shortest of parallel links.
 
-    `ends` has the two ends of each link, shape (links, 2). With `is_directed`, two opposite links are not counted as
-    parallel.
+    The last note of the graph counts self-loops and parallel links. `ends` has the two ends of each link, shape (links,
+    2). With `is_directed`, two opposite links do not count as parallel.
     """
     given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     pairs = np.sort(given, axis=1)
@@ -124,7 +128,7 @@ def merge_parallel(
 
 
 def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Floats, *, is_directed: bool) -> str:
-    # `link` is the index of the merged link, `is_back` and `ms` belong to the source's links; all have its length.
+    # All arrays have one entry per link of the source; `link` is the index of the merged link.
     n_links = int(link.max(initial=-1)) + 1
     counts, least = np.zeros((2, n_links), dtype=np.int64), np.full((2, n_links), np.inf)
     np.add.at(counts, (is_back.astype(np.int64), link), 1)
@@ -149,7 +153,10 @@ def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Fl
 
 
 def component_labels(n_nodes: int, a: Ints, b: Ints) -> Ints:
-    """Returns for each node the smallest node id of its connected component (hooking and pointer jumping)."""
+    """Returns for each node the smallest node id in the connected component of the node.
+
+    The method is hooking and pointer jumping.
+    """
     label = np.arange(n_nodes, dtype=np.int64)
     while True:
         low, high = np.minimum(label[a], label[b]), np.maximum(label[a], label[b])
@@ -173,7 +180,7 @@ def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
 
 @lru_cache(maxsize=64)
 def largest_component(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the component with the most nodes; of equally large components, the one with the smallest node id."""
+    """Returns the component with the most nodes; of equally large components, the one with the lowest node id."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     size = np.bincount(label)
     inside = label == size.argmax()
@@ -187,7 +194,7 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
 
 
 def split_message(graph: WeightedGraph) -> str | None:
-    """Returns a message that names one node of each unreachable part, or None if the graph is connected."""
+    """Returns an error message with one node of each unreachable part; None if the graph is connected."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
@@ -209,9 +216,9 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
 
 
 def propagation_ms(km: Floats) -> Floats:
-    """Returns one-way latencies of links: fibre of 1.3 times the distance `km`, at 200 km/ms, at least 0.5 ms.
+    """Returns one-way latencies: light at 200 km/ms in fibre 1.3 times as long as `km`, at least 0.5 ms.
 
-    A link without a distance (NaN) takes the median latency of the links with one, or 0.5 ms if no link has one.
+    A link without a distance (NaN) takes the median latency of the other links, or 0.5 ms if no link has a distance.
     """
     ms = np.maximum(km / FIBRE_KM_PER_MS * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
@@ -223,11 +230,11 @@ class Columns:
     """The names of columns or attributes in a file of links.
 
     Attributes:
-        src: One end of a link; None: found by its title.
-        dst: The other end; None: found by its title.
-        latency: The latency of a link; None: the file has no latencies.
-        unit: The unit of the latency; ``km``: the length of a fibre.
-        names: The attribute that names the nodes; None: ``label``, else ``name``, else the id.
+        src: The column of one end of a link. None: detected by its title.
+        dst: The column of the other end. None: detected by its title.
+        latency: The column or attribute of the latency. None: the file has no latencies.
+        unit: The unit of the latency. ``km`` is the length of a fibre.
+        names: The attribute with the names of nodes. None: ``label``, else ``name``, else the ids.
     """
 
     src: str | None = None
@@ -237,7 +244,7 @@ class Columns:
     names: str | None = None
 
     def in_ms(self, values: Floats) -> Floats:
-        """Converts latencies from `unit` to milliseconds."""
+        """Returns `values`, latencies in `unit`, in milliseconds."""
         return values / FIBRE_KM_PER_MS if self.unit == "km" else values * _MS_OF[self.unit]
 
 
@@ -257,9 +264,9 @@ def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
 
 @lru_cache(maxsize=64)
 def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
-    """Returns the tree of least-latency paths from node `root` of a connected graph (Dijkstra).
+    """Returns the tree of least-latency paths from node `root` in a connected graph (Dijkstra).
 
-    Of several shortest paths a node takes the one through the neighbour with the smallest id.
+    If a node has several shortest paths, the tree has the one through the neighbour with the smallest id.
     """
     weighted: nx.Graph[int] = nx.Graph()
     a, b = graph.a.tolist(), graph.b.tolist()
@@ -275,7 +282,7 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
 
 
 def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
-    """Returns the index of the first link that closes a cycle, and the nodes of the cycle in order.
+    """Returns the index of the first link in `links` that closes a cycle, and the nodes of the cycle in order.
 
     Raises:
         ValueError: The links have no cycle.

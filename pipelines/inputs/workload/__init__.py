@@ -1,1 +1,1 @@
-"""The workload of a run: listed in the scenario, read from files, or drawn from the seed."""
+"""The workload of a run: calls that the scenario lists, that files contain, or that are drawn from the seed."""

@@ -39,7 +39,7 @@ _SHOWN = 5
 def build_workload(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> Workload:
-    """Returns the subscriptions, publications, joins and other calls of one run; equal seeds give equal workloads.
+    """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads.
 
     Raises:
         WorkloadError: All problems of the workload, each with its path in the scenario.
@@ -115,9 +115,9 @@ def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
 def literal_wildcards(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> str:
-    """Returns a note on topics of subscriptions that look like MQTT filters but are compared literally, or "".
+    """Returns a note on subscriptions whose topics look like MQTT filters but are compared literally.
 
-    Arguments and errors are those of `build_workload`.
+    The note is empty without such topics. Arguments and errors are those of `build_workload`.
     """
     if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
         return ""
@@ -130,12 +130,12 @@ def literal_wildcards(
 
 
 def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns notes on the files of a workload, a sentence for each finding; the files are readable."""
+    """Returns notes on the files of a workload, a sentence for each finding. The files must be readable."""
     return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the keys whose columns hold timestamps, for all readable files of a workload."""
+    """Returns the keys of the scenario that name a column of timestamps, for the readable files of a workload."""
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 
@@ -146,7 +146,7 @@ def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], Subscrip
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each source of a workload with a line of description, for ``roundtable list workloads``."""
+    """Returns each source of a workload and its description, the lines of ``roundtable list workloads``."""
     return [
         ("list", "subscriptions, publications, joins, moves and other calls, listed in the scenario"),
         ("file csv", "a table in text, any delimiter, with titles or without, also as .gz or .xz"),

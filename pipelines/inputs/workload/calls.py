@@ -1,7 +1,8 @@
 """The calls that a scenario lists: subscriptions, publications, joins, moves and other calls.
 
-No protocol hands a subscriber over, so a move ends subscriptions at one node and begins equal ones at another node
-(protocol ``delta``, rule R37). The application loses the publications between the end and the new confirmations.
+No protocol hands a subscriber over. So a move ends subscriptions at one node, and begins equal subscriptions at another
+node (protocol ``delta``, rule R37). The application loses the publications between the end and the confirmations of the
+new subscriptions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _JOIN_PURPOSE = "workload.joins"
 
 @lru_cache(maxsize=100_000)
 def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> str:
-    """Returns the canonical form of a topic and a predicate; with `is_mqtt` the topic may be an MQTT filter.
+    """Returns the canonical form of a topic and a predicate. With `is_mqtt` the topic may be an MQTT filter.
 
     Raises:
         PredicateError: The topic and the predicate are no conjunction.
@@ -44,14 +45,14 @@ def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = Fals
 
 
 def after_horizon(round_: int, horizon: int) -> str:
-    """Returns the error message for a round after the horizon."""
+    """Returns the error message for `round_`, a round after `horizon`."""
     return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
 
 
 def listed_subscriptions(
     listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
 ) -> pa.Table:
-    """Returns the listed subscriptions as table `SUBSCRIPTION`; with `is_mqtt` topics may be MQTT filters.
+    """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or filters are invalid.
@@ -98,7 +99,7 @@ def listed_publications(
 def _misplaced(
     place: Place, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
 ) -> Iterator[Problem]:
-    """Yields a problem for each unknown node of listed calls, and for each round after the horizon."""
+    """Yields a problem for each unknown node in `listed`, and for each call in a round after the horizon."""
     for i, item in enumerate(listed):
         for key in ("at", "peer", "node", "to"):
             name = getattr(item, key, None)
@@ -118,7 +119,7 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the listed other calls as table `OTHER_CALL`.
+    """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`.
 
     Raises:
         WorkloadError: Nodes are unknown, or rounds are after the horizon.
@@ -135,11 +136,11 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the subscriptions of a run, changed by the moves in the order of their rounds.
+    """Returns the subscriptions of a run after all moves, which apply in the order of their rounds.
 
-    A move sets ``end_round`` of the subscriptions at its node to its round. Rows that begin after a move follow the
-    rows of
-    `subscription`. A subscription whose own end is not after the move does not begin again.
+    A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The subscriptions that
+    begin at the new node are appended to the rows of `subscription`. A subscription that ends before the move is
+    complete does not begin again.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
@@ -175,7 +176,10 @@ def _stands(row: dict[str, Any], at: int) -> bool:
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns a sentence on the losses of each of the first three moves, and one with the number of further moves."""
+    """Returns a sentence for each of the first three moves, on the publications that the moving node loses.
+
+    Further moves get one sentence with their number.
+    """
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
         f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
@@ -187,9 +191,8 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
     """Returns the listed joins as table `JOIN`.
 
-    A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
-    through
-    it later, so that the present nodes are always connected.
+    A joining node has no link before it joins. It may have links only to its join point and to nodes that later join
+    through it. So the present nodes are always connected.
 
     Raises:
         WorkloadError: All problems of the list, each with its path in the scenario.
@@ -209,8 +212,8 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
     """Returns drawn joins as table `JOIN`.
 
-    The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it,
-    and so on. Each node joins at its only remaining neighbour.
+    The last node to join is a drawn leaf of the overlay. The node that joins before it is a drawn leaf of the remaining
+    overlay, and so on. Each node joins at its only remaining neighbour.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.

@@ -1,4 +1,4 @@
-"""The contents of publications: a JSON object for the history, and a row for each attribute for matching."""
+"""The contents of publications: a JSON object for the history, and one row per attribute for matching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_CONTENT = "{}"
 
 
 def to_json(value: object) -> str:
-    """Returns `value` as JSON with sorted keys, without spaces, and with characters beyond ASCII unescaped."""
+    """Returns `value` as JSON with sorted keys and without spaces. Characters beyond ASCII are not escaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -26,7 +26,7 @@ def publication_rows(
     node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
     guarantee: pa.Array | None = None, keys: pa.Array | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Returns a table of schema `PUBLICATION`; an omitted column is null in every row."""
+    """Returns a table of schema `PUBLICATION`. A column without argument is null in every row."""
     given = {"guarantee": guarantee, "keys": keys}
     others = [
         pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()
@@ -35,9 +35,10 @@ def publication_rows(
 
 
 def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """Returns a JSON object for each of `rows` rows.
+    """Returns an array of `rows` JSON objects, the contents of publications.
 
-    Each column is an attribute, of type int64, finite float64, bool or string; null if a row lacks the attribute.
+    Each of `columns` is an attribute of type int64, finite float64, bool or string. Null means that a publication lacks
+    the attribute.
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
@@ -59,9 +60,9 @@ def _json_values(column: pa.Array) -> pa.Array:
 
 
 def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Returns a table of schema `ATTRIBUTE`, for each publication its topic first, then its attributes by name.
+    """Returns a table of schema `ATTRIBUTE`. The rows of a publication are its topic, then its attributes by name.
 
-    Null means that a publication lacks the topic or the attribute; the columns are those of `json_rows`.
+    Null means that a publication lacks the topic or the attribute. `columns` are those of `json_rows`.
     """
     named = {"topic": topic, **{name: columns[name] for name in sorted(columns)}}
     rows, width = len(topic), len(named)
@@ -74,7 +75,10 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
 
 
 def inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
-    """Returns the first of `texts` that is a whole number unequal to its double in `numbers`, or None."""
+    """Returns the first whole number in `texts` that differs from its double in `numbers`.
+
+    Returns None if all doubles are exact.
+    """
     is_large = pc.and_(pc.greater_equal(pc.abs(numbers), float(2**53)), pc.match_substring_regex(texts, r"^[+-]?\d+$"))
     large = pc.indices_nonzero(pc.fill_null(is_large, False))
     pairs = zip(texts.take(large).to_pylist(), numbers.take(large).to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""Draws that workload generators share: Zipf popularity, distinct choices, rounds of publications."""
+"""Draws that several workload generators use: Zipf popularity, distinct choices, rounds of publications."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ATTEMPTS = 64
 
 
 class RepetitionError(ValueError):
-    """The number of distinct draws is smaller than the number that a node needs."""
+    """A node needs more distinct draws than exist."""
 
 
 def decimals(low: float, high: float) -> int:
-    """Returns the number of decimals with which numbers from `low` to a larger `high` have about six digits."""
+    """Returns the number of decimals that gives numbers between `low` and `high` about six digits."""
     return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
 
 
@@ -36,7 +36,7 @@ def _masses(size: int, exponent: float) -> Floats:
 
 
 def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
-    """Returns the levels of the name of topic `rank`; a topic without levels has one."""
+    """Returns the levels in the name of topic `rank`. Without `levels` the name has one level."""
     digits: list[int] = []
     for size in reversed(levels or ()):
         digits.append(rank % size)
@@ -46,14 +46,14 @@ def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
 
 
 def topic_name(rank: int, levels: Sequence[int] | None) -> str:
-    """Returns the name of topic `rank`: ``topic3``, or with levels ``topic3/1/7``."""
+    """Returns the name of topic `rank`: ``topic3``, or with `levels` ``topic3/1/7``."""
     return "/".join(topic_path(rank, levels))
 
 
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
     """Returns ranks from `first` to ``size - 1`` with weights ``(rank + 1) ** -exponent``, by inversion of `uniform`.
 
-    `first` is a number, or one for each draw.
+    `first` is one rank for all draws, or a rank for each draw.
     """
     masses = _masses(size, exponent)
     wanted = (1.0 - uniform) * masses[size - 1 - first]
@@ -62,10 +62,10 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 
 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    """Returns ranks drawn by Zipf popularity without replacement, for each node.
+    """Returns ranks for each node, drawn by Zipf popularity without replacement.
 
-    If a node takes more than a sixteenth of all ranks, an exponential race of all ranks draws them, else repeated
-    draws are replaced. Both methods give one distribution.
+    If a node takes more than a sixteenth of all ranks, it takes the first arrivals in an exponential race of all ranks.
+    Otherwise the function draws repeated ranks again. Both methods give the same distribution.
 
     Returns:
         Shape (nodes, per_node).
@@ -122,9 +122,10 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows, and draws repeated rows of an owner again until none repeats; returns their columns.
+    """Draws rows until no owner has two equal rows. Returns the columns of the rows.
 
-    `owner` is the owner of each row, shape (rows,). `draw` returns columns for row numbers and an attempt.
+    `owner` is the owner of each row, shape (rows,). `draw` takes row numbers and the number of the attempt, and returns
+    the columns of these rows.
 
     Raises:
         RepetitionError: Repeated rows remain after 64 attempts.
@@ -144,10 +145,11 @@ def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> lis
 
 
 def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Returns the node, the round and the index (of the node in the round) of each publication.
+    """Returns three columns with a row for each publication: its node, its round, and its index.
 
-    In each round, both ends included, a node publishes the whole part of `rate`, and one more publication with the
-    probability of the fraction. Rows are in order of (round, index of the node in `nodes`, index).
+    The index counts the publications of a node in a round. In each round of `rounds`, both ends included, a node
+    publishes the whole part of `rate`. It publishes one more with the probability of the fractional part. Rows are in
+    the order of (round, index of the node in `nodes`, index).
     """
     chunk = max(1, _SLOT_CELLS // max(len(nodes), 1))
     first, last = rounds

@@ -1,4 +1,4 @@
-"""The rows of a workload file: columns by name, their conversion, and a list of all problems."""
+"""The rows of a workload file: columns by name, conversion of their cells, and a list of all problems."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _SHOWN = 5
 
 
 def texts_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as strings without surrounding spaces; null if the cell is null or empty."""
+    """Returns `column` as strings without surrounding spaces. Null and empty cells are null."""
     text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
 def names_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column of names or topics as in `texts_of`, in Unicode's composed form (NFC)."""
+    """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
     return pc.utf8_normalize(texts_of(column), form="NFC")
 
 
 def column_type(column: pa.ChunkedArray) -> pa.Array:
-    """Converts a column to the type of its values: int64, float64, bool or string.
+    """Returns `column` with the type of its values: int64, float64, bool or string.
 
     Raises:
         pa.ArrowInvalid: The column has a type that content cannot hold, or numbers without a common exact type.
@@ -68,7 +68,7 @@ def _typed_texts(texts: pa.Array) -> pa.Array:
 
 
 def _typed_decimals(values: pa.Array) -> pa.Array:
-    # Decimals without fractional digits, or too large for exact doubles, become whole numbers.
+    # Decimal columns without fractional digits, or with numbers too large for exact doubles, become whole numbers.
     numbers = pc.cast(values, pa.float64())
     is_large = pc.any(pc.greater_equal(pc.abs(numbers), float(2**53))).as_py()
     return pc.cast(values, pa.int64()) if is_large or values.type.scale <= 0 else numbers
@@ -83,15 +83,14 @@ def _is_time(column: pa.ChunkedArray) -> bool:
 
 
 class FileRows:
-    """The rows of one file and a list of their problems.
+    """The rows of one file, and a list of the problems in the file.
 
-    A method whose conversion fails notes a problem and returns an empty array, so call `raise_problems` before the
-    results
-    are used.
+    A method that cannot convert a column records a problem and returns an empty array. So the caller calls
+    `raise_problems` before it uses results.
     """
 
     def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
-        """Stores the rows of a file; `place` is the path of the file's key in the scenario."""
+        """Stores the rows of a file. `place` is the path of the file's key in the scenario."""
         self._clock = clock
         self.table = table
         self._place = place
@@ -101,24 +100,24 @@ class FileRows:
 
     @property
     def titles(self) -> str:
-        """The names of the columns, for messages."""
+        """The names of the columns, for error messages."""
         return ", ".join(self.table.column_names)
 
     def refuse(self, key: str, message: str) -> None:
-        """Notes a problem of the file's key `key`."""
+        """Records a problem with `message` for key `key` of the file in the scenario."""
         self._problems.append(Problem((*self._place, key), message))
 
     def raise_problems(self) -> None:
-        """Raises all noted problems.
+        """Raises all recorded problems.
 
         Raises:
-            WorkloadError: At least one problem was noted.
+            WorkloadError: A problem was recorded.
         """
         if self._problems:
             raise WorkloadError(*self._problems)
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
-        """Returns column `name`; if the file lacks it, notes a problem of `key` and returns None."""
+        """Returns column `name`. If the file lacks the column, records a problem for `key` and returns None."""
         if name in self.table.column_names:
             return self.table[name]
         hint = nearest(name, self.table.column_names)
@@ -131,7 +130,11 @@ class FileRows:
         return "; without titles name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
-        """Returns the round of the time in each row of column `name`, which key `key` names; -1 for an empty cell."""
+        """Returns the round of the time in each row of column `name`; -1 for an empty cell.
+
+        `key` is the key of the scenario that names the column. A cell that is no time, or outside the run, is a
+        problem.
+        """
         column = self.column(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
@@ -153,9 +156,10 @@ class FileRows:
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the end of each row, a round after its first round `begin`; null for an empty cell.
+        """Returns the end round of each row, null for an empty cell.
 
-        Either `until` is a column of rounds, or `until_ms` is a column of times.
+        Either `until` names a column of rounds, or `until_ms` a column of times. `begin` has the first round of each
+        row. A row that does not end after this round is a problem.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -171,7 +175,10 @@ class FileRows:
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns column `name` as strings, null for empty cells; on failure notes a problem of `key`."""
+        """Returns column `name` as strings, null for empty cells.
+
+        If the column is missing or cannot be converted, records a problem for `key` and returns None.
+        """
         column = self.column(key, name)
         if column is None:
             return None
@@ -184,9 +191,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        Without `nodes`, column `name` holds names of nodes. With `nodes`, the distinct values of the column, in order
-        of first
-        appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
+        Without `nodes`, column `name` holds names of nodes. With `nodes`, the chosen nodes take turns: each distinct
+        value of the column gets the next node, in the order of first appearance. Without a column each row gets the
+        next node.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -223,7 +230,11 @@ class FileRows:
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
-        """Returns the round of each row: from column `given`, or `per_round` rows in each round from `given` on."""
+        """Returns the round of each row.
+
+        A string `given` names the column of rounds. A number `given` is the round of the first row. Each round then
+        takes `per_round` rows; without `per_round` the first round takes all rows.
+        """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
             if per_round is not None:
@@ -253,7 +264,7 @@ class FileRows:
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
-        """Notes a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
+        """Records a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
         try:
             values = column_type(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -1,4 +1,4 @@
-"""Subscriptions and publications from the rows of a file."""
+"""Subscriptions and publications from the rows of a workload file."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def subscriptions_of_file(
     file: SubscriptionFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None, *,
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
-    """Returns the rows of a file as table `SUBSCRIPTION`; with `is_mqtt` topics may be MQTT filters.
+    """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.
+        WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: Place = (*SUBSCRIPTIONS, "file")
     source = _source(place, file, False, beside)
@@ -46,10 +46,10 @@ def subscriptions_of_file(
 def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the rows of a file as tables `PUBLICATION` and `ATTRIBUTE`, in the order of publishing.
+    """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`, in the order of publishing.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows are invalid; the message names the rows.
+        WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: Place = (*PUBLICATIONS, "file")
     source = _source(place, file, file.reverse, beside)
@@ -92,7 +92,10 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields notes on a readable file, whose key is `place`: detected properties, and the form of its times."""
+    """Yields notes on a readable file: its detected properties, and the form of its times.
+
+    `place` is the path of the file's key in the scenario.
+    """
     loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):
@@ -101,7 +104,10 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
-    """Yields the key of the first column with timestamps in a readable file, if it has one."""
+    """Yields the key of the scenario that names the first column with timestamps in a readable file.
+
+    Yields nothing if no named column has timestamps.
+    """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
         return
@@ -152,7 +158,7 @@ def _canonical_texts(
 def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
     if name is None:
         return np.zeros(table.num_rows, dtype=np.int64), [None]
-    # Indexes into the distinct strings, which None follows.
+    # The codes are indexes into `values`: the distinct strings, then None for null cells.
     encoded = texts_of(table[name]).dictionary_encode()
     values = [*encoded.dictionary.to_pylist(), None]
     return pc.fill_null(encoded.indices, len(values) - 1).to_numpy().astype(np.int64), values

@@ -2,7 +2,7 @@
 
 Bank operations are those of BankService, each with the weakest sufficient guarantee (Matos, Ginger, section 5.2).
 getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are in total
-order, because balance and interest depend on earlier operations.
+order, because their effects depend on earlier operations.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PUBLICATION_PURPOSE = "workload.publications"
 
 
 def quote_symbol(rank: int) -> str:
-    """Returns the symbol of a stock by its rank: AAA, AAB, ..., ZZZ, BAAA, ..."""
+    """Returns the symbol of the stock with popularity `rank`: AAA, AAB, ..., ZZZ, BAAA, ..."""
     letters = ""
     while rank or len(letters) < 3:
         rank, letter = divmod(rank, 26)
@@ -79,14 +79,14 @@ def quote_symbols(count: int) -> pa.Array:
 
 
 def start_prices(seed: int, ranks: Ints) -> Floats:
-    """Returns the first price of each stock, log-uniform from 10 to 500."""
+    """Returns the first price of each stock in `ranks`, log-uniform from 10 to 500."""
     drawn = draws_numpy.uniform(seed, "workload.quotes.start", ranks)
     prices: Floats = np.round(_START_LOW * (_START_HIGH / _START_LOW) ** drawn, 2)
     return prices
 
 
 def quote_volumes(share: Floats) -> Floats:
-    """Returns the quantiles `share` of the volume of a quote: whole numbers, log-uniform from 100 to 1,000,000."""
+    """Returns the quantiles `share` of the volumes of quotes: whole numbers, log-uniform from 100 to 1,000,000."""
     quantiles: Floats = np.round(_VOLUME_LOW * (_VOLUME_HIGH / _VOLUME_LOW) ** share)
     return quantiles
 
@@ -140,7 +140,7 @@ def _names(columns: dict[str, pa.Array]) -> tuple[list[str], list[str | None]]:
 
 
 def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
-    """Returns drawn subscriptions as table `SUBSCRIPTION`, ordered by the chosen nodes.
+    """Returns drawn subscriptions as table `SUBSCRIPTION`, in the order of the chosen nodes.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or a node needs more distinct
@@ -259,7 +259,7 @@ def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]],
 
 
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
-    # A price near the first one of the stock and a middling volume: each predicate matches about half of the quotes.
+    # The price is near the first price, the volume near the median, so each predicate matches about half of the quotes.
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
         ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
@@ -280,7 +280,7 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round, then by the chosen nodes.
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, by round, then by the chosen nodes.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.
@@ -343,7 +343,7 @@ def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -
 
 
 def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
-    """Returns the price after each step of its stock's geometric random walk, clipped to the range of prices."""
+    """Returns the price after each step of a geometric random walk of each stock, clipped to the range of prices."""
     order = np.argsort(ranks, kind="stable")
     symbol = ranks[order]
     total = np.cumsum(steps[order])

@@ -49,13 +49,11 @@ def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
 
     Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
-    first.
-    Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol. Without
-    dates
-    they keep the order of the members.
+    first. Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol.
+    Quotes without dates keep the order of the members.
 
     Raises:
-        DataFileError: A line or a date is invalid; the message names member and line.
+        DataFileError: A line or a date is invalid. The message names member and line.
     """
     columns: dict[str, list[str | None]] = {}
     numeric: dict[str, bool] = {}
@@ -131,15 +129,15 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A file at one time with the options of reading it, the key of its cached content.
+    """A version of a file with the options of reading it; the key of the cached content.
 
     Attributes:
         path: The file.
         stamp: The time of the last change in ns, and the size.
         format: The format.
-        reverse: Whether the last row comes first.
-        limit: The number of rows to take, after `reverse`; None: all.
-        named: The columns that the scenario names; numbers mean that the file has no titles.
+        reverse: Whether to reverse the rows, so that the last row comes first.
+        limit: The number of rows to take from the start, after `reverse`; None for all rows.
+        named: The columns that the scenario names. Numbers mean that the file has no titles.
     """
 
     path: Path
@@ -155,7 +153,7 @@ class Loaded:
     """The content of a file.
 
     Attributes:
-        table: The columns: strings of text files (null if empty), typed columns of JSON lines and Parquet.
+        table: The columns. Text files have strings (null if empty), JSON lines and Parquet typed columns.
         notes: A sentence on the detected properties, such as delimiter and titles, or none.
     """
 
@@ -164,7 +162,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the `Source` of a file; without `given`, the name or the first line of the file determines the format.
+    """Returns the `Source` of the file `path`. Without `given`, the file's name or first line decides its format.
 
     Raises:
         DataFileError: The format cannot be determined.
@@ -174,13 +172,13 @@ def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None
 
 
 def load(source: Source) -> pa.Table:
-    """Returns the rows of a file as columns; errors as in `load_noted`."""
+    """Returns the rows of a file as columns. Errors are those of `load_noted`."""
     return load_noted(source).table
 
 
 @lru_cache(maxsize=4)
 def load_noted(source: Source) -> Loaded:
-    """Reads a file; returns its rows, and notes on the detected properties.
+    """Returns the rows of a file, and notes on its detected properties.
 
     Raises:
         DataFileError: The file is empty, damaged, or not of its format.

@@ -1,4 +1,7 @@
-"""Epidemic recovery for content-based publish/subscribe (Costa, Migliavacca, Picco, Cugola, DEBS 2003)."""
+"""Protocol ``epidemic``: content-based publish/subscribe with epidemic recovery of lost events (DEBS 2003).
+
+The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings, audits and bound.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ group by s.run_id
 """
 """SQL for the runs beyond the bound: ``run_id, round, reason``.
 
-After a crash or the replacement of a link, deliveries depend on random draws, so none is owed. With push, a
-subscription after the first publication gets earlier events in any order.
+After a crash or the replacement of a link, deliveries depend on random draws, so the audits require no delivery. With
+push, a subscriber that subscribes after the first publication gets earlier events in any order.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "gossip", "entry", "counted")}
@@ -54,7 +57,7 @@ _ALWAYS = {
     "tables_return": "neighbours that are linked again send each other their clients' patterns",
     "crash_empties_cache": "no dispatcher answers with events from before its crash",
 }
-"""Guarantees that no fault excuses: the name of the SQL file, and the statement."""
+"""Guarantees that no fault excuses: the name of the SQL file of each, and its statement."""
 AUDITS: tuple[Audit, ...] = (
     Audit(
         "delivered_once", "a subscriber gets each event at most once, and only matching ones, for any loss",

@@ -1,6 +1,6 @@
 """Protocol ``ginger``: eventual, causal and total delivery over one tree of brokers (Matos, Ginger, chapters 3 to 5).
 
-The module declares the protocol: its settings, the scenarios that it rejects (`problems`), and its bound (`beyond`).
+The module declares the settings of the protocol, the scenarios that it rejects (`problems`), and its bound (`beyond`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
-"""SQL for the runs with crashes, the input of `udfs.ginger.bound.beyond_runs`."""
+"""SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
 _WAITS = sql_files("pipelines.protocols.ginger.waits")
 
 
 def beyond(reader: Reader) -> DataFrame:
     """Returns the runs of a store with faults beyond the bound: ``run_id, round, reason``, one row per reason.
 
-    Runs with crashes and slow messages exceed it, because timers and failure detectors depend on the latencies of links
-    (rules G8 and G14).
+    Runs that have both crashes and slow messages are beyond the bound, because timers and failure detectors depend on
+    the latencies of links (rules G8 and G14).
     """
     return arrow_rows(reader.sql(BOUND_INPUT), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))
 
@@ -66,7 +66,7 @@ class _Tree:
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns the latency in rounds from `start` to each broker, and the node before the broker on the path."""
+        """Returns the latency in rounds from `start` to each broker, and the preceding node on the path to it."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]
@@ -127,7 +127,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
-    """Yields the joins of clients, and those before all subscriptions are confirmed."""
+    """Yields a problem for each client that joins, and for each join before all subscriptions are confirmed."""
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         key, node = ("workload", "joins", index), row["node_id"]

@@ -1,6 +1,6 @@
 """Protocol ``ginger`` without faults as dataflow: a round is a few joins and windows over the tables of all nodes.
 
-The names of parameters are those of module `steps`.
+Parameters have the names that the docstring of module `steps` lists.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _START_COLUMNS = {
 
 
 class GingerSteps(DataflowForm):
-    """The dataflow form of the protocol, which the engine plays."""
+    """The dataflow form of protocol ``ginger``, which the engine runs."""
 
     kinds = PROTOCOL.kinds
     payload = PAYLOAD
@@ -70,7 +70,7 @@ class GingerSteps(DataflowForm):
 
 
 def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds the tables that Subscribe and Subscribed change to `result`; returns the outboxes of brokers."""
+    """Adds the tables that Subscribe and Subscribed change to `result`. Returns the messages of brokers to send."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
@@ -92,7 +92,10 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds the tables that Metadata, TotalAck and TotalProcessed change to `result`; returns the outboxes."""
+    """Adds the tables that application messages change to `result`. Returns the messages of brokers to send.
+
+    Application messages are Metadata, TotalAck and TotalProcessed.
+    """
     state = round_.state
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
     topics = at_broker.select(TOPIC).distinct()
@@ -126,9 +129,9 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 
 
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
-    """Returns table entry_queue after a round: adds the messages of clients, and removes those that left the queue.
+    """Returns table entry_queue after a round: adds messages of clients, and removes messages that left the queue.
 
-    `arrival` has the numbers of `steps.arrivals`.
+    `arrival` is the frame of `steps.arrivals`, `decision` the frame of `steps.decided`.
     """
     first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
     new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
@@ -136,7 +139,7 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
 
 
 def entered_locks(turn: DataFrame) -> DataFrame:
-    """Returns the locks of total-order messages that leave entry queues, in the format of `steps.broker_locks`."""
+    """Returns the locks of total-order messages that leave entry queues, with the columns of `steps.broker_locks`."""
     return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
 
 
@@ -147,9 +150,9 @@ def next_pending(
 
     Args:
         table: Table pending before the round.
-        pending: The rows of brokers and topics with due messages, after `steps.acknowledged`.
+        pending: The frame of `steps.acknowledged`: rows of brokers and topics with due messages.
         locks: New locks, the frames of `steps.broker_locks` and `entered_locks`.
-        arrival: The numbers of `steps.arrivals`.
+        arrival: The frame of `steps.arrivals`.
         turn: All turns of the round.
     """
     touched = pending.select(ID).hint("shuffle_hash")
@@ -169,7 +172,7 @@ def locked_items(pending: DataFrame) -> DataFrame:
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the outbox of clients: for each due call Subscribe or Metadata to the edge broker."""
+    """Returns the messages that clients send: Subscribe or Metadata to the edge broker for each due call."""
     edge = neighbour.where("relationship = 'edge'").selectExpr(*NODE, "neighbour as edge_broker")
     own = calls.where("kind in ('subscribe', 'publish')").hint("shuffle_hash")
     return outbox(
@@ -185,18 +188,18 @@ def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def delivered_copies(message: DataFrame) -> DataFrame:
-    """Returns the due messages that clients deliver."""
+    """Returns the Metadata messages in `message` that clients deliver."""
     return message.where("kind = 'Metadata' and relationship = 'edge'")
 
 
 def delivery_rows(copies: DataFrame) -> DataFrame:
-    """Returns the new rows of table delivered for the frame of `delivered_copies`."""
+    """Returns the new rows of table delivered for `copies`, the frame of `delivered_copies`."""
     number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
     position = f"round * {POSITIONS} + {number} as position"
     return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")
 
 
 def confirmations(message: DataFrame) -> DataFrame:
-    """Returns the rows of table call_event for subscriptions that the edge broker has confirmed."""
+    """Returns rows of table call_event: the subscriptions for which clients receive Subscribed in this round."""
     own = message.where("kind = 'Subscribed' and relationship = 'edge'")
     return own.selectExpr("run_id", "node_id as source", "source_seq", "round", "'confirmed' as event")

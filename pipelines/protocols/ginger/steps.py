@@ -1,12 +1,12 @@
 """The steps of protocol ``ginger`` without faults (chapter 3): lazy joins and windows over the rows of all nodes.
 
 Module `dataflow` calls the steps in the order of a round. They compute subscriptions (sections 3.4 and 4.2.1), locks
-and acknowledgements (3.5), turns of messages at brokers (`udfs.ginger.turns`), and the messages that brokers send. The
-name of a parameter says which frame it takes:
+and acknowledgements (3.5), turns of messages at brokers (`udfs.ginger.turns`), and the messages that brokers send. A
+parameter name stands for one frame in all steps:
 
 - ``neighbour``, ``subscriber``, ``member``, ``queue``: tables neighbour, subscriber, member and entry_queue
-- ``message``: the due messages of `handled`; ``subscribe``, ``subscribed``, ``ack``: its Subscribe, Subscribed and
-  TotalAck messages at brokers
+- ``message``: the frame of `handled`, due messages at their receivers
+- ``subscribe``, ``subscribed``, ``ack``: the Subscribe, Subscribed and TotalAck messages at brokers in ``message``
 - ``branch``, ``summary``, ``way``, ``lock``: the frames of `branches`, `branch_summaries`, `ways` and `broker_locks`
 - ``pending``: the frame of `acknowledged`; ``decision``: the frame of `decided`; ``turn``: turns, columns `TURN`
 """
@@ -28,7 +28,9 @@ _FIELDS = {
     "subscription_id": BIGINT, "edge": BIGINT, "directions": STRINGS, "way": LONGS,
 }  # fmt: skip
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
-"""The payload of messages. ``directions`` are those of a Subscribe's path, the last first; ``way`` has the brokers."""
+"""The payload of messages. A Subscribe has the brokers that forwarded it in ``way``, the edge broker first. It has the
+directions of the links between them in ``directions``, the last link first.
+"""
 PATH = """transform(slice(sequence(1, size(directions) + 1), 1, size(directions)), i -> named_struct(
     'address', element_at(reverse(way), i), 'hop_count', i - 1, 'direction', element_at(directions, i)))"""
 BODY = f"""case kind
@@ -45,8 +47,9 @@ ID = [*TOPIC, "source", "source_seq"]
 ABOUT = [*ID, "guarantee", "keys", "issued_round"]
 """The columns that describe a client's message at a broker."""
 TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]
-"""Grain: a broker, message and ``what``: passed, locked, sent or processed. ``sender``: the node that sent the message,
-or null. ``covered``: nodes that have locked its key items. ``rank``: position among the turns of the trigger, from 0.
+"""Grain: a broker, message and ``what``: ``passed``, ``locked``, ``sent`` or ``processed``. ``sender`` is the node that
+sent the message, or null. ``covered`` lists the nodes that have locked the key items of the message. ``rank`` is the
+position among the turns with one ``trigger``, from 0.
 """
 FROM_BROKER = "relationship in ('parent', 'child')"
 
@@ -59,7 +62,10 @@ def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
-    """Returns the neighbours in the sub-trees of `topics` (columns TOPIC): TOPIC, ``neighbour, relationship``."""
+    """Returns the neighbours in the sub-trees of `topics`: columns TOPIC, ``neighbour, relationship``.
+
+    `topics` has columns TOPIC.
+    """
     inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
     return neighbour.select(*NODE, "neighbour", "relationship").join(
         inside.hint("shuffle_hash"), [*NODE, "neighbour"]
@@ -75,14 +81,15 @@ _DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
 
 
 def brought(message: DataFrame) -> DataFrame:
-    """Returns the messages of clients at their edge brokers."""
+    """Returns the Metadata messages in `message` that clients sent to their edge brokers."""
     return message.where("kind = 'Metadata' and relationship = 'client'")
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
     """Returns the messages that cause decisions: ID, ``guarantee, keys, trigger, what, is_ready, round``.
 
-    ``what`` is came, locked, ready or processed, as in `udfs.ginger.turns.turns`. Frame `pending` also has ``round``.
+    Values of ``what`` are ``came``, ``locked``, ``ready`` and ``processed``, as in `udfs.ginger.turns.turns`. Frame
+    `pending` also has ``round``.
     """
     came = brought(message).selectExpr("*", "'came' as what", "false as is_ready")
     locked = lock.selectExpr("*", "'locked' as what")
@@ -96,7 +103,8 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the decided turns at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
 
-    A decision depends on earlier ones over chains of key items, so an Arrow function decides message by message.
+    A decision depends on earlier decisions through chains of key items, so an Arrow function decides message by
+    message.
     """
     own = due.groupBy(TOPIC).agg(
         F.expr("max(round) as round"),
@@ -131,8 +139,8 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     """Returns the turns that need no decision, columns TURN.
 
-    An eventual or causal message of a broker passes, a total-order one locks its key items (rule G1). TotalProcessed
-    processes its message.
+    An eventual or causal message from a broker passes, and a total-order message from a broker locks its key items
+    (rule G1). A TotalProcessed message processes the total-order message that it names.
     """
     none = "cast(array() as array<bigint>) as covered"
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
@@ -146,7 +154,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
 
 
 def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the decisions with the columns of their messages `known` (`known_messages`), columns TURN."""
+    """Returns `decision` with the columns of the decided messages from `known` (`known_messages`), columns TURN."""
     found = known.join(decision.hint("shuffle_hash"), ID)
     found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
     return found.selectExpr(
@@ -159,7 +167,7 @@ _SUBSCRIPTION = [*NODE, "subscription_id"]
 
 
 def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the outbox of brokers that forward each Subscribe to all neighbouring brokers but its sender.
+    """Returns the Subscribe messages that brokers forward, to all neighbouring brokers except the sender.
 
     `setting` has ``max_hops`` of each run, the largest number of steps in a path.
     """
@@ -176,7 +184,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
 
 
 def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the new rows of table subscribe, with ``trigger`` and ``round`` of the Subscribe."""
+    """Returns the new rows of table subscribe, with ``trigger`` and ``round`` of the received Subscribe."""
     degree = neighbour.where(FROM_BROKER).groupBy(NODE).agg({"neighbour": "count"})
     degree = degree.selectExpr(*NODE, "`count(neighbour)` as degree")
     from_broker = f"case when {FROM_BROKER} then 1 else 0 end"
@@ -187,7 +195,10 @@ def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
-    """Returns the rows of table subscribe that Subscribed changes, with ``trigger`` and ``round`` of the last one."""
+    """Returns the rows of table subscribe after the Subscribed messages of a round.
+
+    ``trigger`` and ``round`` belong to the last Subscribed for the row. `table` is table subscribe before the round.
+    """
     came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
     came = came.selectExpr(
         *_SUBSCRIPTION, "`count(sender)` as n_came", "`max(trigger)` as trigger", "`max(round)` as round"
@@ -199,7 +210,7 @@ def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def answers(changed: DataFrame) -> DataFrame:
-    """Returns the outbox of brokers that answer a Subscribe, because all other neighbours have answered.
+    """Returns the Subscribed messages of brokers whose other neighbours have all answered a Subscribe.
 
     `changed` has the rows of `new_subscribe` and `answered`.
     """
@@ -213,8 +224,9 @@ def answers(changed: DataFrame) -> DataFrame:
 def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
     """Returns the paths from brokers to edge brokers of new subscribers: TOPIC, ``source, way, n_shared, approach``.
 
-    ``way`` is the path. ``approach`` is the path to the nearest broker of the sub-tree before the round; null: the
-    broker does not know the topic. All paths of a topic share their first ``n_shared`` brokers.
+    ``way`` is the path from the broker. All paths of a broker and topic share their first ``n_shared`` brokers.
+    ``approach`` is the path to the nearest broker of the sub-tree before the round, or null if the broker does not know
+    the topic.
     """
     own = subscribe.selectExpr(*TOPIC, "source", "trigger", "concat(array(node_id), reverse(way)) as way")
     first = row_number("subscriptions at a broker", ", ".join(TOPIC), "trigger")
@@ -232,7 +244,7 @@ def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
 def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
     """Returns the rows of table member that Subscribe messages change or add.
 
-    The new members are the subscribers, and the brokers on the paths between edge brokers.
+    They add the subscribers to ``members``, and the brokers on the paths between edge brokers.
     """
     inside = "slice(way, n_shared, size(way))"
     before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
@@ -252,7 +264,10 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
 
 
 def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
-    """Returns the rows of table subscriber that follow from Subscribe messages; the table may contain some already."""
+    """Returns the rows of table subscriber that follow from Subscribe messages.
+
+    Table subscriber may contain some of them before the round.
+    """
     client = subscribe.where("relationship = 'client'").selectExpr(
         *TOPIC, "sender as neighbour", "'client' as relationship"
     )
@@ -264,7 +279,7 @@ def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
 
 
 def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
-    """Returns `table` with the rows `changed`, which replace the rows with equal keys."""
+    """Returns `table` with the rows of `changed` added, in place of rows with equal values in columns `key`."""
     kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
     return kept.unionByName(changed.select(table.columns))
 
@@ -282,10 +297,10 @@ def branch_summaries(branch: DataFrame) -> DataFrame:
 
 
 def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the locks of total-order messages that brokers have sent.
+    """Returns the new locks for total-order messages that arrive from brokers.
 
-    The columns are those of table pending except ``arrival`` and ``sent``, and ``sender, trigger, rank, round,
-    is_ready``. ``is_ready`` says that no further child must acknowledge the message.
+    The columns are those of table pending without ``arrival`` and ``sent``, plus ``sender, trigger, rank, round,
+    is_ready``. ``is_ready`` says that all children in the sub-tree have acknowledged the message.
     """
     came = message.where(f"kind = 'Metadata' and guarantee = 'total' and {FROM_BROKER}").hint("shuffle_hash")
     acked = f"case relationship when 'child' then array(sender) else {_NONE} end as acked"
@@ -300,15 +315,19 @@ def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
 
 
 def covering(told: str) -> str:
-    """Returns SQL for the nodes that have locked key items: the broker, its clients and the array `told`."""
+    """Returns an SQL array: the broker, its clients, and the nodes of the SQL array `told`, without repetition.
+
+    All of them have locked the key items of a message.
+    """
     return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
 
 
 def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the rows of table `pending` after the TotalAck messages of a round, with two columns more.
+    """Returns the rows of `pending` after the TotalAck messages of a round, with two more columns.
 
-    ``was_ready`` says that all children acknowledged the message before the round. ``ready_trigger`` is the TotalAck
-    that completes the children in this round, or null. `pending` has the brokers and topics with due messages only.
+    ``was_ready`` says that all children acknowledged the message before the round. ``ready_trigger`` is the id of the
+    TotalAck with which all children have acknowledged, or null if that does not happen in this round. `pending` has
+    only brokers and topics with due messages.
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
     numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
@@ -327,7 +346,7 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
 
 
 def arrivals(taken: list[DataFrame]) -> DataFrame:
-    """Numbers the new rows of tables entry_queue and pending at each broker: ID, ``rank, arrival``.
+    """Returns a number for each new row of tables entry_queue and pending, unique at a broker: ID, ``rank, arrival``.
 
     The frames `taken` have ID, ``trigger``, ``rank`` and ``round``.
     """
@@ -341,7 +360,7 @@ _GOES = """case what
     when 'locked' then relationship = 'child' and neighbour <> sender
     when 'sent' then relationship = 'parent'
     else relationship = 'client' or sender is null or neighbour <> sender end"""
-"""SQL for whether a neighbour in the sub-tree gets a message at a turn."""
+"""SQL condition: a turn sends its message to this neighbour in the sub-tree."""
 _KIND = """case
     when what = 'processed' and relationship <> 'client' then 'TotalProcessed'
     when what = 'sent' and came_from = 'above' then 'TotalAck'
@@ -349,10 +368,10 @@ _KIND = """case
 
 
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
-    """Returns the outbox of brokers at turns of messages (section 3.5).
+    """Returns the messages that brokers send at turns (section 3.5).
 
     A passed message goes to all neighbours in the sub-tree except its sender. A locked message goes to children, a sent
-    one to the parent. A processed message goes to clients, then TotalProcessed to brokers.
+    message to the parent. For a processed message clients get Metadata, and brokers get TotalProcessed.
     """
     to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
     return outbox(

@@ -1,7 +1,7 @@
-"""The guarantees of protocol ``ginger`` beside the general ones, each with an SQL file.
+"""The audits of protocol ``ginger``, in addition to the general audits.
 
-Relations `balance` and `broken_tree` need Python: the balances of a replica follow from its operations one by one, and
-the check of a tree follows the parents of each broker to the root.
+Relations `balance` and `broken_tree` need Python. The balances of a replica follow from its operations one by one, and
+the check of a tree follows the parents from each broker to the root.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 -- :locked_round round in which the broker locked the key item
 -- :unlocked_round round in which the broker unlocked the key item, or crashed; null: it is locked at the end
 -- :lock_rounds rounds from locked_round to unlocked_round
--- :lock_ms lock_rounds in ms; null where run.round_ms is
+-- :lock_ms lock_rounds in ms; null where run.round_ms is null
 with total as (
   select run_id, source, source_seq, topic, keys from publication where guarantee = 'total'
 ), sent as (

@@ -2,14 +2,14 @@
 -- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request: no row.
 -- :number number of the reconfiguration at its node, from 0
 -- :detected_round round in which the node sent the first ParentRequest or took part in an election
--- :has_voted whether it took part in an election
--- :n_requests ParentRequests that it sent
--- :n_declined ParentRequests that brokers declined; for the rest, except the last, a timer expired
--- :parent its new parent; null: the reconfiguration did not end
+-- :has_voted whether the node took part in an election
+-- :n_requests ParentRequests that the node sent
+-- :n_declined ParentRequests that brokers declined; all other requests except the last were not answered in time
+-- :parent new parent of the node; null: the reconfiguration did not end
 -- :parent_name name of the parent
 -- :ended_round round in which LostMessages of the parent arrived; null: the reconfiguration did not end
 -- :reconfiguration_rounds rounds from detected_round to ended_round
--- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is
+-- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is null
 with step as (
   select run_id, src as node_id, sent_round as round, kind, cast(null as bigint) as parent
   from sent_message
