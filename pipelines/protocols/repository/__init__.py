@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 
 
 class BundleSettings(Strict):
-    """Repositories that serve topics together."""
+    """A bundle: repositories that serve the same topics."""
 
     repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
     topics: list[Composed] | None = Field(None, description="the topics (default: those that no other bundle names)")
