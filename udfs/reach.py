@@ -20,7 +20,7 @@ def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[i
     Args:
         start: Id of a node.
         links: The neighbours of each node.
-        blocked: Nodes over which no path leads. A path may end at such a node or start there.
+        blocked: Nodes over which no path leads. A path may start or end at one of them.
     """
     found, queue = {start: 0}, deque([start])
     while queue:

@@ -103,8 +103,8 @@ class Disturbance:
         n_subscribers: Subscribers that are up.
         n_configurations: Changes of explicit state at other nodes until the next disturbance.
         seen: The convergence of the topic.
-        changed_round: The first round after `seen.clean_round` in which explicit state changed. None without such a
-            round.
+        changed_round: The first round after `seen.clean_round` in which explicit state changed. None if it did not
+            change.
     """
 
     round: int
