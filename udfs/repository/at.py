@@ -44,7 +44,7 @@ class At:
         return self.ctx.round
 
     def rounds(self, name: str) -> int:
-        """Returns an integer setting of the protocol."""
+        """Returns the value of the integer setting `name`."""
         return int(self.ctx.settings[name])
 
     def send(self, event: type, to: tuple[int, ...], *values: Any, extra: int = 0) -> None:  # noqa: ANN401
@@ -92,13 +92,13 @@ class At:
 
     @property
     def peers(self) -> tuple[int, ...]:
-        """Ids of the other members of the bundle, ascending. Only repositories use it."""
+        """Ids of the other members of the bundle, ascending. The node must be a repository."""
         found = (one for (topic, _), one in self.node.member.items() if topic == self.topic and not one.is_left)
         return tuple(sorted(one.repository for one in found))
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ids of all members of the bundle, ascending. Only repositories use it."""
+        """Ids of all members of the bundle, ascending. The node must be a repository."""
         return tuple(sorted((*self.peers, self.me)))
 
     @property

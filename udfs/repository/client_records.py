@@ -13,7 +13,7 @@ SUBSCRIBER = "subscriber"
 
 @record(key="topic")
 class Bundle:
-    """A topic that a client uses, with the repositories that serve it (its bundle)."""
+    """A topic that a client uses, with the bundle of repositories that serve the topic."""
 
     topic: Annotated[str, "the topic"]
     number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]

@@ -25,7 +25,7 @@ class Catenated(Protocol):
 
 
 class Key(NamedTuple):
-    """The catenation of a message, its identity within a topic (rule P1)."""
+    """The catenation of a message, which identifies the message within a topic (rule P1)."""
 
     publisher: int
     incarnation: int
@@ -161,7 +161,7 @@ class Subscribe(Designated):
 
 @message("S2R-Recovery")
 class SubscriberRecovery(Designated):
-    """A subscriber's designation with all its subscriptions (section 3.11). The designated repository answers it."""
+    """A subscriber's designation with all its subscriptions (section 3.11). The answer is R2S-Rectify."""
 
     interests: Annotated[tuple[Interest, ...], "all subscriptions of the client on the topic"]
 

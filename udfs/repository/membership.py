@@ -43,7 +43,7 @@ def hear(at: At, repository: int) -> None:
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
     """Merges the lists of members that another repository has sent.
 
-    If `gone` contains this repository, it migrates its clients and departs (rule P36).
+    If `gone` contains this repository, this repository migrates its clients and departs (rule P36).
     """
     for one in gone:
         lose(at, one)
@@ -58,7 +58,7 @@ def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tupl
 
 
 def lose(at: At, repository: int) -> None:
-    """Records that `repository` has left the bundle, and deletes its rows, so that no message is requested from it."""
+    """Records that `repository` has left the bundle, and deletes the rows about the messages that it has stored."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -139,10 +139,11 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether the heard members that stay can replace this repository, and no member with a lower id leaves.
+    """Returns whether the heard members can replace this repository, and no member with a lower id leaves.
 
-    Each of them has every message and registration of this repository, and knows that this repository leaves. Otherwise
-    two members that leave in one round would rely on each other (rule P30). At least one of them has been operational.
+    The heard members that stay have every message and registration of this repository, and know that it leaves.
+    Otherwise two members that leave in one round would rely on each other (rule P30). At least one staying member has
+    been operational.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -186,7 +187,7 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 def register_again(at: At) -> None:
     """Timer T_p: sends each unconfirmed action to the next member of the bundle.
 
-    If the last member has been tried, it sends the action to all repositories (rule P33).
+    After the last member, the action goes to all repositories as a discovery (rule P33).
     """
     for row in at.of(at.node.registering):
         row.tries += 1

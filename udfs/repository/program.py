@@ -148,7 +148,7 @@ class Repository(State):
         routes.on_up_ack(self, m)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report: routes around the broker (rule P29)."""
+        """Crash report: computes routes without broker `peer` (rule P29)."""
         routes.on_down(self, peer, ctx)
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
@@ -162,9 +162,9 @@ class Repository(State):
             recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Runs timer `name`. Its topic is the one numbered `key`, except for the node's own timers.
+        """Runs timer `name` of the topic with number `key`.
 
-        The node's own timers are ``start``, ``store`` and ``up``.
+        Timers ``start``, ``store`` and ``up`` belong to the node, not to a topic.
         """
         if name == "start":
             topics.start(self, ctx)

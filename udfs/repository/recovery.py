@@ -103,7 +103,7 @@ RECOVERING = "RECOVERING"
 def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
     """Passes `event` to handler `handle` at a member of the bundle.
 
-    A repository that has left the bundle handles Gossip-ACK only. One that has not joined yet handles no event.
+    A repository that has left the bundle handles Gossip-ACK only. A repository that has not joined handles no event.
     """
     log = at.log
     if log.is_left and isinstance(event, GossipAck):

@@ -54,7 +54,7 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
 def covered(at: At, row: Incarnation) -> int:
     """Returns the end of the filled prefix of the incarnation of `row` (rule P25).
 
-    For a deregistered publisher it returns at most the cut of the deregistration.
+    For a deregistered publisher the result is at most the cut of the deregistration.
     """
     registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
     if at.log.owner is None or registration is None or registration.is_registered:

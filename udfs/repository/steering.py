@@ -1,4 +1,7 @@
-"""A client's choice of its steering repository, and the detection of its failure (4.1, 4.7; rules P12, P14, P27)."""
+"""A client's choice of a steering repository, and the detection of that repository's failure (sections 4.1, 4.7).
+
+Rules P12, P14 and P27.
+"""
 
 from __future__ import annotations
 

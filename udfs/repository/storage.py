@@ -54,7 +54,7 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
 
 def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns the last catenation number of an incarnation that `cut` contains, or 0 if it contains no such message."""
+    """Returns the last catenation number of an incarnation that `cut` contains, or 0 if `cut` lacks the incarnation."""
     found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
     return next(found, 0)
 
@@ -70,10 +70,10 @@ def note_acknowledged(at: At, client: int, key: Key) -> None:
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Sends R2S*-Persistent (rule P6) for the message in `slot` to its subscribers that this repository steers.
+    """Sends R2S*-Persistent (rule P6) for the message in `slot` to the subscribers of the message.
 
-    The frontier has just passed the message. For each of its subscribers, ``last_seq`` becomes the number of the
-    message.
+    Only subscribers that this repository steers get the event. For each subscriber of the message, ``last_seq`` becomes
+    the number of the message.
     """
     receivers = []
     for subscriber in at.of(at.node.subscriber):
@@ -89,7 +89,7 @@ def persist(at: At, slot: Slot) -> None:
 
 
 def enact(at: At, action: Action) -> bool:
-    """Applies `action` unless a newer action is known. Recomputes the positions of the subscribers that it concerns.
+    """Applies `action` unless a newer action is known. Recomputes the positions of the subscribers concerned.
 
     Returns whether the action was applied.
     """

@@ -26,7 +26,7 @@ MARKER = -1
 
 
 def on_message(at: At, m: Message) -> None:
-    """Message: buffers the publication until the steering repository notifies that it is stored."""
+    """Message: buffers the message until R2S*-Persistent reports that the message is stored."""
     keep(at, m.publication, m.hops)
 
 
@@ -226,7 +226,7 @@ def start(at: At) -> None:
 
 
 def call_subscribe(at: At, call: SubscribeCall) -> None:
-    """Call ``subscribe``: stores the subscription, and requests its cut (rule P10)."""
+    """Call ``subscribe``: stores the subscription, and requests the cut of the subscription (rule P10)."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, call.source_seq)
     row = _steering(at)
@@ -252,7 +252,7 @@ def _renew(at: At) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends S2R-Recovery with all subscriptions that have cuts to the bundle, and requests missing cuts (rule P10)."""
+    """Sends S2R-Recovery to the bundle, with all subscriptions that have cuts, and requests missing cuts (rule P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
@@ -309,7 +309,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Deletes the steering repository of a topic without subscriptions, and cancels its timers."""
+    """Deletes the steering repository of a topic without subscriptions, and cancels the topic's timers."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):

@@ -58,7 +58,7 @@ def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
 
 
 def apply(at: At, repository: int) -> None:
-    """Records the acknowledgements that the syncs at `repository` imply, for all messages that are known here."""
+    """Records the acknowledgements that the syncs at `repository` imply, for messages that this repository knows."""
     peer = at.node.peer[at.topic, repository]
     for row in at.of(at.node.foreign_sync):
         if row.repository == repository:
@@ -168,9 +168,9 @@ def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None
 
 
 def look_after(at: At) -> None:
-    """Timer T_d (rule P14): sends R2S-Rectify to steered subscribers that lack an acknowledgement.
+    """Timer T_d (rule P14): sends R2S-Rectify to steered subscribers with missing acknowledgements.
 
-    The acknowledgement is of a message that was before the frontier at the previous T_d.
+    An acknowledgement is missing if the frontier had passed its message at the previous T_d.
     """
     is_more = False
     for subscriber in at.of(at.node.subscriber):

@@ -40,7 +40,7 @@ class Slot:
 
 @record(key="topic, round")
 class ConfigurationChange:
-    """A change of a node's state of a topic's ring. The row contains the state from its round on."""
+    """A change of a node's state of a topic's ring. The row contains the state from round ``round`` on."""
 
     topic: Annotated[str, "topic of the ring"]
     round: Annotated[int, "round of the change; -1: the start state"]
@@ -107,7 +107,7 @@ def database_changes(
 
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns `row`, a row of table ``configuration_change`` as a dictionary, as `ConfigurationChange`."""
+    """Returns the `ConfigurationChange` of `row`, a dictionary with the columns of the table."""
     sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
     left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())

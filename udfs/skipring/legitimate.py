@@ -152,7 +152,7 @@ class Snapshot:
 
 
 def digits(label: Mapping[str, int]) -> str:
-    """Returns the digits of a label that the body of a message contains as a dictionary."""
+    """Returns the digits of `label`, a dictionary from the body of a message."""
     return f"{label['numerator']:0{label['bits']}b}"
 
 

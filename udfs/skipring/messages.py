@@ -16,7 +16,7 @@ LIN, CYC, COR = "LIN", "CYC", "COR"
 
 @message()
 class Subscribe:
-    """A node's request that the supervisor records it (4.1)."""
+    """A node's request that the supervisor records the node (4.1)."""
 
     topic: Annotated[str, "topic of the ring"]
 
@@ -80,7 +80,7 @@ class Introduce:
 
 @message()
 class IntroduceShortcut:
-    """An introduction of a node that belongs into a shortcut slot of the receiver (3.2.2)."""
+    """An introduction of a node for a shortcut slot of the receiver (3.2.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]

@@ -180,22 +180,22 @@ class SkipRing(NodeProgram):
     # ---- the supervisor
 
     def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
-        """Subscribe (4.1): records the sender, and sends its configuration to it."""
+        """Subscribe (4.1): records the sender, and answers with the sender's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "subscribe", ctx)
 
     def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
-        """GetConfiguration (3.2.1): records the sender if necessary, and sends its configuration to it."""
+        """GetConfiguration (3.2.1): records the sender if necessary, and answers with the sender's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """RequestFor (3.2.1): sends the subscriber that the message names its configuration."""
+        """RequestFor (3.2.1): sends a configuration to the subscriber that the message names."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
     def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
-        """Unsubscribe (4.1): removes the sender from the database, and permits it to leave."""
+        """Unsubscribe (4.1): removes the sender from the database, and permits the sender to leave."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.unsubscribe(src, ctx)
 

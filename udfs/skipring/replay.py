@@ -3,9 +3,9 @@
 A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
 each disturbance the topic converges to a legitimate state. From then on closure must hold until the next disturbance.
 
-The replay of a round has four steps in this order. It applies crashes and their reports, then subscriptions and
-unsubscriptions, then other changes of explicit state and databases. At last it checks whether the state is legitimate,
-unless nothing has changed that decides this.
+The replay of a round applies crashes and their reports first, then subscriptions and unsubscriptions, then other
+changes of explicit state and databases. After that it checks whether the state is legitimate. It omits the check if
+nothing has changed that the check depends on.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ class Member:
     def configure(self, m: SetData) -> None:
         """SetData with a label: adopts the label and the ring neighbours of the configuration (3.2.1, rule K3).
 
-        For each present neighbour that is nearer than those of the configuration it sends RequestFor (action (iii)).
+        A present ring neighbour that is nearer than the neighbours in the configuration causes RequestFor (action
+        (iii)).
         """
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():

@@ -17,8 +17,8 @@ _NO_INDEX = 1 << 63
 class Supervision:
     """The database of a topic at its supervisor, with the supervisor's actions (rule K7).
 
-    The constructor and each Timeout check the whole database. All other actions keep it repaired, at a cost that does
-    not depend on the number of subscribers.
+    The constructor and each Timeout check the whole database. All other actions keep the database repaired, at a cost
+    that does not depend on the number of subscribers.
 
     Attributes:
         changed: The tuples that have changed in this round, by label, as they were before the round.
@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and sends it its configuration."""
+        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and answers with its configuration."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -80,7 +80,7 @@ class Supervision:
         self._dismiss(subscriber, "leave", ctx)
 
     def remove_crashed(self, subscriber: int) -> None:
-        """Removes a crashed subscriber, and gives its label to the last subscriber (3.3)."""
+        """Removes a crashed subscriber, and gives the free label to the last subscriber (3.3)."""
         self._remove(subscriber)
 
     def _repair(self) -> None:
@@ -130,7 +130,10 @@ class Supervision:
 
 
 def configuration(entries: Entries, label: Label) -> tuple[Contact | None, Contact | None]:
-    """Returns the predecessor and the successor of `label` in a repaired database (rule K10). Alone it has none."""
+    """Returns the predecessor and the successor of `label` in a repaired database (rule K10).
+
+    Both are None if the database has no other label.
+    """
     index = index_of(label)
     beside = None if index is None else ring_neighbours(index, len(entries))
     if beside is None:
