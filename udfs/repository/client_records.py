@@ -80,7 +80,7 @@ class Registering:
     client: Annotated[int, "client that the owner registers or deregisters"]
     role: Annotated[str, "role of that client: publisher or subscriber"]
     number: Annotated[int, "number of the action; of two actions the higher number counts"]
-    tries: Annotated[int, "requests sent before the last one"]
+    tries: Annotated[int, "number of requests sent before the last request"]
     is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
     source_seq: Annotated[int, "number of the call among the owner's calls"]
 

@@ -24,7 +24,7 @@ class Action:
         "all subscriptions of the client; None: the action is a registration or deregistration",
     ] = None
     is_registered: Annotated[bool, "whether the action authorises the client"] = True
-    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded"] = ()
+    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded"] = ()
 
 
 @dataclass(frozen=True, slots=True)

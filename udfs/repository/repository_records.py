@@ -83,7 +83,7 @@ class Incarnation:
     last: Annotated[int, "highest catenation number with a slot"] = 0
     prefix: Annotated[int, "end of the filled prefix: highest catenation number at or before the frontier"] = 0
     is_closed: Annotated[
-        bool, "whether a newer incarnation exists, or the publisher is silent and a message missing (P32)"
+        bool, "whether a newer incarnation exists, or the publisher is silent and a message is missing (P32)"
     ] = False
     heard_round: Annotated[int, "last round in which the authorised publisher was heard"] = 0
 
@@ -110,7 +110,7 @@ class Registration:
     role: Annotated[str, "role of the client: publisher or subscriber"]
     number: Annotated[int, "number of the action; of two actions the higher number counts"]
     is_registered: Annotated[bool, "whether the client is authorised"]
-    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded (rule P25)"] = ()
+    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded (rule P25)"] = ()
     seq: Annotated[
         int, "sequence number of the action at this repository; 0: the registration is part of the scenario"
     ] = 0

@@ -71,9 +71,9 @@ class Introduce:
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
-    label: Annotated[Label, "label of that node"]
+    label: Annotated[Label, "label of the introduced node"]
     believed: Annotated[
-        Label | None, "the receiver's label as that node knows it; None: the sender forwards the introduction"
+        Label | None, "the receiver's label as the introduced node knows it; None: the sender forwards the introduction"
     ]
     flag: Annotated[str, "purpose: ``LIN``, ``CYC`` or ``COR``"]
 
@@ -84,7 +84,7 @@ class IntroduceShortcut:
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
-    label: Annotated[Label, "label of that node"]
+    label: Annotated[Label, "label of the introduced node"]
 
 
 @message()
