@@ -1,4 +1,4 @@
-"""Record batches from rows, for functions over Arrow data."""
+"""Arrow record batches from rows, and the columns of bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Names and SQL types of the columns of a bound: the runs that exceed it."""
+"""Names and SQL types of the columns of a bound. A bound lists the runs that exceed it."""
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
@@ -18,7 +18,7 @@ def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
 
 
 def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns one record batch of `rows`, which may be empty."""
+    """Returns one record batch of `rows`. `rows` may be empty."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

@@ -6,17 +6,17 @@ from udfs.nodes.program import PublicationCopy, SeenPublication, SubscribingNode
 
 
 class Flooding(SubscribingNode):
-    """A node of the overlay; it knows its own subscriptions only (rule F1)."""
+    """A node of the overlay. It knows only its own subscriptions (rule F1)."""
 
     messages = (PublicationCopy,)
     seen = keyed(SeenPublication, is_durable=True)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Handles the publication as a first copy that comes from this node (rule F2)."""
+        """Handles the publication as a first copy that this node has sent to itself (rule F2)."""
         self.on_pub(PublicationCopy.of(call, ctx.node), ctx.node, ctx)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """Delivers a first copy and sends it to all neighbours but `src`; drops later copies (rules F2 to F4)."""
+        """Delivers a first copy, and sends it to all neighbours except `src`. Drops later copies (rules F2 to F4)."""
         max_hops = ctx.settings.get("max_hops")
         if (m.source, m.source_seq) in self.seen:
             ctx.drop()

@@ -1,7 +1,7 @@
 """The node program of protocol ``forwarding``: reverse-path subscription forwarding (report, sections 2 and 3).
 
-A broker floods its subscriptions, and stores for each one the neighbour that sent it. A publication follows these
-neighbours back to the subscribers. No message is confirmed or repeated.
+A broker floods its subscriptions. Each broker stores for each subscription the neighbour that sent it. A publication
+follows these neighbours back to the subscribers. No message is confirmed or repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from udfs.nodes.records import message, record
 
 @record(key="subscription_id")
 class RoutingEntry:
-    """An entry of a broker's routing table."""
+    """An entry of a broker's routing table: the next hop towards a subscriber."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     next_hop: Annotated[int, "neighbour that sent the subscription; the broker itself for its own subscription"]
@@ -60,12 +60,12 @@ class Forwarding(NodeProgram):
         ctx.send_all(m.onward(), besides=src)
 
     def on_unsub(self, m: RoutedUnsub, src: int, ctx: Context) -> None:
-        """UNSUB: deletes the subscription's entry, and forwards UNSUB to all other neighbours."""
+        """UNSUB: deletes the entry of the subscription, and forwards UNSUB to all other neighbours."""
         self.routing_entry.pop(m.subscription_id, None)
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """PUB: sends the publication to the next hops of its subscriptions; delivers it if this broker is one."""
+        """PUB: sends the publication to the next hops of its subscriptions. If this broker is one, delivers it."""
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}
         if ctx.node in next_hops:

@@ -19,7 +19,7 @@ from udfs.nodes.world import World
 
 
 class MessageId(NamedTuple):
-    """The id of a publication: its publisher, and its number among the publisher's calls."""
+    """The id of a publication: its publisher, and the number of the publish call among the publisher's calls."""
 
     source: int
     source_seq: int
@@ -27,7 +27,7 @@ class MessageId(NamedTuple):
 
 @record(key="topic")
 class GossipTopic:
-    """A topic that a node has joined, or that one of its neighbours has announced."""
+    """A topic that a node has joined, or that a neighbour has announced to the node."""
 
     topic: Annotated[str, "name of the topic"]
     is_joined: Annotated[bool, "whether the node has joined the topic"]
@@ -35,15 +35,15 @@ class GossipTopic:
     mesh: Annotated[set[int], "neighbours in the node's mesh"]
     fanout: Annotated[set[int], "neighbours that get the node's publications while it has not joined"]
     fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes earlier"]
-    backoff: Annotated[dict[int, int], "first round in which the node may graft a neighbour, by neighbour"]
+    backoff: Annotated[dict[int, int], "first round in which the node may graft a neighbour again, by neighbour"]
 
     def forget(self, peer: int) -> None:
-        """Removes a neighbour that has left the topic or crashed; its backoff stays."""
+        """Removes neighbour `peer`, which has left the topic or crashed. The backoff of the neighbour stays."""
         for peers in (self.peers, self.mesh, self.fanout):
             peers.discard(peer)
 
     def part(self, peer: int, until: int) -> None:
-        """Removes a neighbour from the mesh, and sets its backoff to round `until`."""
+        """Removes neighbour `peer` from the mesh, and extends the neighbour's backoff to round `until`."""
         self.mesh.discard(peer)
         self.backoff[peer] = max(self.backoff.get(peer, 0), until)
 
@@ -57,7 +57,7 @@ class Relayed:
 
 @message("HELLO")
 class Hello:
-    """The announcement of a recovered node to a neighbour."""
+    """The announcement of a recovered node to its neighbours."""
 
     topics: Annotated[tuple[str, ...], "topics that the sender has joined"]
 
@@ -90,7 +90,7 @@ class Prune(OfTopic):
 
 @message("IHAVE")
 class IHave(OfTopic):
-    """Gossip: ids of publications in the sender's cache."""
+    """Gossip: the ids of publications in the sender's cache."""
 
     ids: Annotated[tuple[MessageId, ...], "ids of the publications"]
 
@@ -130,12 +130,15 @@ class Cached:
 
 
 def is_outbound(node: int, peer: int) -> bool:
-    """Returns whether `node` opened the connection to `peer`: the lower id did if the sum of both ids is even."""
+    """Returns whether `node` opened the connection to `peer`.
+
+    If the sum of the two ids is even, the node with the lower id opened the connection; otherwise the other node did.
+    """
     return (node < peer) == ((node + peer) % 2 == 0)
 
 
 class GossipSub(SubscribingNode):
-    """A node: a peer of libp2p."""
+    """A node of the overlay: a peer in the terms of libp2p."""
 
     name = "gossipsub"
     messages = (Hello, Announce, Graft, Prune, IHave, IWant, TopicCopy, Reply)
@@ -146,7 +149,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours; relays have joined all topics, and their neighbours know this (rule S2)."""
+        """Connects all neighbours. Relays have joined all topics, and their neighbours know this (rule S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -162,7 +165,7 @@ class GossipSub(SubscribingNode):
             program.on_round_end(ctx)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Adds a subscription; the first one on a topic announces and joins the topic (rule S3)."""
+        """Adds a subscription. With the first subscription on a topic the node announces and joins the topic (S3)."""
         super().call_subscribe(call, ctx)
         topic = self.topic_of(str(call.topic))
         if not topic.is_joined:
@@ -170,7 +173,7 @@ class GossipSub(SubscribingNode):
             self.join(topic, ctx)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Removes a subscription; the last one on a topic leaves the topic (rule S4)."""
+        """Removes a subscription. With its last subscription on a topic a node leaves the topic (rule S4)."""
         ended = self.subscription.get(call.subscription_id)
         super().call_unsubscribe(call, ctx)
         if ended is not None and ended.topic not in self._wanted_topics():
@@ -180,7 +183,7 @@ class GossipSub(SubscribingNode):
             _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
 
     def join(self, topic: GossipTopic, ctx: Context) -> None:
-        """Joins a topic: grafts D neighbours, those of the fanout first."""
+        """Joins a topic: grafts D neighbours, first those in the fanout."""
         topic.is_joined = True
         others, d = self._candidates(topic, ctx) - topic.fanout, ctx.settings["d"]
         self._graft(topic, _drawn("join", topic, topic.fanout, d, ctx), ctx)
@@ -188,7 +191,7 @@ class GossipSub(SubscribingNode):
         topic.fanout = set()
 
     def on_announce(self, m: Announce, src: int, ctx: Context) -> None:
-        """ANNOUNCE: adds the sender to the topic's peers, or removes it."""
+        """ANNOUNCE: adds the sender to the peers of the topic, or removes the sender from them."""
         topic = self.topic_of(m.topic)
         if m.is_joined:
             topic.peers.add(src)
@@ -196,7 +199,7 @@ class GossipSub(SubscribingNode):
             topic.forget(src)
 
     def on_recover(self, ctx: Context) -> None:
-        """Connects to all neighbours, and joins the topics of its subscriptions again (rule S5)."""
+        """Connects to all neighbours again, and joins the topics of the node's subscriptions (rule S5)."""
         for peer, latency in ctx.neighbours.items():
             ctx.watch(peer, latency)
         for name in self._wanted_topics():
@@ -204,7 +207,7 @@ class GossipSub(SubscribingNode):
         _send(Hello(self._wanted_topics()), ctx.neighbours, ctx)
 
     def on_hello(self, m: Hello, src: int, ctx: Context) -> None:
-        """HELLO: treats the recovered sender as a new neighbour, and announces joined topics to it (rule S5)."""
+        """HELLO: treats the recovered sender as a new neighbour, and announces this node's topics to it (rule S5)."""
         self.on_down(src, ctx)
         ctx.watch(src, ctx.neighbours[src])
         for name in m.topics:
@@ -213,7 +216,7 @@ class GossipSub(SubscribingNode):
             ctx.send(src, Announce(name, is_joined=True))
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report: removes the neighbour from all topics (rule S5)."""
+        """Crash report: removes the crashed neighbour `peer` from all topics (rule S5)."""
         for topic in self.topic.values():
             topic.forget(peer)
 
@@ -247,19 +250,19 @@ class GossipSub(SubscribingNode):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
 
     def on_ihave(self, m: IHave, src: int, ctx: Context) -> None:
-        """IHAVE: requests the publications of a joined topic that the node has not seen (rule S15)."""
+        """IHAVE: requests those publications of a joined topic that the node has not seen (rule S15)."""
         lacking = tuple(one for one in m.ids if not self._has_seen(one, ctx))
         if lacking and self.topic_of(m.topic).is_joined:
             ctx.send(src, IWant(lacking))
 
     def on_iwant(self, m: IWant, src: int, ctx: Context) -> None:
-        """IWANT: sends the requested publications that are in the cache (rule S16)."""
+        """IWANT: answers REPLY with each requested publication that is in the cache (rule S16)."""
         for key in m.ids:
             if key in self.cached:
                 ctx.send(src, _onward(self.cached[key].publication, Reply))
 
     def on_graft(self, m: Graft, src: int, ctx: Context) -> None:
-        """GRAFT: adds the sender to the mesh, or rejects it with PRUNE (rule S10)."""
+        """GRAFT: adds the sender to the mesh, or answers PRUNE to reject it (rule S10)."""
         topic = self.topic_of(m.topic)
         if not topic.is_joined or src in topic.mesh:
             return
@@ -270,7 +273,7 @@ class GossipSub(SubscribingNode):
             topic.mesh.add(src)
 
     def on_prune(self, m: Prune, src: int, ctx: Context) -> None:
-        """PRUNE: removes the sender from the mesh, and sets its backoff (rule S11)."""
+        """PRUNE: removes the sender from the mesh, and sets the sender's backoff (rule S11)."""
         self.topic_of(m.topic).part(src, ctx.round + m.backoff_rounds)
 
     def _graft(self, topic: GossipTopic, peers: Iterable[int], ctx: Context) -> None:
@@ -285,11 +288,11 @@ class GossipSub(SubscribingNode):
             ctx.send(peer, Prune(topic.topic, rounds))
 
     def _candidates(self, topic: GossipTopic, ctx: Context) -> set[int]:
-        """Returns the peers that may be grafted: their backoff ended at least one heartbeat ago."""
+        """Returns the peers that the node may graft: their backoff ended at least one heartbeat ago."""
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Heartbeat timer: does nothing, as `on_round_end` runs the heartbeat after all events of the round."""
+        """Heartbeat timer: does nothing, because `on_round_end` runs the heartbeat after all events of the round."""
 
     def _beat(self, ctx: Context) -> None:
         """Runs a heartbeat: repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
@@ -309,7 +312,7 @@ class GossipSub(SubscribingNode):
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
     def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
-        """Grafts or prunes until the mesh has D neighbours, D_out of them outbound (rule S12)."""
+        """Grafts or prunes neighbours until the mesh has D of them, with D_out outbound connections (rule S12)."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
             self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
@@ -324,7 +327,10 @@ class GossipSub(SubscribingNode):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
-        """Sends IHAVE to max(D_lazy, gossip_factor of all) peers that are not in `told` (rule S14)."""
+        """Sends IHAVE to drawn peers that are not in `told` (rule S14).
+
+        The number of receivers is D_lazy, or the share ``gossip_factor`` of these peers if that is larger.
+        """
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
         if ids:
@@ -333,7 +339,7 @@ class GossipSub(SubscribingNode):
             _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Runs the heartbeat if it is due, and sets the timer to the next heartbeat with an effect (rule S18)."""
+        """Runs the heartbeat if it is due. Sets the timer to the next heartbeat that changes something (rule S18)."""
         phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
         if (phase - ctx.round) % interval == 0:
             self._beat(ctx)
@@ -344,7 +350,7 @@ class GossipSub(SubscribingNode):
             ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
 
     def topic_of(self, name: str) -> GossipTopic:
-        """Returns the node's state of a topic; creates it if necessary."""
+        """Returns the node's state of topic `name`, and creates the state if necessary."""
         return self.topic.setdefault(name, GossipTopic(name, False, set(), set(), set(), 0, {}))
 
     def _wanted_topics(self) -> tuple[str, ...]:
@@ -356,7 +362,7 @@ class GossipSub(SubscribingNode):
 
 
 def _works(topic: GossipTopic, ctx: Context) -> Iterator[int]:
-    """Yields the first rounds in which a heartbeat changes the topic beside gossip; 0: the next heartbeat does."""
+    """Yields rounds from which a heartbeat changes the topic, apart from gossip. 0 stands for the next heartbeat."""
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
         lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out

@@ -1,4 +1,4 @@
-"""Reachability in overlays with cycles, for the bounds of protocols."""
+"""Reachability in overlays with cycles, for the bounds of protocols ``flooding``, ``gossipsub`` and ``repository``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Link = tuple[int, int]
 
 
 def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[int] = ()) -> dict[int, int]:
-    """Returns the number of links on the shortest path from `start` to each node that it reaches.
+    """Returns the number of links on the shortest path from `start` to each reachable node.
 
     Args:
         start: Id of a node.
         links: The neighbours of each node.
-        blocked: Nodes that end a path, unless they are `start`.
+        blocked: Nodes over which no path leads. A path may start or end at one of them.
     """
     found, queue = {start: 0}, deque([start])
     while queue:
@@ -33,7 +33,7 @@ def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[i
 
 
 def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
-    """Returns the neighbours of each node; a link counts in both directions."""
+    """Returns the neighbours of each node. Each link counts in both directions."""
     found: dict[int, set[int]] = {}
     for a, b in links:
         found.setdefault(a, set()).add(b)
@@ -42,10 +42,10 @@ def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
 
 
 def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:
-    """Returns whether paths whose inner nodes never crash connect all `nodes`.
+    """Returns whether paths connect all `nodes`, without a crashed node between the ends of a path.
 
     Args:
-        nodes: Ids of the nodes to connect; some of them may crash.
+        nodes: Ids of the nodes to connect. Some of them may crash.
         around: The neighbours of each node.
         crashed: Ids of the nodes that crash.
     """
@@ -57,10 +57,9 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """Yields the runs that exceed the bound of protocol ``flooding``, as rows of `BEYOND`.
 
     Args:
-        batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``; a pair is
-            a
-            publisher and a subscriber), ``crashes`` (structs ``round, node_id, is_final``), ``max_hops`` and
-            ``has_duplicates``.
+        batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
+            ``crashes`` (structs ``round, node_id, is_final``), ``max_hops`` and ``has_duplicates``. A pair is a
+            publisher and a subscriber.
     """
     return _beyond(batches, _flooding)
 

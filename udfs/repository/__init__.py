@@ -9,14 +9,14 @@ handlers take an `at.At`: one topic at one node in one round. `topics` sets the 
 Terms of the paper and of the rules in the README:
 
 - bundle: the repositories that serve a topic; they are its members;
-- steering repository: the member that a client has designated; a designation is numbered by its round;
+- steering repository: the member that a client has designated; the number of a designation is its round;
 - incarnation: the life of a publisher from its start, or from a recovery, to the next crash;
 - catenation: a message's incarnation, and its number n within the incarnation;
 - sequence number: a repository's own number of a stored message; its slot may be reserved for a missing message;
 - frontier: the last sequence number before the first reserved one; a filled prefix ends there;
 - stable: every member has stored the message;
 - cut: the last message of each incarnation that a new subscription excludes, or a deregistration includes;
-- sync: a subscriber has acknowledged all its messages up to this sequence number;
+- sync: a sequence number up to which a subscriber has acknowledged all its messages;
 - orphan: a stored message of a closed incarnation that lacks an earlier message;
 - action: a registration, a deregistration or a change of subscriptions;
 - T_p, T_a, T_w, T_n, T_d, T_f, T_g, T_idle, T_fail, T_assist, T_void and k: timers and a limit, set by the scenario

@@ -13,22 +13,22 @@ from udfs.repository.state import State
 
 T = TypeVar("T")
 PLACES = 1 << 20
-"""More than the number of deliveries of a node in a round."""
+"""An upper bound of the number of deliveries of a node in one round."""
 
 
 class At:
     """One topic at one node in one round.
 
     Attributes:
-        node: The node's tables.
-        ctx: The node in this round.
+        node: The tables of the node.
+        ctx: The context of the node in this round: its id, timers, settings and sends.
         topic: Name of the topic.
     """
 
     __slots__ = ("ctx", "node", "topic")
 
     def __init__(self, node: State, ctx: Context, topic: str) -> None:
-        """Stores the node, the round and the topic."""
+        """Stores the tables and the context of the node, and the topic."""
         self.node = node
         self.ctx = ctx
         self.topic = topic
@@ -44,7 +44,7 @@ class At:
         return self.ctx.round
 
     def rounds(self, name: str) -> int:
-        """Returns an integer setting of the protocol."""
+        """Returns the value of the integer setting `name`."""
         return int(self.ctx.settings[name])
 
     def send(self, event: type, to: tuple[int, ...], *values: Any, extra: int = 0) -> None:  # noqa: ANN401
@@ -52,61 +52,61 @@ class At:
 
         Args:
             event: The class of the event.
-            to: The receivers; none: the event is a discovery for all repositories (rule P33).
+            to: The receivers. An empty tuple sends a discovery to all repositories (rule P33).
             values: The event's fields after those of `Addressed`, in order.
-            extra: Rounds of work before the event is sent.
+            extra: Rounds that the node works before it sends the event.
         """
         routes.put(self.node, event(to, self.me, 0, self.topic, *values), self.ctx, extra)
 
     def deliver(self, of: Publication, hops: int) -> None:
-        """Delivers a message, and records its position among the node's deliveries."""
+        """Delivers message `of`, and records the position of the delivery among all deliveries of the node."""
         position = self.round * PLACES + len(self.node.ordered_delivery)
         self.node.ordered_delivery.append(OrderedDelivery(position, self.topic, of.source, of.source_seq))
         self.ctx.deliver(of.source, of.source_seq, of.issued_round, hops)
 
     def wake(self, name: str, rounds: int) -> None:
-        """Starts a timer of the topic, unless it runs already."""
+        """Starts timer `name` of the topic, due in `rounds` rounds, unless the timer runs already."""
         if not self.ctx.is_set(name, self.number):
             self.ctx.set_timer(name, self.number, rounds)
 
     @property
     def number(self) -> int:
-        """The node's number of the topic, the key of the topic's timers."""
+        """The number of the topic at this node: the key of the topic's timers."""
         of = self.node.log if self.topic in self.node.log else self.node.bundle
         return int(of[self.topic].number)
 
     @property
     def bundle(self) -> Bundle:
-        """The bundle of the topic, at a client."""
+        """A client's record of the topic and its bundle."""
         return self.node.bundle[self.topic]
 
     @property
     def log(self) -> Log:
-        """The log of the topic, at a repository."""
+        """A repository's log of the topic."""
         return self.node.log[self.topic]
 
     @property
     def duty(self) -> Duty:
-        """The recovery state of the topic, at a repository."""
+        """The state of a repository's recovery of the topic."""
         return self.node.duty[self.topic]
 
     @property
     def peers(self) -> tuple[int, ...]:
-        """Ids of the other members of the bundle, ascending; at a repository."""
+        """Ids of the other members of the bundle, ascending. The node must be a repository."""
         found = (one for (topic, _), one in self.node.member.items() if topic == self.topic and not one.is_left)
         return tuple(sorted(one.repository for one in found))
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ids of all members of the bundle, ascending; at a repository."""
+        """Ids of all members of the bundle, ascending. The node must be a repository."""
         return tuple(sorted((*self.peers, self.me)))
 
     @property
     def is_operational(self) -> bool:
-        """Whether the repository may steer clients: it is complete, and is not leaving."""
+        """Whether the repository may steer clients: it has recovered the topic, is not leaving and has not left."""
         log = self.log
         return self.duty.is_operational and not log.is_leaving and not log.is_left
 
     def of(self, table: dict[Any, T]) -> list[T]:
-        """Returns the rows of `table` with this topic, in the order of their keys."""
+        """Returns the rows of `table` about this topic, in the order of their keys."""
         return [table[key] for key in sorted(table) if table[key].topic == self.topic]  # type: ignore[attr-defined]

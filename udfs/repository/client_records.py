@@ -13,7 +13,7 @@ SUBSCRIBER = "subscriber"
 
 @record(key="topic")
 class Bundle:
-    """A topic that a client uses, with the repositories that serve it (its bundle)."""
+    """A topic that a client uses, with the bundle of repositories that serve the topic."""
 
     topic: Annotated[str, "the topic"]
     number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
@@ -63,7 +63,7 @@ class Queued:
 
 @record(key="topic, n")
 class Unstable:
-    """A message in a publisher's buffer: some member of the bundle may lack it."""
+    """A message in a publisher's buffer: some member of the bundle may lack the message."""
 
     topic: Annotated[str, "the topic"]
     n: Annotated[int, "catenation number of the message"]
@@ -80,7 +80,7 @@ class Registering:
     client: Annotated[int, "client that the owner registers or deregisters"]
     role: Annotated[str, "role of that client: publisher or subscriber"]
     number: Annotated[int, "number of the action; of two actions the higher number counts"]
-    tries: Annotated[int, "requests sent before the last one"]
+    tries: Annotated[int, "number of requests sent before the last request"]
     is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
     source_seq: Annotated[int, "number of the call among the owner's calls"]
 
@@ -132,21 +132,21 @@ class Buffered:
 
 @record(key="topic, seq")
 class Expected:
-    """A sequence number of the steering repository that a subscriber has heard of and not passed."""
+    """A sequence number of the steering repository that a subscriber has heard of but has not passed."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
     prev: Annotated[int, "number that the subscriber has to pass before this one"]
     source: Annotated[int, "id of the message's publisher; -1: the number has no message, and ends a Rectify"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     round: Annotated[int, "round in which the subscriber first heard of the number"]
 
 
 @record(key="topic, seq")
 class Unsynced:
-    """A sequence number that a subscriber has passed and the steering repository has not synced."""
+    """A sequence number that a subscriber has passed and that no sync covers yet."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
@@ -154,7 +154,7 @@ class Unsynced:
 
 @record(key="position")
 class OrderedDelivery:
-    """A delivery of a subscriber."""
+    """A delivery of a subscriber, with its position among all deliveries of the subscriber."""
 
     position: Annotated[int, "ascending in the order of deliveries, also within a round"]
     topic: Annotated[str, "the topic"]

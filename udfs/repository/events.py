@@ -1,4 +1,4 @@
-"""The parts of events, and the events that clients send; names follow section 3 and Figure 1 of the paper."""
+"""The events that clients send, and the parts of all events; names follow section 3 and Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from udfs.nodes.records import message
 
 
 class Catenated(Protocol):
-    """A record or event about one message."""
+    """A record or event about one message, with the catenation of the message."""
 
     @property
     def publisher(self) -> int:
-        """The message's publisher."""
+        """Id of the message's publisher."""
 
     @property
     def incarnation(self) -> int:
-        """The round in which that incarnation of the publisher started."""
+        """The round in which the publisher's incarnation started."""
 
     @property
     def n(self) -> int:
@@ -25,7 +25,7 @@ class Catenated(Protocol):
 
 
 class Key(NamedTuple):
-    """The catenation of a message, its identity within a topic (rule P1)."""
+    """The catenation of a message, which identifies the message within a topic (rule P1)."""
 
     publisher: int
     incarnation: int
@@ -60,7 +60,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription in events and at repositories."""
+    """A subscription of a client with its cut."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]
@@ -68,7 +68,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """An event on a link."""
+    """An event with its receivers: the base class of all events about a topic."""
 
     to: Annotated[tuple[int, ...], "receivers; a broker forwards one copy per link"]
     origin: Annotated[int, "id of the node that created the event"]
@@ -99,7 +99,7 @@ class Carrying(Identified):
 
 @dataclass(frozen=True, slots=True)
 class Designated(Addressed):
-    """An event between a client and repositories."""
+    """An event between a client and repositories, with the client's designation."""
 
     designation: Annotated[int, "number of the client's designation (rule P12)"]
     steering: Annotated[int, "repository that the client designates"]
@@ -131,7 +131,7 @@ class Order(Designated):
 
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
@@ -141,13 +141,13 @@ class Retransmit(Carrying):
 
     designation: Annotated[int, "number of the publisher's designation"]
     steering: Annotated[int, "repository that the publisher designates"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @message("P2R-Recovery")
 class PublisherRecovery(Designated):
-    """A publisher's announcement of its start, or of another steering repository (section 3.11)."""
+    """A publisher announces its start, or its choice of another steering repository (section 3.11)."""
 
     incarnation: Annotated[int, "round in which the publisher started"]
 
@@ -161,14 +161,14 @@ class Subscribe(Designated):
 
 @message("S2R-Recovery")
 class SubscriberRecovery(Designated):
-    """A subscriber's designation with its subscriptions; the repository answers Rectify (section 3.11)."""
+    """A subscriber's designation with all its subscriptions (section 3.11). The answer is R2S-Rectify."""
 
     interests: Annotated[tuple[Interest, ...], "all subscriptions of the client on the topic"]
 
 
 @message("S2R-ACK")
 class SubscriberAck(Designated):
-    """A subscriber's acknowledgement of delivered messages (section 3.8, rule P8)."""
+    """A subscriber's acknowledgement of delivered messages (section 3.8; rule P8)."""
 
     runs: Annotated[tuple[Run, ...], "sequence numbers of the messages at the steering repository"]
 

@@ -10,7 +10,7 @@ from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
 
 def go_on(at: At) -> None:
-    """Timer T_g: gossips to the other members of the bundle, and confirms registrations that all of them know."""
+    """Timer T_g: sends Gossip-ACK to the other members, and confirms registrations that all heard members have."""
     if at.peers and not at.log.is_left:
         membership.confirm_registrations(at)
         tell(at)
@@ -18,13 +18,16 @@ def go_on(at: At) -> None:
 
 
 def on_leave(at: At, m: GossipLeave) -> None:
-    """Gossip-LEAVE (section 4.10): records that the sender has left, and acknowledges by gossip."""
+    """Gossip-LEAVE (section 4.10): records that the sender has left the bundle, and answers Gossip-ACK."""
     membership.lose(at, m.origin)
     tell_from(at, (m.origin,), at.log.frontier)
 
 
 def tell(at: At) -> None:
-    """Sends each member the entries that it lacks; members at one position share an event (rule P17)."""
+    """Sends Gossip-ACK to each member, with the entries that the member lacks (rule P17).
+
+    Members that lack the same entries are receivers of one event.
+    """
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
         by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
@@ -54,14 +57,18 @@ def _entries(at: At, base: int) -> tuple[Entry, ...]:
 
 
 def beyond(at: At) -> tuple[Upto, ...]:
-    """Returns the stored messages that no entry names: those behind the frontier, and orphans (rule P18)."""
+    """Returns the stored messages that no entry contains: messages after the frontier, and orphans (rule P18)."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
     return tuple(Upto(*key) for key in [*found, *map(Key.of, at.of(at.node.orphan))])
 
 
 def on_gossip(at: At, m: GossipAck) -> None:
-    """Gossip-ACK: merges members, incarnations, entries, designations and syncs of another repository (P17, P18)."""
+    """Gossip-ACK (rules P17, P18): merges the sender's members, incarnations, entries, designations and syncs.
+
+    Of a sender that has left the bundle only the members are merged. The sender gets an answer that lists its
+    departure.
+    """
     membership.learn(at, m.members, m.leaving, m.left)
     if at.log.is_left:
         return

@@ -14,7 +14,7 @@ LEFT = "LEFT"
 
 
 def watch(at: At) -> None:
-    """Starts the gossip timer in a bundle, and the leave timer of a repository that leaves."""
+    """Starts the gossip timer if the bundle has other members. Starts the leave timer of a repository that leaves."""
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:
@@ -22,7 +22,7 @@ def watch(at: At) -> None:
 
 
 def add(at: At, repository: int) -> None:
-    """Adds a repository to the members, unless it has left."""
+    """Adds `repository` to the members, unless it has left the bundle."""
     if repository != at.me and (at.topic, repository) not in at.node.member:
         at.node.member[at.topic, repository] = Member(at.topic, repository)
         hear(at, repository)
@@ -30,7 +30,7 @@ def add(at: At, repository: int) -> None:
 
 
 def peer(at: At, repository: int) -> Peer:
-    """Returns the record of another repository; creates it if necessary."""
+    """Returns the record of another repository, and creates the record if necessary."""
     index = at.topic, repository
     return at.node.peer.setdefault(index, Peer(*index))
 
@@ -41,7 +41,10 @@ def hear(at: At, repository: int) -> None:
 
 
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
-    """Merges another repository's list of members; this one leaves if it was removed (rule P36)."""
+    """Merges the lists of members that another repository has sent.
+
+    If `gone` contains this repository, this repository migrates its clients and departs (rule P36).
+    """
     for one in gone:
         lose(at, one)
     if at.me in gone and not at.log.is_left:
@@ -55,7 +58,7 @@ def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tupl
 
 
 def lose(at: At, repository: int) -> None:
-    """Records that a repository has left, and deletes its rows: nothing is requested from it any more."""
+    """Records that `repository` has left the bundle, and deletes the rows about the messages that it has stored."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -71,13 +74,13 @@ def lose(at: At, repository: int) -> None:
 
 
 def remove(at: At, call: RemoveCall) -> None:
-    """Call ``remove`` (rule P36): records that a dead member has left; gossip informs the other members."""
+    """Call ``remove`` (rule P36): records that the named dead member has left. Gossip informs the other members."""
     if at.log.is_member and not at.log.is_left and call.peer in at.peers:
         lose(at, call.peer)
 
 
 def depart(at: At) -> None:
-    """Records that this repository has left; with the last bundle its status becomes LEFT."""
+    """Records that this repository has left the bundle. After its last bundle the node has status LEFT."""
     at.log.is_leaving, at.log.is_left = False, True
     if all(one.is_left or not one.is_member for one in at.node.log.values()):
         at.ctx.status(LEFT)
@@ -114,7 +117,10 @@ def leave(at: At) -> None:
 
 
 def go_on(at: At) -> None:
-    """Timer of a leave: migrates clients, and leaves when the remaining members cover this one (rule P26)."""
+    """Timer ``leave``: sends R2C-Migrate to clients; leaves if the remaining members can replace this repository (P26).
+
+    A repository that has left repeats Gossip-LEAVE.
+    """
     log = at.log
     if log.is_leaving:
         _migrate(at)
@@ -133,10 +139,11 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether the remaining heard members cover this repository, and no member with a lower id leaves.
+    """Returns whether the heard members can replace this repository, and no member with a lower id leaves.
 
-    Each of them has every message and registration of this repository and knows that it leaves; otherwise two members
-    that leave in one round would rely on each other (rule P30). One of them has been operational.
+    The heard members that stay have every message and registration of this repository, and know that it leaves.
+    Otherwise two members that leave in one round would rely on each other (rule P30). At least one staying member has
+    been operational.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -160,13 +167,16 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
 
 
 def on_farewell(at: At, m: GossipAck) -> None:
-    """Gossip-ACK at a repository that has left: a sender that knows of it gets no further Gossip-LEAVE."""
+    """Gossip-ACK at a repository that has left: a sender that knows the departure gets no further Gossip-LEAVE."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
 
 
 def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
-    """Call ``register`` or ``deregister``: sends the action until it is confirmed; the last call of a round wins."""
+    """Call ``register`` or ``deregister``: sends the action to the bundle until a repository confirms it.
+
+    A later call about the same client and role replaces the action.
+    """
     index = at.topic, call.peer, call.role
     before = at.node.registering.get(index)
     number = at.round if before is None else max(at.round, before.number + 1)
@@ -175,7 +185,10 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 
 
 def register_again(at: At) -> None:
-    """Timer T_p: sends each unconfirmed action to the next member, and after the last one to all repositories."""
+    """Timer T_p: sends each unconfirmed action to the next member of the bundle.
+
+    After the last member, the action goes to all repositories as a discovery (rule P33).
+    """
     for row in at.of(at.node.registering):
         row.tries += 1
         _send(at, row)
@@ -189,7 +202,7 @@ def _send(at: At, row: Registering) -> None:
 
 
 def on_confirm(at: At, m: RegistrationConfirm) -> None:
-    """R2C-Confirm: confirms the owner's call."""
+    """R2C-Confirm: confirms the owner's call ``register`` or ``deregister``."""
     row = at.node.registering.get((at.topic, m.client, m.role))
     if row is not None and row.number == m.number:
         del at.node.registering[at.topic, m.client, m.role]
@@ -197,9 +210,10 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Register, Deregister (3.3): stores the action of the topic's owner; a deregistration cuts at the stored prefixes.
+    """Register, Deregister (3.3): stores the action of the topic's owner.
 
-    The owner gets a confirmation when all heard members have the action (rule P34). Others get Refuse.
+    The cut of a deregistration contains the filled prefixes. The owner gets a confirmation when all heard members have
+    the action (rule P34). Any other sender gets Refuse.
     """
     if not at.is_operational:
         return
@@ -216,7 +230,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Confirms the actions that all heard members have, and deletes replaced ones (rule P34)."""
+    """Confirms the actions that all heard members have, and deletes actions that a newer action replaces (rule P34)."""
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role
         done = at.node.registration[index]

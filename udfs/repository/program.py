@@ -1,4 +1,4 @@
-"""The node of protocol ``repository``: its role and the type of an event choose the handler.
+"""The node program of protocol ``repository``: the role of a node and the type of an event choose the handler.
 
 With setting ``baseline`` (section 5, best effort) clients send messages to subscribers only; repositories take no part.
 """
@@ -42,7 +42,7 @@ from udfs.repository.state import State
 
 
 def publish_best_effort(at: At, call: PublishCall) -> None:
-    """Sends a message once to the subscribers whose predicate it satisfies."""
+    """Call ``publish``, best effort: sends a message once to the subscribers whose predicate the message satisfies."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
     at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
@@ -64,7 +64,7 @@ def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
 
 
 def deliver_best_effort(at: At, of: Publication, hops: int) -> None:
-    """Delivers a message that satisfies a subscription of the client."""
+    """Delivers message `of` if it satisfies a subscription of the client."""
     if any((at.topic, one) in at.node.subscribed for one in of.matches):
         at.deliver(of, hops)
 
@@ -140,19 +140,19 @@ class Repository(State):
         topics.lay(world)
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Broker-Up (rule P31): routes over the recovered broker again, and acknowledges."""
+        """Broker-Up (rule P31): computes routes over the recovered broker again, and answers Broker-Up-ACK."""
         routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
-        """Broker-Up-ACK (rule P31): ends the announcements to the sender."""
+        """Broker-Up-ACK (rule P31): ends the announcements of this broker's recovery to the sender."""
         routes.on_up_ack(self, m)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report: routes around the broker (rule P29)."""
+        """Crash report: computes routes without broker `peer` (rule P29)."""
         routes.on_down(self, peer, ctx)
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
-        """Every other event: forwards it to the remaining receivers, and handles it as one of them."""
+        """Handles all other events. A broker forwards the event; a receiver runs the handler of its role."""
         is_mine, event = routes.arrive(self, m, ctx)
         if is_mine and ctx.settings["baseline"]:
             deliver_best_effort(At(self, ctx, event.topic), event.publication, event.hops)
@@ -162,7 +162,10 @@ class Repository(State):
             recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Runs a timer: ``start``, ``store`` and ``up`` are of the node, all others of the topic numbered `key`."""
+        """Runs timer `name` of the topic with number `key`.
+
+        Timers ``start``, ``store`` and ``up`` belong to the node, not to a topic.
+        """
         if name == "start":
             topics.start(self, ctx)
         elif name == "up":
@@ -174,7 +177,7 @@ class Repository(State):
             recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
-        """Starts another incarnation from the durable state, after a crash."""
+        """Starts an incarnation of the node from its durable tables, after a crash."""
         if self.link:
             routes.start(self, ctx)
         if self.own.role == routes.BROKER:
@@ -182,7 +185,7 @@ class Repository(State):
         topics.start(self, ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Sends the designations of this round (rule P28), and ends recoveries that lack nothing."""
+        """Sends the designations of this round (rule P28), and ends recoveries that wait for no message."""
         for (topic, role), row in sorted(self.steering.items()):
             at = At(self, ctx, topic)
             if not steering.change(at, row):
@@ -211,16 +214,16 @@ class Repository(State):
         part(topics.at_call(self, call, ctx), call)
 
     def call_steer(self, call: SteerCall, ctx: Context) -> None:
-        """Designates the repository that the call names (section 4)."""
+        """Call ``steer`` (section 4): the client designates the repository that the call names."""
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
     def call_register(self, call: RegisterCall, ctx: Context) -> None:
-        """Registers a client, as the owner of the topic (3.3)."""
+        """Call ``register`` (3.3): the owner of a topic registers a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
-        """Deregisters a client, as the owner of the topic (3.3)."""
+        """Call ``deregister`` (3.3): the owner of a topic deregisters a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
@@ -230,13 +233,13 @@ class Repository(State):
         ctx.confirm(call.source_seq)
 
     def call_leave(self, call: LeaveCall, ctx: Context) -> None:
-        """Starts to leave all bundles of this repository (4.10)."""
+        """Starts the departure of this repository from all its bundles (4.10)."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_remove(self, call: RemoveCall, ctx: Context) -> None:
-        """Removes a dead repository from the bundles of this one (rule P36)."""
+        """Removes the dead repository that the call names from all bundles of this repository (rule P36)."""
         for topic in sorted(self.log):
             membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

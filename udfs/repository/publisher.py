@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends P2R-Recovery with the designation to the bundle (section 3.11), and starts its timer T_p."""
+    """Sends P2R-Recovery with the designation of `row` to the bundle (section 3.11), and starts timer T_p."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -62,14 +62,14 @@ def request(at: At, row: Steering) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats P2R-Recovery; after k tries without an answer seeks another repository."""
+    """Timer T_p: repeats P2R-Recovery. After k requests without an answer seeks another repository."""
     row = _steering(at)
     if not row.is_established and not row.is_seeking and not steering.is_tired(at, row):
         request(at, row)
 
 
 def on_recovery(at: At, m: PublisherRecovered) -> None:
-    """R2P-Recovery (3.11): notes that the steering repository has answered, and publishes queued messages."""
+    """R2P-Recovery (3.11): records that the steering repository has answered, and publishes the queued messages."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -100,7 +100,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
 
 
 def on_nak(at: At, m: PublisherNak) -> None:
-    """R2P-NAK (3.6): sends the missing messages with their catenation to the whole bundle."""
+    """R2P-NAK (3.6): sends P2R-Retransmit with each requested message to the whole bundle."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -113,9 +113,10 @@ def on_nak(at: At, m: PublisherNak) -> None:
 
 
 def reoffer(at: At) -> None:
-    """Timer T_p: repeats P2R-Order, for messages that are acknowledged but not stable every 3 T_p (rule P4).
+    """Timer T_p (rule P4): repeats P2R-Order for each message that is not acknowledged.
 
-    After T_fail without an event from the steering repository the publisher seeks another one.
+    Every 3 T_p it repeats P2R-Order for the messages that are acknowledged but not stable. After T_fail without an
+    event from the steering repository the publisher seeks another steering repository.
     """
     wait, row = at.rounds("publisher_rounds"), _steering(at)
     waiting = at.of(at.node.unstable)

@@ -22,7 +22,7 @@ from udfs.repository.repository_records import Duty, Lacking, Missed
 
 
 def held(at: At, repository: int, key: Key) -> None:
-    """Records that another repository has a message; if this one lacks it, the timer T_f runs."""
+    """Records that `repository` has message `key`, and starts timer T_f, if this repository lacks the message."""
     if not slots.has(at, key):
         index = at.topic, *key
         at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
@@ -30,7 +30,10 @@ def held(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Timer T_f: requests each missing message from one of its heard holders, in turn (rule P19)."""
+    """Timer T_f (rule P19): requests each missing message from a member that has the message and is heard.
+
+    If several members have the message, the requests alternate between them.
+    """
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
     by_holder: dict[int, list[Upto]] = {}
@@ -44,7 +47,7 @@ def fetch(at: At) -> None:
 
 
 def on_nak(at: At, m: BundleNak) -> None:
-    """R2R-NAK: sends the requested messages with their dissemination lists; each read takes `retrieve_rounds`."""
+    """R2R-NAK: answers R2R-Retransmit with the requested messages. Each read takes ``retrieve_rounds``."""
     keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
@@ -68,7 +71,10 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
-    """R2R-Retransmit: stores the messages; if one is new and the batch was full, requests the next batch."""
+    """R2R-Retransmit: stores the messages that the event carries, and records their acknowledgements.
+
+    If one of the messages is new and the batch was full, requests the next batch from the sender.
+    """
     keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
     on_way = _on_way(at)
     is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
@@ -95,7 +101,10 @@ RECOVERING = "RECOVERING"
 
 
 def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
-    """Handles an event at a member of the bundle; a repository that has left only handles Gossip-ACK."""
+    """Passes `event` to handler `handle` at a member of the bundle.
+
+    A repository that has left the bundle handles Gossip-ACK only. A repository that has not joined handles no event.
+    """
     log = at.log
     if log.is_left and isinstance(event, GossipAck):
         membership.on_farewell(at, event)
@@ -106,7 +115,7 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
 
 
 def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
-    """Runs a timer; a repository that has left only runs ``leave`` (section 4.10)."""
+    """Runs handler `handle` of the expired `timer`. A repository that has left runs ``leave`` only (section 4.10)."""
     if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
         handle(at)
 
@@ -124,7 +133,11 @@ def join(at: At) -> None:
 
 
 def begin(at: At) -> None:
-    """Starts an incarnation of a member: alone it becomes operational, otherwise it requests assistance."""
+    """Starts an incarnation of this repository for the topic.
+
+    With other members it requests assistance; as the only member it becomes operational. A repository that has left the
+    bundle only starts its timers.
+    """
     at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
         membership.watch(at)
@@ -141,9 +154,10 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Timer T_f of a recovery: repeats R2R-Assist, from the second time on also as a discovery (rule P33).
+    """Timer ``assist``: sends R2R-Assist to the other members.
 
-    After T_assist without progress the repository continues with its own disk (rules P22, P35).
+    From the second request on it also sends R2R-Assist as a discovery to all repositories (rule P33). After T_assist
+    without progress the repository continues with its own disk (rules P22, P35).
     """
     if at.duty.is_operational or at.log.is_left:
         return
@@ -163,9 +177,10 @@ def ask(at: At) -> None:
 
 
 def _is_on_its_own(at: At) -> bool:
-    """Returns whether the repository stops waiting: no heard member has a missing message (rule P35).
+    """Returns whether the repository stops waiting for missing messages (rules P22, P35).
 
-    A repository that has never been complete needs an assistant; otherwise it would start without messages.
+    It stops after T_assist without progress, if no heard member has a missing message. A repository that has never been
+    complete waits for an assistant first; otherwise it would start without messages.
     """
     may_end = at.log.is_complete or at.duty.assistant is not None
     if not may_end or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
@@ -188,7 +203,10 @@ def on_assist(at: At, m: Assist) -> None:
 
 
 def on_recovery(at: At, m: BundleRecovery) -> None:
-    """R2R-Recovery (rule P21): takes over the assistant's state, reserves numbers, and fetches missing messages."""
+    """R2R-Recovery (rule P21): merges the assistant's state, and reserves slots for missing messages.
+
+    It also requests these messages. Without missing messages the recovery ends.
+    """
     if at.duty.is_operational:
         return
     if at.duty.assistant is None:
@@ -212,7 +230,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Stops waiting for messages that have no number any more."""
+    """Deletes the messages without a slot from those that the recovery waits for."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
@@ -238,7 +256,7 @@ def finish(at: At) -> None:
 
 
 def complete(at: At) -> None:
-    """Makes the repository operational for the topic: it may steer clients."""
+    """Makes the repository operational for the topic, so that it may steer clients."""
     at.duty.is_operational = at.log.is_complete = True
     if all(_is_ready(at, topic) for topic in at.node.log):
         _say(at, OPERATIONAL)

@@ -16,13 +16,13 @@ BEGINNING = -1
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:
-    """Returns whether a client may act in `role`; on a topic without an owner every client may."""
+    """Returns whether `client` may act in `role`. On a topic without an owner every client may."""
     row = at.node.registration.get((at.topic, client, role))
     return at.log.owner is None or (row is not None and row.is_registered)
 
 
 def subscribers(at: At) -> tuple[int, ...] | None:
-    """Returns the ids of the registered subscribers; None: the topic has no owner, everybody may subscribe."""
+    """Returns the ids of the registered subscribers, or None on a topic without an owner."""
     if at.log.owner is None:
         return None
     rows = at.of(at.node.registration)
@@ -30,7 +30,7 @@ def subscribers(at: At) -> tuple[int, ...] | None:
 
 
 def is_admitted(at: At, client: int, role: str, number: int) -> bool:
-    """Returns whether a client is authorised; otherwise sends it Refuse (rule P25)."""
+    """Returns whether `client` may act in `role`. Sends Refuse to a client that may not (rule P25)."""
     if is_authorised(at, client, role):
         return True
     at.send(Refuse, (client,), role, number)
@@ -38,7 +38,10 @@ def is_admitted(at: At, client: int, role: str, number: int) -> bool:
 
 
 def is_covered(at: At, client: int, slot: Slot) -> bool:
-    """Returns whether no deregistration of the publisher or of the subscriber `client` excludes a message."""
+    """Returns whether the registrations allow a delivery of the message in `slot` to subscriber `client`.
+
+    A deregistration of the subscriber or of the publisher excludes the messages after its cut.
+    """
     if at.log.owner is None:
         return True
     rows = (
@@ -49,7 +52,10 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
 
 
 def covered(at: At, row: Incarnation) -> int:
-    """Returns the end of an incarnation's filled prefix, at most the cut of a deregistered publisher (rule P25)."""
+    """Returns the end of the filled prefix of the incarnation of `row` (rule P25).
+
+    For a deregistered publisher the result is at most the cut of the deregistration.
+    """
     registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
     if at.log.owner is None or registration is None or registration.is_registered:
         return row.prefix
@@ -62,7 +68,7 @@ def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
 
 
 def designated(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
-    """Records a designation; returns whether no newer one is known.
+    """Records a designation of `client`. Returns false if a newer designation is known.
 
     Args:
         at: The topic at this repository.
@@ -90,13 +96,16 @@ def steered(at: At, client: int, role: str) -> int | None:
 
 
 def choices(at: At) -> tuple[Choice, ...]:
-    """Returns the designations of all clients."""
+    """Returns the designations of all clients on the topic."""
     rows = at.of(at.node.designation)
     return tuple(Choice(row.client, row.role, row.number, row.repository) for row in rows)
 
 
 def apply(at: At, action: Action) -> bool:
-    """Applies an action under the next sequence number, unless a newer one is known; returns whether it did."""
+    """Applies `action`, unless a newer action is known, and assigns the next sequence number to `action`.
+
+    Returns whether the action was applied.
+    """
     if action.interests is None:
         return _registers(at, action)
     is_new = _subscribes(at, action)
@@ -156,9 +165,10 @@ def is_deregistered(at: At, action: Action) -> bool:
 
 
 def end_designations(at: At, action: Action) -> None:
-    """Ends the designations of subscribers that may have passed messages of a new registration (rule P25).
+    """Ends the designations of the subscribers that `action`, a new registration, concerns (rule P25).
 
-    The increased number makes only newer designations active, also after a crash.
+    These subscribers may have passed messages that the registration includes again. Each of them gets R2C-Migrate. The
+    stored number increases, so that only a newer designation becomes active, also after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

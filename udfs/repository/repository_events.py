@@ -1,4 +1,7 @@
-"""Events of repositories, to clients and within a bundle; names follow sections 3 and 4 and Figure 1 of the paper."""
+"""The events that repositories send to clients and to the other repositories of their bundle.
+
+Names follow sections 3 and 4 and Figure 1 of the paper.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from udfs.repository.events import Addressed, Carrying, Designated, Identified, 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A registration, a deregistration or the subscriptions of a client; each takes a sequence number."""
+    """A registration or deregistration of a client, or a change of its subscriptions. Each takes a sequence number."""
 
     client: Annotated[int, "client that the action is about"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
@@ -21,18 +24,18 @@ class Action:
         "all subscriptions of the client; None: the action is a registration or deregistration",
     ] = None
     is_registered: Annotated[bool, "whether the action authorises the client"] = True
-    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded"] = ()
+    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded"] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sequence number of a repository with its content."""
+    """A sequence number of a repository with its message or action."""
 
     seq: Annotated[int, "sequence number"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
-    action: Annotated[Action | None, "the action under this number; None: the number is of a message"]
+    action: Annotated[Action | None, "the action with this number; None: the number is of a message"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class SyncFact:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A repository's position in the entries of another one."""
+    """The position of a repository in the entries of another repository."""
 
     repository: Annotated[int, "id of the other repository"]
     seq: Annotated[int, "the sender has received that repository's entries up to this number"]
@@ -66,7 +69,7 @@ class Told:
 class Copy:
     """A stored message for another repository."""
 
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     publication: Annotated[Publication, "the message"]
     acknowledged: Annotated[tuple[int, ...], "subscribers that have acknowledged the message (its dissemination list)"]
@@ -74,7 +77,7 @@ class Copy:
 
 @message("Gossip-ACK")
 class GossipAck(Addressed):
-    """Gossip: the entries that a peer lacks, and what the sender knows of the bundle (section 4.5, rule P17)."""
+    """Gossip: entries that the receivers lack, and the sender's knowledge of the bundle (section 4.5, rule P17)."""
 
     base: Annotated[int, "sequence number before the first entry"]
     frontier: Annotated[int, "the sender's frontier"]
@@ -99,12 +102,12 @@ class GossipLeave(Addressed):
 class BundleNak(Addressed):
     """A request to another repository for messages (rule P19)."""
 
-    keys: Annotated[tuple[Upto, ...], "each message as the last one of an `Upto`"]
+    keys: Annotated[tuple[Upto, ...], "the requested messages; each is the last message of an `Upto`"]
 
 
 @message("R2R-Retransmit")
 class BundleRetransmit(Addressed):
-    """The answer to R2R-NAK: messages (rule P19)."""
+    """The answer to R2R-NAK: the requested messages that the sender has stored (rule P19)."""
 
     copies: Annotated[tuple[Copy, ...], "the messages"]
 
@@ -142,7 +145,7 @@ class Listed:
     seq: Annotated[int, "sequence number"]
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
@@ -157,7 +160,7 @@ class ProbeAnswer(Addressed):
 
 @message("R2C-Migrate")
 class Migrate(Addressed):
-    """A repository's request that a client changes to another one (section 4.10)."""
+    """A repository's request that a client designates another repository (section 4.10)."""
 
     role: Annotated[str, "role in which the sender steers the client"]
     designation: Annotated[int, "number of the client's designation"]
@@ -184,7 +187,7 @@ class RegistrationConfirm(Addressed):
 class PublisherAck(Designated):
     """An acknowledgement of a publisher's messages (section 3.5, rule P3)."""
 
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     single: Annotated[tuple[int, ...], "catenation numbers of messages that were just stored"]
     upto: Annotated[int, "all messages up to this catenation number are stored"]
     stable: Annotated[int, "every member of the bundle has all messages up to this catenation number"]
@@ -196,7 +199,7 @@ class PublisherAck(Designated):
 class PublisherNak(Designated):
     """A request to a publisher for missing messages (section 3.5)."""
 
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     ns: Annotated[tuple[int, ...], "catenation numbers of the messages"]
 
 
@@ -204,7 +207,7 @@ class PublisherNak(Designated):
 class PublisherRecovered(Designated):
     """The answer to P2R-Recovery (section 3.11)."""
 
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     upto: Annotated[int, "end of the incarnation's filled prefix at the sender"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
     registered: Annotated[tuple[int, ...] | None, "registered subscribers; None: everybody may subscribe"]
@@ -212,10 +215,10 @@ class PublisherRecovered(Designated):
 
 @message("R2S*-Persistent")
 class Persistent(Identified):
-    """The notification that a message is stored, for its subscribers only (section 3.7, rule P6)."""
+    """The notification that a message is stored; only subscribers of the message get it (section 3.7, rule P6)."""
 
     seq: Annotated[int, "sequence number of the message"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     receivers: Annotated[tuple[Receiver, ...], "subscribers with a matching subscription"]
 
@@ -228,7 +231,7 @@ class SubscriberRetransmit(Carrying):
     steering: Annotated[int, "repository that the subscriber designates"]
     seq: Annotated[int, "sequence number of the message"]
     prev: Annotated[int, "sequence number of the subscriber's previous message"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
@@ -245,7 +248,7 @@ class Rectify(Designated):
     """The unacknowledged messages of a subscriber (section 3.9, rule P7)."""
 
     sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
-    listed: Annotated[tuple[Listed, ...], "its unacknowledged messages up to `upto`, ascending"]
+    listed: Annotated[tuple[Listed, ...], "the subscriber's unacknowledged messages up to `upto`, ascending"]
     upto: Annotated[int, "end of the listed range of sequence numbers"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
 

@@ -1,4 +1,4 @@
-"""Records of repositories. A crash loses those about other members; gossip restores them."""
+"""Records of repositories. A crash loses the records about other members; gossip restores these records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Log:
 
 @record(key="topic")
 class Duty:
-    """The state of a repository's recovery for a topic, since its last start."""
+    """The state of a repository's recovery of a topic, since the last start of the repository."""
 
     topic: Annotated[str, "the topic"]
     is_operational: Annotated[bool, "whether the repository may steer clients"] = False
@@ -53,7 +53,7 @@ class Slot:
     seq: Annotated[int, "sequence number"]
     status: Annotated[str, "``stored``, ``reserved``, ``void`` or ``action``"]
     publisher: Annotated[int, "id of the message's publisher; of an action: the client"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started; of an action: its number"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started; of an action: its number"]
     n: Annotated[int, "catenation number of the message; of an action: 0"]
     source_seq: Annotated[
         int | None, "number of the publication among its publisher's calls; None: the message has not arrived"
@@ -68,7 +68,7 @@ class Orphan:
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     publication: Annotated[Publication, "the message"]
 
@@ -83,7 +83,7 @@ class Incarnation:
     last: Annotated[int, "highest catenation number with a slot"] = 0
     prefix: Annotated[int, "end of the filled prefix: highest catenation number at or before the frontier"] = 0
     is_closed: Annotated[
-        bool, "whether a newer incarnation exists, or the publisher is silent and a message missing (P32)"
+        bool, "whether a newer incarnation exists, or the publisher is silent and a message is missing (P32)"
     ] = False
     heard_round: Annotated[int, "last round in which the authorised publisher was heard"] = 0
 
@@ -110,7 +110,7 @@ class Registration:
     role: Annotated[str, "role of the client: publisher or subscriber"]
     number: Annotated[int, "number of the action; of two actions the higher number counts"]
     is_registered: Annotated[bool, "whether the client is authorised"]
-    cut: Annotated[tuple[Upto, ...], "of a deregistration: later messages are excluded (rule P25)"] = ()
+    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded (rule P25)"] = ()
     seq: Annotated[
         int, "sequence number of the action at this repository; 0: the registration is part of the scenario"
     ] = 0
@@ -118,7 +118,7 @@ class Registration:
 
 @record(key="topic, client, role")
 class Confirming:
-    """An action of an owner that some member of the bundle may not know yet."""
+    """An action that this repository confirms to the owner as soon as all heard members have the action."""
 
     topic: Annotated[str, "the topic"]
     client: Annotated[int, "client that is registered or deregistered"]
@@ -156,7 +156,7 @@ class Acknowledged:
     topic: Annotated[str, "the topic"]
     client: Annotated[int, "id of the subscriber"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
@@ -166,7 +166,7 @@ class Numbered:
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     seq: Annotated[int, "sequence number at this repository"]
 
@@ -178,7 +178,7 @@ class Identity:
     topic: Annotated[str, "the topic"]
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
@@ -189,30 +189,30 @@ class Storing:
     topic: Annotated[str, "the topic"]
     due_round: Annotated[int, "round in which the write ends"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, repository, seq")
 class Located:
-    """A row of the repository-table: the message at a number of another repository."""
+    """A row of the repository-table: the message that has number `seq` at another repository."""
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]
     seq: Annotated[int, "sequence number at the other repository"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher, incarnation, n")
 class Lacking:
-    """A message that other repositories have stored and this one lacks."""
+    """A message that other repositories have stored and this repository lacks."""
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
     holders: Annotated[set[int], "repositories that have the message"]
 
@@ -223,13 +223,13 @@ class Missed:
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which that incarnation of the publisher started"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher")
 class Live:
-    """A publisher that this repository has heard during its recovery."""
+    """A publisher that this repository has heard since the start of its recovery."""
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
@@ -246,7 +246,7 @@ class Peer:
     beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored behind its frontier"] = ()
     knows_leaving: Annotated[bool, "whether the other repository knows that this one is leaving"] = False
     is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
-    heard_round: Annotated[int, "round of the last event from the other repository; before that: of its addition"] = 0
+    heard_round: Annotated[int, "round of the last event from the other repository, or else of its addition"] = 0
 
 
 @record(key="topic, repository, publisher, incarnation")
@@ -262,7 +262,7 @@ class PeerPrefix:
 
 @record(key="topic, repository, seq")
 class ForeignAck:
-    """Acknowledgements by number of another repository; the message is unknown here (rule P15)."""
+    """Acknowledgements of a sequence number of another repository, whose message is unknown here (rule P15)."""
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "repository that steered the clients"]

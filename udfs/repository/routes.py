@@ -1,8 +1,8 @@
 """Routes between clients and repositories: shortest paths, one message per link (rule P29).
 
-A node with one neighbour needs no routes. Other nodes know the overlay, watch the brokers, and route around crashed
-ones. A recovered broker announces itself to each of them until it has an answer (rule P31). An event without receivers
-is a discovery: the first node with routes sends it to all repositories (rule P33).
+A node with one neighbour needs no routes. Every other node knows the overlay, watches the brokers, and routes around
+crashed brokers. A recovered broker repeats its announcement to each node with routes until that node answers (rule
+P31). An event without receivers is a discovery: the first node with routes sends it to all repositories (rule P33).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ BROKER = "broker"
 
 @message("Broker-Up")
 class BrokerUp:
-    """A recovered broker's announcement that routes may use it."""
+    """The announcement of a recovered broker: routes may lead over the broker again."""
 
     broker: Annotated[int, "id of the broker"]
-    up_round: Annotated[int, "round of its recovery"]
+    up_round: Annotated[int, "round in which the broker recovered"]
 
 
 @message("Broker-Up-ACK")
@@ -38,7 +38,7 @@ class BrokerUpAck:
 
 
 def lay(world: World) -> None:
-    """Sets the links that each node knows, and its routes, before the first round."""
+    """Sets the neighbours, the links and the routes of each node before the first round."""
     is_relay = {node: info.role not in ("client", "repository") for node, info in world.nodes.items()}
     links = [
         Link(src, dst, latency, is_relay[dst], world.nodes[dst].role == "repository")
@@ -53,21 +53,21 @@ def lay(world: World) -> None:
 
 
 def start(state: State, ctx: Context) -> None:
-    """Watches all brokers, and computes routes as if all of them were up."""
+    """Starts to watch all brokers for crashes, and computes the routes of the node."""
     for broker in _relays(state, ctx.node):
         ctx.watch(broker)
     find(state, ctx.node)
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Starts to announce this broker's recovery to all nodes with routes."""
+    """Starts to announce the recovery of this broker to all nodes with routes (rule P31)."""
     n_links = Counter(link.src for link in state.link.values())
     state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)
 
 
 def announce(state: State, ctx: Context) -> None:
-    """Timer: sends Broker-Up to each node that has not answered (rule P31)."""
+    """Timer ``up``: sends Broker-Up to each node that has not answered yet (rule P31)."""
     for node, row in sorted(state.announced.items()):
         ctx.send(node, BrokerUp(ctx.node, row.up_round), after=ctx.settings["reroute_rounds"])
     if state.announced:
@@ -75,7 +75,7 @@ def announce(state: State, ctx: Context) -> None:
 
 
 def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Broker-Up: acknowledges, and routes over the broker again."""
+    """Broker-Up: answers Broker-Up-ACK, and computes routes that may lead over the recovered broker."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
@@ -85,21 +85,25 @@ def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
 
 
 def on_up_ack(state: State, m: BrokerUpAck) -> None:
-    """Broker-Up-ACK: ends the announcements to the sender, if the answer is to the last recovery."""
+    """Broker-Up-ACK: ends the announcements to the sender. An answer to an earlier recovery is ignored."""
     row = state.announced.get(m.node)
     if row is not None and row.up_round == m.up_round:
         del state.announced[m.node]
 
 
 def on_down(state: State, broker: int, ctx: Context) -> None:
-    """Crash report: routes around the broker, and ends the announcements to it."""
+    """Crash report: computes routes without `broker`, and ends the announcements to `broker`."""
     state.announced.pop(broker, None)
     state.down[broker] = Down(broker)
     find(state, ctx.node)
 
 
 def find(state: State, node: int) -> None:
-    """Computes the next hop to every node: the shortest latency, among equal ones the lowest next hop."""
+    """Computes the next hop from `node` to every other node (rule P29).
+
+    A route has the shortest latency. Of routes with equal latency the one with the lowest next hop is taken. No route
+    leads over a crashed broker.
+    """
     near: dict[int, list[Link]] = {}
     for link in state.link.values():
         near.setdefault(link.src, []).append(link)
@@ -118,13 +122,13 @@ def find(state: State, node: int) -> None:
 
 
 def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
-    """Sends an event: one message per link, with the receivers beyond that link in its field ``to``.
+    """Sends an event as one message per link. Field ``to`` of a message names the receivers beyond that link.
 
     Args:
-        state: The node.
-        event: The event; receivers without a route are omitted. Without receivers it is a discovery.
-        ctx: The node in this round.
-        extra: Rounds of work before the event is sent.
+        state: The tables of the node.
+        event: The event. Receivers without a route are omitted. An event without receivers is a discovery.
+        ctx: The context of the node in this round.
+        extra: Rounds that the node works before it sends the event.
     """
     if not event.to and not state.link:
         for hop in state.neighbour:
@@ -156,7 +160,10 @@ def _relays(state: State, node: int) -> list[int]:
 
 
 def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
-    """Forwards an event; returns whether this node is a receiver, and the event with one hop more."""
+    """Counts a hop of an arrived event. A broker forwards the event to the remaining receivers.
+
+    Returns whether this node is a receiver, and the event with the increased number of hops.
+    """
     here = replace(event, hops=event.hops + 1)
     if not here.to and state.own.role == BROKER:
         put(state, here, ctx)

@@ -19,25 +19,28 @@ from udfs.repository.repository_records import (
 
 
 def find(at: At, key: Key) -> Slot | None:
-    """Returns the slot of a message; None: the message has no number."""
+    """Returns the slot of message `key`, or None if the message has no sequence number."""
     row = at.node.numbered.get((at.topic, *key))
     return None if row is None else at.node.slot[at.topic, row.seq]
 
 
 def has(at: At, key: Key) -> bool:
-    """Returns whether the message is stored, in a slot or as an orphan."""
+    """Returns whether message `key` is stored, in a slot or as an orphan."""
     slot = find(at, key)
     return (slot is not None and slot.status == STORED) or (at.topic, *key) in at.node.orphan
 
 
 def newest(at: At, publisher: int) -> int | None:
-    """Returns the newest incarnation of a publisher; None: no incarnation is known."""
+    """Returns the newest known incarnation of `publisher`, or None if no incarnation is known."""
     found = (i for topic, one, i in at.node.incarnation if topic == at.topic and one == publisher)
     return max(found, default=None)
 
 
 def learn(at: At, publisher: int, incarnation: int) -> bool:
-    """Records an incarnation, and closes older ones; returns whether it is the newest (rule P2)."""
+    """Records an incarnation of `publisher`, and closes the publisher's older incarnations (rule P2).
+
+    Returns whether no newer incarnation is known.
+    """
     known = newest(at, publisher)
     if (at.topic, publisher, incarnation) not in at.node.incarnation:
         is_closed = known is not None and known > incarnation
@@ -50,7 +53,11 @@ def learn(at: At, publisher: int, incarnation: int) -> bool:
 
 
 def close(at: At, row: Incarnation) -> None:
-    """Closes an incarnation: its slots from the first missing message on become void, stored messages orphans (P2)."""
+    """Closes the incarnation of `row` (rule P2).
+
+    The slots of the incarnation become void from its first missing message on. Messages stored in these slots become
+    orphans.
+    """
     row.is_closed = True
     keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
     slots = [at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq] for key in keys]
@@ -71,7 +78,10 @@ def _orphan(at: At, slot: Slot) -> None:
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
-    """Assigns numbers to the messages of an incarnation up to `n`; returns their catenation numbers."""
+    """Reserves slots for the messages of the incarnation of `row`, up to catenation number `n`.
+
+    An orphan among these messages is stored in its new slot. Returns the catenation numbers that got a slot.
+    """
     added = list(range(row.last + 1, n + 1))
     for one in added:
         key = Key(row.publisher, row.incarnation, one)
@@ -83,16 +93,17 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def hear(at: At, publisher: int, incarnation: int) -> None:
-    """Records that an authorised publisher was heard, and reopens its newest incarnation (rule P32)."""
+    """Records that the authorised `publisher` was heard. Reopens `incarnation` if no newer one is known (rule P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation
 
 
 def close_silent(at: At) -> bool:
-    """Closes incarnations with a missing message and a publisher silent for T_void; returns whether it closed one.
+    """Closes incarnations that lack a message and whose publisher has been silent for T_void (rule P32).
 
-    Otherwise one lost message of a dead or deregistered publisher would block all later numbers (rule P32).
+    Otherwise one lost message of a dead or deregistered publisher would block all later numbers. Returns whether an
+    incarnation was closed.
     """
     indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in reserved(at)})
     rows = [at.node.incarnation[index] for index in indexes]
@@ -103,7 +114,7 @@ def close_silent(at: At) -> bool:
 
 
 def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
-    """Creates a slot under the next sequence number, and returns it."""
+    """Adds a slot with the next sequence number and returns it."""
     log = at.log
     log.last_seq += 1
     slot = Slot(at.topic, log.last_seq, status, *key, action=action)
@@ -114,7 +125,11 @@ def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
 
 
 def take(at: At, key: Key, publication: Publication) -> None:
-    """Stores a message: in its slot, in a new slot, or as an orphan of a closed incarnation."""
+    """Stores message `key`, unless it is stored already.
+
+    A message of an open incarnation goes into its slot, which is added if necessary. A message of a closed incarnation
+    becomes an orphan until all earlier messages of the incarnation are stored.
+    """
     if has(at, key):
         return
     learn(at, key.publisher, key.incarnation)
@@ -131,7 +146,7 @@ def take(at: At, key: Key, publication: Publication) -> None:
 
 
 def adopt(at: At, row: Incarnation) -> None:
-    """Stores the orphans of an incarnation under new numbers, up to the first missing message."""
+    """Stores the orphans of the incarnation of `row` in new slots, up to the first missing message."""
     while orphan := at.node.orphan.pop((at.topic, row.publisher, row.incarnation, row.last + 1), None):
         key = Key(row.publisher, row.incarnation, orphan.n)
         row.last = orphan.n
@@ -148,13 +163,16 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Records the catenation of a message by the message's identifier."""
+    """Records that message `source_seq` of the publisher has catenation `key`."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 
 
 def advance(at: At) -> list[Slot]:
-    """Moves the frontier to the first reserved number; returns the slots of the passed messages (rule P5)."""
+    """Moves the frontier to the last number before the first reserved one (rule P5).
+
+    Returns the slots of the stored messages that the frontier has passed.
+    """
     log, passed = at.log, []
     while (slot := at.node.slot.get((at.topic, log.frontier + 1))) and slot.status != RESERVED:
         log.frontier += 1
@@ -165,7 +183,7 @@ def advance(at: At) -> list[Slot]:
 
 
 def reserved(at: At) -> list[Slot]:
-    """Returns the slots whose messages are missing."""
+    """Returns the reserved slots: the slots whose messages are missing."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == RESERVED]
 
@@ -176,7 +194,7 @@ def prefixes(at: At) -> tuple[Upto, ...]:
 
 
 def reread(at: At) -> None:
-    """Rebuilds the repository-table from the slots after a crash.
+    """Rebuilds the repository-table from the slots and orphans after a crash.
 
     The silence of publishers (rule P32) counts from this round.
     """

@@ -1,4 +1,4 @@
-"""The state of a node of protocol ``repository``; tables of other roles stay empty."""
+"""The tables of a node of protocol ``repository``. At a node of one role the tables of the other roles are empty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Neighbour:
 
 @record(key="src, dst")
 class Link:
-    """A directed link of the overlay; only nodes with several neighbours know it."""
+    """A directed link of the overlay. A node with one neighbour stores no links."""
 
     src: Annotated[int, "id of the sender"]
     dst: Annotated[int, "id of the receiver"]
@@ -60,7 +60,7 @@ class Announced:
 
 @record(key="subscription_id")
 class Home:
-    """The client of a subscription: publishers send matching messages to it."""
+    """The client of a subscription. Publishers send the messages that match the subscription to this client."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     client: Annotated[int, "id of the client"]

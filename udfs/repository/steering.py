@@ -1,4 +1,7 @@
-"""A client's choice of its steering repository, and the detection of its failure (4.1, 4.7; rules P12, P14, P27)."""
+"""A client's choice of a steering repository, and the detection of that repository's failure (sections 4.1, 4.7).
+
+Rules P12, P14 and P27.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
 
 
 class Answer(Protocol):
-    """An answer of a repository to a designation."""
+    """An answer of a repository to a client that designates it."""
 
     @property
     def origin(self) -> int:
-        """Id of the repository."""
+        """Id of the repository that answers."""
 
     @property
     def designation(self) -> int:
@@ -24,7 +27,7 @@ class Answer(Protocol):
 
 
 def start(at: At, role: str) -> None:
-    """Starts to seek a steering repository in `role`, unless the client has or seeks one."""
+    """Seeks a steering repository for the client in `role`, unless the client has or seeks one already."""
     index = at.topic, role
     if index not in at.node.steering:
         at.node.steering[index] = Steering(*index)
@@ -32,14 +35,20 @@ def start(at: At, role: str) -> None:
 
 
 def seek(at: At, row: Steering) -> None:
-    """Probes all members of the bundle, and starts the timer T_p; the first answer is designated (rule P27)."""
+    """Sends C2R-Probe to all members of the bundle, and starts timer T_p.
+
+    The client designates the first repository that answers (rule P27).
+    """
     row.is_seeking, row.tries = True, 0
     at.send(Probe, at.bundle.members, row.role)
     at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
 
 
 def seek_again(at: At, role: str) -> None:
-    """Timer T_p: repeats the probes, also as a discovery, because all known members may have left (rule P33)."""
+    """Timer T_p: repeats the probes to the known members, and probes all repositories by a discovery (rule P33).
+
+    All known members may have left the bundle.
+    """
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
@@ -47,7 +56,11 @@ def seek_again(at: At, role: str) -> None:
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
-    """R2C-Probe: records an operational repository, or the members that another one names."""
+    """R2C-Probe: updates the known members, and records an operational sender as a candidate.
+
+    The members that an operational sender names replace the known members; the members that any other sender names are
+    added.
+    """
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:
         return
@@ -59,16 +72,16 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
 
 
 def on_migrate(at: At, m: Migrate) -> None:
-    """R2C-Migrate (section 4.10; rule P25): seeks another repository."""
+    """R2C-Migrate (section 4.10; rule P25): seeks another steering repository."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and row.designation == m.designation and not row.is_seeking and not row.is_changing:
         seek(at, row)
 
 
 def on_refuse(at: At, m: Refuse) -> None:
-    """Refuse (rule P25): asks again every T_fail.
+    """Refuse (rule P25): records the refusal, and starts a timer that repeats the request after T_fail.
 
-    A publisher queues its messages from now on; a subscriber may still get earlier ones.
+    A refused publisher queues its messages. A refused subscriber may still get earlier messages.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and hear(at, row, m):
@@ -78,18 +91,21 @@ def on_refuse(at: At, m: Refuse) -> None:
 
 
 def call(at: At, call: SteerCall) -> None:
-    """Call ``steer``: designates the repository that the application names (section 4)."""
+    """Call ``steer`` (section 4): designates the repository `call.peer` in each role of the client."""
     for row in at.of(at.node.steering):
         designate(row, call.peer)
 
 
 def designate(row: Steering, repository: int) -> None:
-    """Sets the repository that the client designates at the end of the round."""
+    """Sets `repository` as the one that the client designates at the end of the round."""
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 
 def change(at: At, row: Steering) -> bool:
-    """Chooses a repository at the end of the round; returns whether the client starts a designation (P12, P27)."""
+    """Takes the lowest repository that has answered a probe in this round (rules P12, P27).
+
+    Returns whether the client starts a new designation. The program calls this function at the end of each round.
+    """
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
     row.answers = ()
@@ -101,7 +117,7 @@ def change(at: At, row: Steering) -> bool:
 
 
 def hear(at: At, row: Steering | None, m: Answer) -> bool:
-    """Returns whether `m` answers the current designation (rule P12), and records that the repository was heard."""
+    """Returns whether `m` answers the current designation (rule P12). If so, records that the repository was heard."""
     if row is None or row.is_changing or row.is_seeking:
         return False
     if (row.repository, row.designation) != (m.origin, m.designation):
@@ -111,7 +127,7 @@ def hear(at: At, row: Steering | None, m: Answer) -> bool:
 
 
 def is_tired(at: At, row: Steering) -> bool:
-    """Counts a request; returns whether it was the k-th without an answer, and then seeks another repository."""
+    """Counts a request without an answer. After k of these requests seeks another repository, and returns true."""
     row.tries += 1
     if row.tries <= at.rounds("tries"):
         return False
@@ -120,5 +136,5 @@ def is_tired(at: At, row: Steering) -> bool:
 
 
 def learn(at: At, members: tuple[int, ...]) -> None:
-    """Sets the members of the bundle that the client knows."""
+    """Replaces the members of the bundle that the client knows."""
     at.bundle.members = members

@@ -31,13 +31,16 @@ from udfs.repository.repository_records import (
 
 
 def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | None = None) -> bool:
-    """Returns whether a stored message matches a subscription of the subscriber, after its cut (rule P11).
+    """Returns whether a stored message is for a subscriber (rule P11).
+
+    The message matches a subscription of the subscriber, and is later than the cut of that subscription. No
+    deregistration excludes the message.
 
     Args:
         at: The topic at this repository.
         subscriber: The subscriber.
         slot: The slot of the message.
-        ids: Consider these subscriptions only; None: all.
+        ids: Ids of the subscriptions to consider. None considers all subscriptions of the subscriber.
     """
     if slot.status != STORED or slot.publication is None or not registrations.is_covered(at, subscriber.client, slot):
         return False
@@ -51,23 +54,27 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
 
 def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns the last catenation number of an incarnation that `cut` contains; 0: it contains none."""
+    """Returns the last catenation number of an incarnation that `cut` contains, or 0 if `cut` lacks the incarnation."""
     found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
     return next(found, 0)
 
 
 def is_acknowledged(at: At, client: int, slot: Slot) -> bool:
-    """Returns whether a subscriber has acknowledged a message."""
+    """Returns whether subscriber `client` has acknowledged the message in `slot`."""
     return (at.topic, client, slot.publisher, slot.incarnation, slot.n) in at.node.acknowledged
 
 
 def note_acknowledged(at: At, client: int, key: Key) -> None:
-    """Records that a subscriber has acknowledged a message."""
+    """Records that subscriber `client` has acknowledged message `key`."""
     at.node.acknowledged[at.topic, client, *key] = Acknowledged(at.topic, client, *key)
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Sends R2S*-Persistent for a message that the frontier has passed, to its steered subscribers (rule P6)."""
+    """Sends R2S*-Persistent (rule P6) for the message in `slot` to the subscribers of the message.
+
+    Only subscribers that this repository steers get the event. For each subscriber of the message, ``last_seq`` becomes
+    the number of the message.
+    """
     receivers = []
     for subscriber in at.of(at.node.subscriber):
         if is_for(at, subscriber, slot):
@@ -82,7 +89,10 @@ def persist(at: At, slot: Slot) -> None:
 
 
 def enact(at: At, action: Action) -> bool:
-    """Applies an action unless it is old, and recomputes the recipients of messages; returns whether it did."""
+    """Applies `action` unless a newer action is known. Recomputes the positions of the subscribers concerned.
+
+    Returns whether the action was applied.
+    """
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
         return False
@@ -95,7 +105,10 @@ def enact(at: At, action: Action) -> bool:
 
 
 def recount(at: At, subscriber: Subscriber) -> None:
-    """Recomputes a subscriber's last number and sync after its subscriptions have changed."""
+    """Recomputes the last number of `subscriber`, and restarts the subscriber's syncs at 0.
+
+    Called after a change of subscriptions or registrations, and after a crash.
+    """
     subscriber.last_seq = previous(at, subscriber, at.log.frontier + 1)
     subscriber.sync = subscriber.offered = 0
     for row in at.of(at.node.foreign_sync):
@@ -104,13 +117,16 @@ def recount(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last number before `seq` whose message is for the subscriber; 0: no such number."""
+    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if no message is."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 
 
 def sync_of(at: At, subscriber: Subscriber) -> int:
-    """Returns a subscriber's sync: it has acknowledged all its messages up to this number (rules P5, P16)."""
+    """Advances and returns the sync of `subscriber` (rules P5, P16).
+
+    The subscriber has acknowledged all its messages up to this sequence number.
+    """
     while subscriber.sync < at.log.frontier:
         slot = at.node.slot[at.topic, subscriber.sync + 1]
         if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot):
@@ -120,14 +136,20 @@ def sync_of(at: At, subscriber: Subscriber) -> int:
 
 
 def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
-    """Returns the slots up to `upto` whose messages a subscriber has not acknowledged, ascending."""
+    """Returns the slots up to `upto` with messages that `subscriber` has not acknowledged, ascending.
+
+    Slots after the frontier are omitted.
+    """
     numbers = range(sync_of(at, subscriber) + 1, min(upto, at.log.frontier) + 1)
     slots = (at.node.slot[at.topic, seq] for seq in numbers)
     return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]
 
 
 def on_message(at: At, m: Message) -> None:
-    """Message (3.5): stores it if its number is known, buffers it until its order arrives, or drops a stored one."""
+    """Message (3.5): stores a message whose P2R-Order has arrived, and buffers any other message.
+
+    A message that is stored already, or whose number is void, is dropped.
+    """
     index = at.topic, m.source, m.source_seq
     known = at.node.identity.get(index)
     if known is None:
@@ -143,7 +165,10 @@ def on_message(at: At, m: Message) -> None:
 
 
 def on_order(at: At, m: Order) -> None:
-    """P2R-Order: reserves numbers for the message and missing ones before it, and stores it if it is buffered."""
+    """P2R-Order (3.5): reserves slots for the message and for missing earlier messages of its incarnation.
+
+    If the message is in the buffer, it is stored.
+    """
     registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     index = at.topic, m.source, m.source_seq
     buffered = at.node.buffered.pop(index, None)
@@ -151,7 +176,7 @@ def on_order(at: At, m: Order) -> None:
 
 
 def on_retransmit(at: At, m: Retransmit) -> None:
-    """P2R-Retransmit (3.6): reserves a number for the message, and stores it."""
+    """P2R-Retransmit (3.6): reserves slots up to the message that the event carries, and stores the message."""
     registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
@@ -181,7 +206,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Adds the messages before the first live message of a publisher to a running recovery (rule P21)."""
+    """Adds the messages missing before a publisher's first live message to a running recovery (rule P21)."""
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
@@ -193,7 +218,7 @@ def _first_live(at: At, key: Key, added: list[int]) -> None:
 
 
 def store(at: At, key: Key, publication: Publication) -> None:
-    """Stores a message after `store_rounds`."""
+    """Starts to store message `key`. The write takes the rounds of setting ``store_rounds``."""
     if at.rounds("store_rounds"):
         due = at.round + at.rounds("store_rounds")
         at.node.storing[at.topic, due, *key] = Storing(at.topic, due, *key, publication)
@@ -204,7 +229,7 @@ def store(at: At, key: Key, publication: Publication) -> None:
 
 
 def on_stored(at: At) -> None:
-    """Timer: stores the messages whose write ends in this round."""
+    """Timer ``store``: stores the messages whose write ends in this round."""
     due = [row for row in at.of(at.node.storing) if row.due_round <= at.round]
     for row in due:
         key = Key.of(row)
@@ -213,15 +238,15 @@ def on_stored(at: At) -> None:
 
 
 def stored(at: At, key: Key, publication: Publication) -> None:
-    """Stores a message, and moves the frontier."""
+    """Stores message `key` at the end of its write, and moves the frontier."""
     slots.take(at, key, publication)
     settle(at, key)
 
 
 def settle(at: At, key: Key | None = None) -> None:
-    """Moves the frontier: notifies subscribers of the passed messages, and acknowledges them to their publishers.
+    """Moves the frontier over stored messages, notifies their subscribers, and acknowledges to their publishers.
 
-    The publisher of message `key` gets an acknowledgement, too, even if the frontier does not pass the message.
+    The publisher of message `key` gets an acknowledgement even if the frontier does not pass the message.
     """
     passed = slots.advance(at)
     for slot in passed:
@@ -235,7 +260,13 @@ def settle(at: At, key: Key | None = None) -> None:
 
 
 def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
-    """Sends R2P-ACK to a publisher that this repository steers (rule P3)."""
+    """Sends R2P-ACK to the publisher of the incarnation of `row`, if this repository steers the publisher (rule P3).
+
+    Args:
+        at: The topic at this repository.
+        row: The incarnation.
+        single: Catenation numbers of messages that were just stored.
+    """
     number = registrations.steered(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:
         upto = registrations.covered(at, row)
@@ -244,13 +275,16 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
 
 
 def stable(at: At, row: Incarnation) -> int:
-    """Returns the catenation number up to which every member, up or down, has all messages (rule P3)."""
+    """Returns the catenation number up to which every member has all messages of the incarnation of `row` (rule P3).
+
+    Members that are down count, too.
+    """
     rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
     return min((row.prefix, *(0 if held is None else held.n for held in rows)))
 
 
 def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
-    """Sends R2P-NAK to a publisher that this repository steers."""
+    """Sends R2P-NAK for messages `ns` of an incarnation, if this repository steers the publisher."""
     number = registrations.steered(at, row.publisher, PUBLISHER)
     on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
@@ -259,7 +293,7 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_n: requests missing messages of steered publishers, and closes silent incarnations (P19, P32)."""
+    """Timer T_n: requests the missing messages of steered publishers, and closes silent incarnations (P19, P32)."""
     if slots.close_silent(at):
         settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
@@ -272,7 +306,10 @@ def ask_again(at: At) -> None:
 
 
 def on_recovery(at: At, m: PublisherRecovery) -> None:
-    """P2R-Recovery (3.11): closes earlier incarnations of the sender; the designated repository answers."""
+    """P2R-Recovery (3.11): closes earlier incarnations of the sender, and records the sender's designation.
+
+    The designated repository answers R2P-Recovery.
+    """
     slots.learn(at, m.origin, m.incarnation)
     is_newest = registrations.designated(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
     settle(at)
@@ -286,7 +323,7 @@ def on_recovery(at: At, m: PublisherRecovery) -> None:
 
 
 def evict(at: At) -> None:
-    """Timer: deletes buffered messages whose order has not arrived for 4 T_fail (rule P24)."""
+    """Timer ``evict``: deletes messages that have been in the temporary buffer for 4 T_fail (rule P24)."""
     age = 4 * at.rounds("failure_rounds")
     for row in at.of(at.node.buffered):
         if at.round - row.round >= age:

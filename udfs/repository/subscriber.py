@@ -1,6 +1,6 @@
 """Subscribers: delivery of stable messages, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9).
 
-Also their subscriptions: cuts, designations, polls (sections 3.11, 4.1; rules P10, P12, P14).
+The module also handles a client's subscriptions: cuts, designations, polls (sections 3.11, 4.1; rules P10, P12, P14).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MARKER = -1
 
 
 def on_message(at: At, m: Message) -> None:
-    """Message: buffers it until the steering repository notifies that it is stored."""
+    """Message: buffers the message until R2S*-Persistent reports that the message is stored."""
     keep(at, m.publication, m.hops)
 
 
 def keep(at: At, publication: Publication, hops: int) -> None:
-    """Buffers a message if the client has a subscription on the topic, and delivers what is stable."""
+    """Buffers a message if the client has a subscription on the topic. Delivers buffered messages that are stable."""
     if not any(one.topic == at.topic for one in at.node.subscribed.values()):
         return
     index = at.topic, publication.source, publication.source_seq
@@ -42,7 +42,7 @@ def keep(at: At, publication: Publication, hops: int) -> None:
 
 
 def on_persistent(at: At, m: Persistent) -> None:
-    """R2S*-Persistent (3.7): records the message's number, and delivers what is stable."""
+    """R2S*-Persistent (3.7): records the message's number, and delivers the messages that are stable now."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
     if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
@@ -52,7 +52,7 @@ def on_persistent(at: At, m: Persistent) -> None:
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
-    """R2S-Retransmit (Figure 1): records the message's number; buffers and delivers a new message."""
+    """R2S-Retransmit (Figure 1): records the number of the message. A message that is new is buffered and delivered."""
     if not steering.hear(at, _steering(at), m):
         return
     one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
@@ -64,7 +64,11 @@ def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
 
 
 def expect(at: At, one: Expected) -> None:
-    """Records a number; of two reports the smaller ``prev`` counts, and a message replaces a marker."""
+    """Records number `one` of the steering repository as expected.
+
+    Of two reports of a number the smaller ``prev`` counts. A report with a message replaces a marker, which has no
+    message.
+    """
     known = at.node.expected.get((at.topic, one.seq))
     if known is None:
         at.node.expected[at.topic, one.seq] = one
@@ -81,7 +85,7 @@ def expect(at: At, one: Expected) -> None:
 
 
 def reread(at: At, m: Rectify) -> bool:
-    """Records the numbers that a Rectify lists; returns whether the steering repository sent it."""
+    """Records the numbers that R2S-Rectify `m` lists. Returns false if `m` does not answer the current designation."""
     row = _steering(at)
     if row is None or not steering.hear(at, row, m):
         return False
@@ -99,7 +103,7 @@ def reread(at: At, m: Rectify) -> bool:
 
 
 def on_sync(at: At, m: Sync) -> None:
-    """R2S-Sync (3.9): advances the sync, and delivers what is stable."""
+    """R2S-Sync (3.9): advances the sync and the position, and delivers the messages that are stable now."""
     if steering.hear(at, _steering(at), m):
         steering.learn(at, m.members)
         _advance(at, m.sync)
@@ -117,8 +121,8 @@ def _advance(at: At, sync: int) -> None:
 def proceed(at: At) -> None:
     """Delivers buffered messages whose numbers follow the position, in the order of numbers (rules P6 and P9).
 
-    It stops when the client starts a designation at the end of the round: the cut of a new subscription contains the
-    current marks.
+    It delivers nothing if the client starts a designation at the end of the round: the cut of a new subscription
+    contains the current marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
@@ -136,7 +140,10 @@ def proceed(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Passes a number whose message is buffered or was delivered; returns whether it did."""
+    """Passes number `one` if its message is buffered or was delivered, and delivers a buffered message.
+
+    Returns whether the number was passed.
+    """
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
@@ -173,7 +180,10 @@ def _runs(seqs: list[int]) -> tuple[Run, ...]:
 
 
 def ask(at: At) -> None:
-    """Timer T_w: requests messages missing since T_w, and unknown numbers that a ``prev`` names."""
+    """Timer T_w: sends S2R-NAK for messages that have been missing for T_w.
+
+    It also requests unknown numbers that field ``prev`` of a late number names.
+    """
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
     late = [one for one in at.of(at.node.expected) if at.round - one.round >= wait]
@@ -197,7 +207,7 @@ def _is_at_hand(at: At, one: Expected) -> bool:
 
 
 def reset(at: At) -> None:
-    """Deletes the numbers of an earlier designation (rule P7)."""
+    """Restarts the position at 0, and deletes the numbers of the earlier designation (rule P7)."""
     at.node.reading[at.topic] = Reading(at.topic)
     for one in at.of(at.node.expected):
         del at.node.expected[at.topic, one.seq]
@@ -210,13 +220,13 @@ def _steering(at: At) -> Steering | None:
 
 
 def start(at: At) -> None:
-    """Seeks a steering repository at the start of an incarnation, if the client has subscriptions on the topic."""
+    """Starts an incarnation: seeks a steering repository if the client has subscriptions on the topic."""
     if at.of(at.node.subscribed):
         steering.start(at, SUBSCRIBER)
 
 
 def call_subscribe(at: At, call: SubscribeCall) -> None:
-    """Call ``subscribe``: stores the subscription, and requests its cut (rule P10)."""
+    """Call ``subscribe``: stores the subscription, and requests the cut of the subscription (rule P10)."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, call.source_seq)
     row = _steering(at)
@@ -228,7 +238,7 @@ def call_subscribe(at: At, call: SubscribeCall) -> None:
 
 
 def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
-    """Call ``unsubscribe``: ends the subscription; a new designation informs the bundle."""
+    """Call ``unsubscribe``: ends the subscription. The client starts a new designation, which informs the bundle."""
     row = at.node.subscribed.get((at.topic, call.subscription_id))
     if row is not None:
         row.is_ended, row.source_seq = True, call.source_seq
@@ -242,7 +252,7 @@ def _renew(at: At) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends S2R-Recovery with all subscriptions to the bundle, and requests missing cuts (rule P10)."""
+    """Sends S2R-Recovery to the bundle, with all subscriptions that have cuts, and requests missing cuts (rule P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
@@ -264,9 +274,11 @@ def ask_cuts(at: At, row: Steering) -> None:
 
 
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
-    """R2S-Confirm (rule P10): sets the cuts to the stored prefixes, at least to the client's own marks.
+    """R2S-Confirm (rule P10): sets the cuts of the new subscriptions that the answer names.
 
-    An answer that a later delivery has overtaken is ignored: messages between would break the repository's order.
+    A cut is the maximum of the filled prefixes in the answer and the client's marks. A client that has passed the
+    frontier in the answer ignores the answer: messages between the cut and the client's position would break the
+    repository's order.
     """
     if not steering.hear(at, _steering(at), m):
         return
@@ -283,7 +295,7 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
 
 
 def on_rectify(at: At, m: Rectify) -> None:
-    """R2S-Rectify (3.9): records the listed numbers, confirms subscriptions, and deletes ended ones."""
+    """R2S-Rectify (3.9): records the listed numbers, confirms calls, and deletes ended subscriptions."""
     if not reread(at, m):
         return
     for row in at.of(at.node.subscribed):
@@ -297,7 +309,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Ends the steering of a topic without subscriptions, and its timers."""
+    """Deletes the steering repository of a topic without subscriptions, and cancels the topic's timers."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):
@@ -305,7 +317,7 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats the requests; after k tries without an answer seeks another repository."""
+    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe. After k unanswered requests seeks another repository."""
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
     if is_waiting and not row.is_seeking and not row.is_changing and not steering.is_tired(at, row):
@@ -313,7 +325,7 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository; after k tries seeks another one."""
+    """Timer T_idle (rule P14): polls a silent steering repository. After k unanswered polls seeks another one."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

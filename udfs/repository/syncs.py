@@ -23,7 +23,10 @@ from udfs.repository.repository_records import STORED, ForeignAck, ForeignSync, 
 
 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
-    """Records acknowledgements by another repository's numbers; unknown numbers wait (rule P15)."""
+    """Records that `client` has acknowledged the messages with numbers `seqs` of `repository` (rule P15).
+
+    An acknowledgement of an unknown number waits until the repository-table has the number.
+    """
     for seq in seqs:
         index = at.topic, repository, seq
         located = at.node.located.get(index)
@@ -34,7 +37,10 @@ def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]
 
 
 def located(at: At, repository: int, seq: int, key: Key) -> None:
-    """Adds a row to the repository-table, and records the acknowledgements that waited for it."""
+    """Adds message `key`, with number `seq` of `repository`, to the repository-table.
+
+    Records the acknowledgements that have waited for this number.
+    """
     index = at.topic, repository, seq
     at.node.located[index] = Located(*index, *key)
     waiting = at.node.foreign_ack.pop(index, None)
@@ -43,7 +49,7 @@ def located(at: At, repository: int, seq: int, key: Key) -> None:
 
 
 def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
-    """Records a subscriber's sync at its steering repository; this one's sync stays unchanged (rule P16)."""
+    """Records a sync at `repository` that arrived by gossip. The sync at this repository stays unchanged (rule P16)."""
     index = at.topic, repository, fact.client
     row = at.node.foreign_sync.get(index)
     if row is None or row.subscription_ids != fact.subscription_ids:
@@ -52,7 +58,7 @@ def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
 
 
 def apply(at: At, repository: int) -> None:
-    """Records the acknowledgements that the syncs of another repository imply, as far as the messages are known."""
+    """Records the acknowledgements that the syncs at `repository` imply, for messages that this repository knows."""
     peer = at.node.peer[at.topic, repository]
     for row in at.of(at.node.foreign_sync):
         if row.repository == repository:
@@ -72,10 +78,10 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 
 
 def syncs(at: At) -> tuple[SyncFact, ...]:
-    """Returns the syncs of the steered subscribers, for gossip.
+    """Returns the syncs of the subscribers that this repository steers, for gossip.
 
-    A sync passes messages that a deregistration excludes, and a later registration may include them again (rule P25).
-    So a topic with registrations or deregistrations since the start has no syncs.
+    A sync passes messages that a deregistration excludes. A later registration may include these messages again (rule
+    P25). So the result is empty if the topic's owner has registered or deregistered a client since the start.
     """
     if registrations.are_changed(at):
         return ()
@@ -87,7 +93,7 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
-    """S2R-Subscribe (rule P10): answers with the filled prefixes, the cuts of new subscriptions."""
+    """S2R-Subscribe (rule P10): answers S2R-Confirm with the filled prefixes, the cuts of the new subscriptions."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
@@ -95,7 +101,7 @@ def on_subscribe(at: At, m: Subscribe) -> None:
 
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
-    """S2R-Recovery (3.11): stores the sender's subscriptions; the designated repository answers Rectify."""
+    """S2R-Recovery (3.11): stores the sender's subscriptions. The designated repository answers R2S-Rectify."""
     if not registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
     storage.enact(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
@@ -107,7 +113,7 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
 
 
 def on_ack(at: At, m: SubscriberAck) -> None:
-    """S2R-ACK (3.9, 4.6; rule P8): records acknowledgements; the steering repository answers Sync or Rectify."""
+    """S2R-ACK (3.9, 4.6; rule P8): records acknowledgements. The steering repository answers Sync or Rectify."""
     is_newest = registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
@@ -126,7 +132,7 @@ def on_ack(at: At, m: SubscriberAck) -> None:
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
-    """Sends Rectify: the unacknowledged messages of a subscriber up to the frontier (rules P5, P7)."""
+    """Sends R2S-Rectify with the unacknowledged messages of `subscriber` up to the frontier (rules P5, P7)."""
     missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
         Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)
@@ -140,7 +146,7 @@ def rectify(at: At, subscriber: Subscriber, number: int) -> None:
 
 
 def on_nak(at: At, m: SubscriberNak) -> None:
-    """S2R-NAK: sends the requested messages to a steered subscriber, each `retrieve_rounds` later."""
+    """S2R-NAK: sends the requested messages to a steered subscriber, each after the rounds of ``retrieve_rounds``."""
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     if subscriber is None or registrations.steered(at, m.origin, SUBSCRIBER) != m.designation:
         return
@@ -162,7 +168,10 @@ def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None
 
 
 def look_after(at: At) -> None:
-    """Timer T_d (rule P14): sends Rectify to steered subscribers that lack an acknowledgement since T_d."""
+    """Timer T_d (rule P14): sends R2S-Rectify to steered subscribers with missing acknowledgements.
+
+    An acknowledgement is missing if the frontier had passed its message at the previous T_d.
+    """
     is_more = False
     for subscriber in at.of(at.node.subscriber):
         number = registrations.steered(at, subscriber.client, SUBSCRIBER)

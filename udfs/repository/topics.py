@@ -18,7 +18,7 @@ from udfs.repository.state import Home, State
 CLIENT = "client"
 REPOSITORY = "repository"
 OF_A_TOPIC = ("subscribe", "publish")
-"""Calls about a topic; a call without a topic is about the topic with the empty name."""
+"""The kinds of calls that have a topic. Without a topic name, the topic is the one with the empty name."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Served:
         number: Number of the topic, unique in the run.
         repositories: Ids of all repositories that serve the topic at some time.
         members: Ids of the repositories that serve the topic from the start.
-        owner: Id of the client that registers others; None: everybody may publish and subscribe.
+        owner: Id of the client that registers other clients. None if everybody may publish and subscribe.
         registered: Ids of the clients that are registered at the start, by role.
     """
 
@@ -117,7 +117,10 @@ def _lay_repository(state: State, node: int, served: Served) -> None:
 
 
 def start(state: State, ctx: Context) -> None:
-    """Starts an incarnation of a client or repository; in round 0 repositories recover nothing."""
+    """Starts an incarnation of a client or repository for each of its topics.
+
+    In round 0 a repository is operational without a recovery.
+    """
     for topic, bundle in sorted(state.bundle.items()):
         at = At(state, ctx, topic)
         if bundle.is_publisher:
@@ -133,11 +136,11 @@ def start(state: State, ctx: Context) -> None:
 
 
 def at_call(state: State, call: Call, ctx: Context) -> At:
-    """Returns the topic of `call` at the node."""
+    """Returns the `At` of the topic of `call` at this node."""
     return At(state, ctx, call.topic or "")
 
 
 def numbered(state: State, number: int) -> str:
-    """Returns the topic with `number`."""
+    """Returns the name of the topic that has `number` at this node."""
     rows: list[Log | Bundle] = [*state.log.values(), *state.bundle.values()]
     return next(row.topic for row in rows if row.number == number)

@@ -1,8 +1,8 @@
 """The skip ring by its definition (section 2.1), for the detector of legitimate states and for audits.
 
-It shares no code with the program. Here labels are strings of digits, and SR(n) is built level by level; the program
-computes labels as numbers, and shortcuts from ring neighbours. `broken` checks a graph by the number of its edges, its
-degrees and its diameter.
+The module shares no code with the node program. Here labels are strings of digits, and SR(n) is built level by level.
+The node program represents labels as numbers, and computes shortcuts from ring neighbours. `broken` checks a graph by
+its number of edges, its degrees and its diameter.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """The neighbours of a label in SR(n).
+    """The neighbours of one label in SR(n), the skip ring of n labels.
 
     Attributes:
-        before: The label before it on the ring; None: n is 1.
-        after: The label after it on the ring; None: n is 1.
-        shortcuts: The labels at the other ends of its shortcuts.
+        before: The label before this one on the ring. None if n is 1.
+        after: The label after this one on the ring. None if n is 1.
+        shortcuts: The labels that shortcuts connect to this one.
     """
 
     before: str | None
@@ -27,7 +27,10 @@ class Place(NamedTuple):
     shortcuts: frozenset[str]
 
     def sides(self, label: str) -> tuple[str | None, str | None, str | None]:
-        """Returns the labels of the neighbours ``left``, ``right`` and ``ring`` of the node with `label`."""
+        """Returns the neighbours ``left``, ``right`` and ``ring`` of `label`, the label of this place.
+
+        ``ring`` is the neighbour over the edge that closes the ring. A label without a neighbour on a side gets None.
+        """
         if self.before is None or self.after is None:
             return None, None, None
         is_minimum, is_maximum = label == nth(0), self.after == nth(0)
@@ -38,7 +41,7 @@ class Place(NamedTuple):
 
 
 def nth(x: int) -> str:
-    """Returns l(x): the binary digits of `x` with the leading digit moved to the end."""
+    """Returns l(x), the label of subscriber `x`: the binary digits of `x` with the leading digit moved to the end."""
     digits = f"{x:b}"
     return digits[1:] + digits[0]
 
@@ -55,7 +58,8 @@ def n_levels(n: int) -> int:
 def skip_ring(n: int) -> dict[str, Place]:
     """Returns the neighbours of each label of SR(n).
 
-    SR(n) consists of the ring of all n labels, and of a ring of the labels of at most k digits for each lower level k.
+    SR(n) consists of the ring of all n labels, and of one further ring per lower level. The ring of level k contains
+    the labels of at most k digits.
     """
     labels = [nth(x) for x in range(n)]
     if n <= 1:
@@ -80,11 +84,13 @@ def point_of(name: str) -> float:
 
 
 def supervisor_of(topic: str, points: Mapping[int, float]) -> int | None:
-    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14).
+    """Returns the supervisor of `topic`: the first supervisor clockwise from the topic's position (rule K14).
+
+    Returns None without supervisors.
 
     Args:
         topic: Name of the topic.
-        points: The position of each supervisor by node id. Without supervisors the function returns None.
+        points: The position of each supervisor by node id.
     """
     start = point_of(topic)
     return min(points, key=lambda node: ((points[node] - start) % 1, node), default=None)
@@ -107,10 +113,10 @@ def max_degree(n: int) -> int:
 
 
 def undirected(edges: Edges) -> dict[int, set[int]]:
-    """Returns the neighbours of each node when edges count in both directions.
+    """Returns the neighbours of each node, with each edge in both directions.
 
     Args:
-        edges: The nodes that each node refers to; each of them is a key, too.
+        edges: The nodes that each node refers to. Each of these nodes is a key of `edges`, too.
     """
     both = {node: set(near) for node, near in edges.items()}
     for node, near in edges.items():
@@ -120,9 +126,10 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
 
 
 def hops(edges: Edges) -> dict[int, int | None]:
-    """Returns the eccentricity of each node: its hops to the farthest node; None: it does not reach all nodes.
+    """Returns the eccentricity of each node: its number of hops to the farthest node.
 
-    The reached nodes are a bit set, so a step of all nodes costs one union per edge.
+    A node that does not reach all other nodes gets None. The nodes reached from each node are a bit set, so one step of
+    all nodes costs one union per edge.
 
     Args:
         edges: A graph from `undirected`.
@@ -144,7 +151,7 @@ def hops(edges: Edges) -> dict[int, int | None]:
 
 
 def diameter(edges: Edges) -> int | None:
-    """Returns the largest number of hops between two nodes; None: the graph is not connected.
+    """Returns the largest number of hops between two nodes, or None if the graph is not connected.
 
     Args:
         edges: A graph from `undirected`.
@@ -155,7 +162,7 @@ def diameter(edges: Edges) -> int | None:
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Yields a node and a description for each property of SR(n) that the graph lacks.
+    """Yields the id of a node and a description for each property of SR(n) that the graph lacks.
 
     Args:
         edges: The subscribers that each subscriber refers to.

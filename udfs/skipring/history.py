@@ -1,7 +1,7 @@
-"""The history of explicit state: a row for each change of a node's state of a topic (rule K18).
+"""The history of explicit state: one row for each change of a node's state of a topic (rule K18).
 
-Explicit state is a node's label, edges and slots, and a supervisor's database. A run's start state has round -1; an
-empty start state has no row. Labels are strings of digits.
+Explicit state is a node's label, edges and slots, and a supervisor's database. The state at the start of a run has
+round -1; an empty state has no row at the start. Labels are strings of digits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Tuple = tuple[int | None]
 
 @dataclass(frozen=True, slots=True)
 class RingPeer:
-    """A neighbour on the ring."""
+    """A neighbour of a node on the ring."""
 
     node: Annotated[int, "id of the neighbour"]
     label: Annotated[str, "the neighbour's label as the node knows it"]
@@ -32,7 +32,7 @@ class RingPeer:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The slot of a shortcut."""
+    """A shortcut slot of a node."""
 
     label: Annotated[str, "label of the shortcut"]
     node: Annotated[int | None, "id of the node in the slot; None: the slot is empty"]
@@ -40,7 +40,7 @@ class Slot:
 
 @record(key="topic, round")
 class ConfigurationChange:
-    """A change of a node's state of a topic's ring, with the state from this round on."""
+    """A change of a node's state of a topic's ring. The row contains the state from round ``round`` on."""
 
     topic: Annotated[str, "topic of the ring"]
     round: Annotated[int, "round of the change; -1: the start state"]
@@ -66,7 +66,7 @@ class ConfigurationChange:
 
 @record(key="topic, round, label")
 class DatabaseChange:
-    """A change of a tuple in a supervisor's database."""
+    """A change of one tuple in a supervisor's database."""
 
     topic: Annotated[str, "topic of the database"]
     round: Annotated[int, "round of the change; -1: the start state"]
@@ -76,13 +76,13 @@ class DatabaseChange:
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns the explicit state of a node as a value that can be compared with a later one."""
+    """Returns the explicit state of a node for a topic, as a copy that a later state can be compared with."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 
 
 def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
-    """Returns the history row with the explicit state of a node in a round."""
+    """Returns the history row that records the explicit state of a node in round `round_`."""
     slots = tuple(Slot(str(label), node) for label, node in sorted(own.short.items()))
     label = None if own.label is None else str(own.label)
     sides = (None if one is None else RingPeer(one.node, str(one.label)) for one in (own.left, own.right, own.ring))
@@ -93,12 +93,12 @@ def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
 def database_changes(
     topic: str, round_: int, before: Mapping[Label, Tuple | None], now: Entries
 ) -> Iterator[DatabaseChange]:
-    """Yields a row for each changed tuple, in the order of labels.
+    """Yields a row for each changed tuple of a database, in the order of labels.
 
     Args:
         topic: Topic of the database.
-        round_: The round.
-        before: Tuples that may have changed, as they were before the round; None: the tuple did not exist.
+        round_: The round of the changes.
+        before: The tuples that may have changed, as they were before the round. None if the tuple did not exist.
         now: The database after the round.
     """
     for label, old in sorted(before.items()):
@@ -107,7 +107,7 @@ def database_changes(
 
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns the `ConfigurationChange` that a row of its table has; `row` is a dictionary."""
+    """Returns the `ConfigurationChange` of `row`, a dictionary with the columns of the table."""
     sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
     left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())

@@ -1,7 +1,7 @@
-"""Labels, their order, and the skip ring SR(n) over them (section 2.1, rule K1).
+"""Labels, their order, and the skip ring SR(n) of n labels (section 2.1, rule K1).
 
-The x-th subscriber has label l(x): the binary digits of x with the leading digit moved to the end. A label y_1 ... y_k
-has the value r, the sum of y_i / 2^i. Nodes are ordered by (r(label), node id).
+The x-th subscriber has label l(x): the binary digits of x with the leading digit moved to the end. Label y_1 ... y_k
+has value r, the sum of y_i / 2^i. Nodes are ordered by the value of their labels, then by id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CACHED = 1 << 16
 
 @dataclass(frozen=True, order=True, slots=True)
 class Label:
-    """A label y_1 ... y_k; labels compare in the order of x.
+    """A label y_1 ... y_k. Label l(a) compares as less than label l(b) if a < b.
 
     Attributes:
         bits: The length k.
@@ -27,33 +27,33 @@ class Label:
 
     @property
     def value(self) -> int:
-        """The value r times 2^62."""
+        """The value r of the label, times 2^62."""
         return self.numerator << (MAX_BITS - self.bits)
 
     @property
     def is_valid(self) -> bool:
-        """Whether rule K1 allows the label: at most 62 digits, and a trailing zero in the label 0 only."""
+        """Whether rule K1 allows the label. It has at most 62 digits, and only the label 0 ends with zero."""
         is_number = 0 < self.bits <= MAX_BITS and 0 <= self.numerator < 1 << self.bits
         return is_number and (self.numerator & 1 == 1 or self.bits == 1)
 
     def __str__(self) -> str:
-        """Returns the digits."""
+        """Returns the digits y_1 ... y_k."""
         return f"{self.numerator:0{self.bits}b}"
 
 
 _WHOLE = 1 << MAX_BITS
-"""The value 1, times 2^62."""
+"""The number 1 in the unit of `Label.value`."""
 ZERO = Label(1, 0)
-"""The label 0, the smallest one."""
+"""The label 0, which has the smallest value."""
 Key = tuple[int, int]
-"""The position of a node in the order: the value of its label, and its id."""
+"""The sort key of a node: the value of its label, then its id."""
 
 
 def label_at(value: int) -> Label:
-    """Returns the label with a value modulo 1.
+    """Returns the label whose value is `value` modulo 1.
 
     Args:
-        value: The value times 2^62; any integer.
+        value: The value times 2^62. Any integer is allowed.
     """
     value %= _WHOLE
     if not value:
@@ -64,25 +64,25 @@ def label_at(value: int) -> Label:
 
 @lru_cache(_CACHED)
 def label_of(index: int) -> Label:
-    """Returns l(x) for `index` x."""
+    """Returns label l(x) of subscriber x = `index`."""
     bits = max(1, index.bit_length())
     return Label(bits, ((index << 1) & ((1 << bits) - 1)) | (index > 0))
 
 
 def index_of(label: Label) -> int | None:
-    """Returns the x with l(x) = `label`; None: no such x exists."""
+    """Returns the x with l(x) = `label`, or None if the label is invalid."""
     if label == ZERO:
         return 0
     return (1 << (label.bits - 1)) + (label.numerator >> 1) if label.is_valid else None
 
 
 def key_of(label: Label, node: int) -> Key:
-    """Returns the position of a node in the order."""
+    """Returns the sort key of a node: the value of its label, then its id."""
     return label.value, node
 
 
 def is_between(low: Key, key: Key, high: Key) -> bool:
-    """Returns whether `key` lies inside the arc of the ring that starts at `low` and ends at `high`."""
+    """Returns whether `key` lies on the arc of the ring from `low` upward to `high`."""
     return (low < key < high) if low < high else (key > low or key < high)
 
 
@@ -93,14 +93,17 @@ def levels(n: int) -> int:
 
 @lru_cache(_CACHED)
 def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
-    """Returns the indices of the predecessor and the successor of l(index) in SR(n); None: n is 1."""
+    """Returns the indexes of the predecessor and the successor of l(index) in SR(n), or None if `n` is 1."""
     if n == 1:
         return None
     return _beside(index, n, -1), _beside(index, n, 1)
 
 
 def _beside(index: int, n: int, direction: int) -> int:
-    """Returns the index of the neighbour: one step of the finest level away if SR(n) has that label, else two."""
+    """Returns the index of the neighbour of l(index) on one side.
+
+    The neighbour is one step of the finest level away if SR(n) has that label, and two steps otherwise.
+    """
     unit = 1 << (MAX_BITS - levels(n))
     start = label_of(index).value
     near = index_of(label_at(start + direction * unit))
@@ -112,7 +115,7 @@ def _beside(index: int, n: int, direction: int) -> int:
 
 
 def chain(own: Label, neighbour: Label) -> list[Label]:
-    """Returns the shortcut labels of `own` on the side of a ring neighbour, the finest level first (3.2.2)."""
+    """Returns the shortcut labels of `own` on the side of ring neighbour `neighbour`, finest level first (3.2.2)."""
     found: list[Label] = []
     while neighbour.bits > own.bits:
         neighbour = label_at(2 * neighbour.value - own.value)
@@ -121,16 +124,19 @@ def chain(own: Label, neighbour: Label) -> list[Label]:
 
 
 def level_ring(level: int, n: int) -> list[Label]:
-    """Returns the labels on the ring of a level in their order: those of at most `level` bits; at the top all."""
+    """Returns the labels on the ring of a level, in the order of values.
+
+    They are the labels of at most `level` digits, and on the top level all `n` labels.
+    """
     members = range(n if level == levels(n) else min(n, 1 << level))
     return sorted(map(label_of, members), key=lambda label: label.value)
 
 
 def slots(n: int) -> dict[Label, set[Label]]:
-    """Returns the shortcut labels of each node of SR(n).
+    """Returns the shortcut labels of each label of SR(n).
 
-    In each level below the top a node has two neighbours. Each of them has a slot, unless it is the ring neighbour on
-    that side.
+    On each level below the top a label has two neighbours, one on each side. Each neighbour is a shortcut, except for
+    the label's ring neighbour on that side.
     """
     found: dict[Label, set[Label]] = {label_of(index): set() for index in range(n)}
     beside: dict[tuple[Label, int], Label] = {}

@@ -1,6 +1,7 @@
-"""The detector of legitimate states: all nodes of a topic and its messages in flight (section 5, rule K9).
+"""The detector of legitimate states of a topic: it checks all nodes and the messages in flight (section 5, rule K9).
 
-It judges the program, so it takes the correct topology from `definition`, not from the program's modules.
+The detector judges the node program. So it takes the correct topology from `definition`, not from the program's
+modules.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from udfs.skipring.definition import nth, skip_ring, supervisor_of
 from udfs.skipring.history import ConfigurationChange, configuration_change
 
 KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
-"""The kinds of messages that name nodes with labels, or ask to be recorded or removed."""
+"""The kinds of messages that name a node with its label, or that ask to record or remove a node."""
 Tuples = Mapping[str, int | None]
-"""The subscriber of each label in a database."""
+"""The subscriber of each label in a database. None if the tuple is corrupted and has no subscriber."""
 _NO_TUPLES: Tuples = {}
 
 
 class Snapshot:
-    """The state of a topic at the end of a round: rings, database and crash reports."""
+    """The state of a topic at the end of a round: ring states of nodes, database and crash reports."""
 
     def __init__(
         self, topic: str, kept: Mapping[int, ConfigurationChange | None], entries: Tuples, crashed: Collection[int],
@@ -31,7 +32,7 @@ class Snapshot:
 
         Args:
             topic: Name of the topic.
-            kept: The ring state of each node that is up; None: the node has no state of the topic.
+            kept: The ring state of each node that is up. None if the node has no state of the topic.
             entries: The database of the topic's supervisor.
             crashed: Subscribers whose crash the supervisor knows.
             strays: Nodes other than the supervisor that have a database of the topic.
@@ -45,11 +46,11 @@ class Snapshot:
 
     @classmethod
     def of(cls, topic: str, programs: Mapping[int, Any]) -> Snapshot:
-        """Returns the state of a topic, read from the nodes of a run.
+        """Returns the present state of a topic in a run without an engine.
 
         Args:
             topic: Name of the topic.
-            programs: All nodes that are up, of class `SkipRing`.
+            programs: The node programs of class `SkipRing` of all nodes that are up, by node id.
         """
         points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
         supervisor = supervisor_of(topic, points)
@@ -65,11 +66,11 @@ class Snapshot:
         return cls(topic, kept, databases.get(supervisor or 0, _NO_TUPLES), crashed, strays)
 
     def explicit_problem(self) -> str | None:
-        """Returns why the explicit state is not legitimate; None: it is legitimate."""
+        """Returns the first reason why the explicit state is not legitimate, or None if it is legitimate."""
         return next(self._problems(), None)
 
     def potential(self) -> int:
-        """Returns the number of problems of the explicit state; 0: the state is legitimate."""
+        """Returns the number of problems of the explicit state. A legitimate state has none."""
         return sum(1 for _ in self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -80,9 +81,9 @@ class Snapshot:
             yield f"node {node} has a database, and is not the topic's supervisor"
 
     def implicit_problem(self, flights: Iterable[Flight]) -> str | None:
-        """Returns the first message in flight that contradicts the database; None: no message does.
+        """Returns a description of the first message in `flights` that contradicts the database, or None.
 
-        The explicit state must be legitimate.
+        The method assumes a legitimate explicit state.
         """
         labels = {node: label for label, node in self._entries.items()}
         for flight in flights:
@@ -128,7 +129,7 @@ class Snapshot:
                 yield f"node {node} has left and holds a label or edges"
 
     def _is_true(self, flight: Flight, body: Mapping[str, Any], labels: Mapping[int | None, str]) -> bool:
-        """Returns whether the nodes and labels in the message agree with the database."""
+        """Returns whether the nodes and labels in a message agree with the database."""
         kind, src, dst = flight.kind, flight.src, flight.dst
         if kind == "SetData":
             return self._is_configuration(body, labels.get(dst))
@@ -151,7 +152,7 @@ class Snapshot:
 
 
 def digits(label: Mapping[str, int]) -> str:
-    """Returns the digits of a label in the body of a message."""
+    """Returns the digits of `label`, a dictionary from the body of a message."""
     return f"{label['numerator']:0{label['bits']}b}"
 
 
@@ -160,9 +161,10 @@ class Convergence:
     """The convergence of a topic, updated round by round.
 
     Attributes:
-        explicit_round: The first round of the legitimate explicit state that `clean_round` ends; None: not legitimate.
-        clean_round: The first round in which the messages in flight are legitimate, too; closure holds from it on.
-        problem: Why the last round is not legitimate; None: it is legitimate.
+        explicit_round: The first round of the last period of legitimate explicit state. It stays unchanged after
+            `clean_round`. None if the explicit state is not legitimate.
+        clean_round: The first round in which the messages in flight are legitimate, too. Closure holds from then on.
+        problem: The reason why the last round is not legitimate. None if it is.
         broken_round: The first round after `clean_round` in which the explicit state is not legitimate.
     """
 
@@ -173,11 +175,11 @@ class Convergence:
 
     @property
     def is_open(self) -> bool:
-        """Whether the explicit state is legitimate, and some message in flight is not."""
+        """Whether the explicit state is legitimate, but some message in flight is not."""
         return self.explicit_round is not None and self.clean_round is None
 
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:
-        """Updates the convergence with the state and the messages in flight at the end of a round."""
+        """Updates the convergence with the state and the messages in flight at the end of round `round_`."""
         self.problem = snapshot.explicit_problem()
         if self.problem is not None:
             if self.clean_round is None:

@@ -1,4 +1,4 @@
-"""The messages of the skip ring; each is about one topic."""
+"""The messages of the skip ring. Each message is about one topic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LIN, CYC, COR = "LIN", "CYC", "COR"
 
 @message()
 class Subscribe:
-    """A node's request to be recorded by the supervisor (4.1)."""
+    """A node's request that the supervisor records the node (4.1)."""
 
     topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class Unsubscribe:
-    """A node's request to leave (4.1)."""
+    """A node's request to leave the ring of the topic (4.1)."""
 
     topic: Annotated[str, "topic of the ring"]
 
@@ -38,7 +38,7 @@ class GetConfiguration:
 
 @message()
 class RequestFor:
-    """A subscriber's request that another one gets its configuration: action (iii) of 3.2.1."""
+    """A subscriber's request that the supervisor sends another subscriber its configuration: action (iii) of 3.2.1."""
 
     topic: Annotated[str, "topic of the ring"]
     subscriber: Annotated[int, "id of the subscriber that is to get its configuration"]
@@ -46,7 +46,7 @@ class RequestFor:
 
 @message()
 class SetData:
-    """A subscriber's configuration, from the supervisor."""
+    """The configuration of a subscriber, sent by the supervisor (3.2.1)."""
 
     topic: Annotated[str, "topic of the ring"]
     predecessor: Annotated[Contact | None, "node before the receiver on the ring; None: no such node"]
@@ -71,25 +71,25 @@ class Introduce:
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
-    label: Annotated[Label, "label of that node"]
+    label: Annotated[Label, "label of the introduced node"]
     believed: Annotated[
-        Label | None, "the receiver's label as that node knows it; None: the sender forwards the introduction"
+        Label | None, "the receiver's label as the introduced node knows it; None: the sender forwards the introduction"
     ]
     flag: Annotated[str, "purpose: ``LIN``, ``CYC`` or ``COR``"]
 
 
 @message()
 class IntroduceShortcut:
-    """An introduction of a node for the slot of a shortcut (3.2.2)."""
+    """An introduction of a node for a shortcut slot of the receiver (3.2.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
-    label: Annotated[Label, "label of that node"]
+    label: Annotated[Label, "label of the introduced node"]
 
 
 @message()
 class CheckTrie:
-    """A request to compare trie nodes (4.2); one message stands for a request per node."""
+    """A request to compare trie nodes (4.2). One message contains the paper's requests for several nodes."""
 
     topic: Annotated[str, "topic of the ring"]
     nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
@@ -97,7 +97,7 @@ class CheckTrie:
 
 @message()
 class CheckAndPublish:
-    """A request to compare a trie node, and to send missing publications (4.2)."""
+    """A request to compare a trie node, and to send the publications that the sender lacks (4.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
@@ -106,7 +106,7 @@ class CheckAndPublish:
 
 @message()
 class Publish:
-    """The answer to CheckAndPublish: publications (4.2)."""
+    """The answer to CheckAndPublish: the publications that the requesting node lacks (4.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     publications: Annotated[tuple[Publication, ...], "the publications"]
@@ -125,13 +125,13 @@ class PublishNew:
 
 
 REQUESTS = (Subscribe, GetConfiguration, RequestFor, Unsubscribe)
-"""The messages that supervisors handle."""
+"""The messages that supervisors handle; subscribers handle all other messages."""
 MESSAGES = (
     *REQUESTS, Remove, SetData, Introduce, IntroduceShortcut, PublishNew, Publish, CheckTrie, CheckAndPublish,
 )  # fmt: skip
 
 
 def send(ctx: Context, dst: int, message: Any) -> None:  # noqa: ANN401 - any message of `MESSAGES`
-    """Sends `message` to `dst` with a drawn delay, so that a channel is not FIFO (rule K15)."""
+    """Sends `message` to node `dst` with a drawn delay, so that a channel is not FIFO (rule K15)."""
     least, most = int(ctx.settings["min_delay"]), int(ctx.settings["max_delay"])
     ctx.send(dst, message, after=least + int(ctx.draw("delay", len(ctx.sent)) * (most - least + 1)))

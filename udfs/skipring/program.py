@@ -1,7 +1,7 @@
-"""The node program of the skip ring: the state of supervisors and subscribers, and a handler for each message.
+"""The node program of the skip ring: the tables of supervisors and subscribers, and a handler for each message.
 
-A node that has not subscribed to a topic rejects messages that would connect it (rule K4). A subscriber without a label
-ignores all messages but SetData and Remove (rule K5). Rule K16 orders the handlers of a round.
+A node that has not subscribed to a topic rejects messages that would connect it to the ring (rule K4). A subscriber
+without a label ignores all messages except SetData and Remove (rule K5). Rule K16 orders the handlers of a round.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from udfs.skipring.trie import NodeHash, Publication, Root, Trie, TrieNode, has_
 
 
 class Publisher:
-    """The publications of a topic at a node: comparison of tries and flooding (sections 4.2 and 4.3)."""
+    """The publications of a topic at a node: comparison of tries (section 4.2) and flooding (section 4.3)."""
 
     def __init__(self, own: Subscription, trie: Trie, ctx: Context) -> None:
         """Stores the state that the methods change.
 
         Args:
-            own: The node's state of the ring.
+            own: The node's state of the topic's ring.
             trie: The node's trie of the topic.
-            ctx: The node in this round.
+            ctx: The context of the node in this round.
         """
         self._own = own
         self._trie = trie
         self._ctx = ctx
 
     def publish(self, publication: Publication) -> None:
-        """Inserts, delivers and floods a publication of this node."""
+        """Inserts a publication of this node into the trie, delivers it, and floods it to all neighbours."""
         if self._take(publication, "publish"):
             self._flood(publication, None)
 
     def publish_new(self, m: PublishNew, src: int) -> None:
-        """Inserts, delivers and forwards a flooded publication; drops a known one (rule K12)."""
+        """Inserts, delivers and forwards a new publication that arrived by flooding. Drops a known one (rule K12)."""
         publication = Publication(m.key, m.source, m.source_seq, m.issued_round, m.hops)
         if self._take(publication, "flooding"):
             self._flood(publication, src)
@@ -58,24 +58,24 @@ class Publisher:
             self._ctx.drop()
 
     def take(self, m: Publish) -> None:
-        """Inserts and delivers the new publications of a Publish message."""
+        """Inserts and delivers those publications of a Publish message that are new."""
         for one in m.publications:
             self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
 
     def ask(self) -> None:
-        """Sends the root of the trie to a drawn neighbour on the ring (action of Timeout, 4.2)."""
+        """Sends the root of the trie to a drawn neighbour on the ring, with CheckTrie (action of Timeout, 4.2)."""
         nodes = self._own.ring_nodes()
         if nodes:
             dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
             send(self._ctx, dst, CheckTrie(self._own.topic, (self._trie.root,)))
 
     def check_trie(self, m: CheckTrie, src: int) -> None:
-        """Compares each node of a CheckTrie message with the own trie."""
+        """Compares each trie node in a CheckTrie message with this node's trie."""
         for node in m.nodes:
             self._check(node, src)
 
     def check_and_publish(self, m: CheckAndPublish, src: int) -> None:
-        """Compares the node of a CheckAndPublish message, and sends the publications of its prefix."""
+        """Compares the trie node in a CheckAndPublish message, and sends the publications with the requested prefix."""
         if m.trie_node is not None:
             self._check(m.trie_node, src)
         missing = tuple(self._trie.publications(m.prefix))
@@ -83,7 +83,7 @@ class Publisher:
             send(self._ctx, src, Publish(self._own.topic, missing))
 
     def _check(self, node: NodeHash, src: int) -> None:
-        """Compares a trie node of subscriber `src` with the own trie, and requests differences (cases of 4.2)."""
+        """Compares a trie node of subscriber `src` with this node's trie, and requests differences (cases of 4.2)."""
         topic, trie = self._own.topic, self._trie
         if node == trie.root:
             return
@@ -101,7 +101,7 @@ class Publisher:
             send(self._ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
 
     def _take(self, publication: Publication, via: str) -> bool:
-        """Inserts and delivers a publication whose key is right; returns whether it is new."""
+        """Inserts a publication with a right key into the trie, and delivers it. Returns whether it is new."""
         if not has_right_key(self._own.topic, publication, int(self._ctx.settings["key_bits"])):
             return False
         is_new = self._trie.insert(publication, via)
@@ -117,7 +117,7 @@ class Publisher:
 
 
 class SkipRing(NodeProgram):
-    """A node: a subscriber or a supervisor."""
+    """A node: a supervisor, or a node that may subscribe."""
 
     name = "skipring"
     messages = MESSAGES
@@ -166,7 +166,7 @@ class SkipRing(NodeProgram):
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Removes a subscription; without another one on the topic the node leaves the ring."""
+        """Removes a subscription. With the last subscription on a topic the node starts to leave the ring."""
         gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
@@ -180,27 +180,27 @@ class SkipRing(NodeProgram):
     # ---- the supervisor
 
     def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
-        """Subscribe (4.1): records the sender, and sends it its configuration."""
+        """Subscribe (4.1): records the sender, and answers with the sender's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "subscribe", ctx)
 
     def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
-        """GetConfiguration (3.2.1): records the sender, and sends it its configuration."""
+        """GetConfiguration (3.2.1): records the sender if necessary, and answers with the sender's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """RequestFor (3.2.1): sends the named subscriber its configuration."""
+        """RequestFor (3.2.1): sends a configuration to the subscriber that the message names."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
     def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
-        """Unsubscribe (4.1): removes the sender from the database, and permits it to leave."""
+        """Unsubscribe (4.1): removes the sender from the database, and permits the sender to leave."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.unsubscribe(src, ctx)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report (3.3, rule K8): records the crash for good, and repairs all databases."""
+        """Crash report (3.3, rule K8): records the crash of `peer` for good, and removes `peer` from all databases."""
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):
             if (supervision := self._supervision(topic, ctx)) is not None:
@@ -209,11 +209,11 @@ class SkipRing(NodeProgram):
     # ---- the ring
 
     def on_remove(self, m: ms.Remove, src: int, ctx: Context) -> None:
-        """Remove (4.1): deletes all references to the named node."""
+        """Remove (4.1): deletes all references to the node that the message names."""
         self._own(m.topic).delete(m.node)
 
     def on_set_data(self, m: ms.SetData, src: int, ctx: Context) -> None:
-        """SetData (3.2.1): takes over the configuration; a node that has left sends Unsubscribe."""
+        """SetData (3.2.1): adopts the configuration. A node that has unsubscribed sends Unsubscribe instead."""
         own = self._own(m.topic)
         if not are_valid(m.label, m.predecessor, m.successor):
             return
@@ -225,7 +225,10 @@ class SkipRing(NodeProgram):
             send(ctx, self._responsible(m.topic), ms.Unsubscribe(m.topic))
 
     def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
-        """Introduce (2.2): inserts the node into the ring, or forwards it; a node that has left sends Remove."""
+        """Introduce (2.2): inserts the introduced node into the ring, or forwards it.
+
+        A node that has unsubscribed answers Remove.
+        """
         own = self._own(m.topic)
         if not are_valid(m.label, m.believed):
             return
@@ -235,7 +238,7 @@ class SkipRing(NodeProgram):
             Member(own, own.label, self._responsible(m.topic), ctx).introduce(m)
 
     def on_introduce_shortcut(self, m: ms.IntroduceShortcut, src: int, ctx: Context) -> None:
-        """IntroduceShortcut (3.2.2): fills a slot; a node that has left sends Remove."""
+        """IntroduceShortcut (3.2.2): fills a slot. A node that has unsubscribed answers Remove."""
         own = self._own(m.topic)
         if not are_valid(m.label):
             return
@@ -248,7 +251,7 @@ class SkipRing(NodeProgram):
     # ---- publications
 
     def on_publish_new(self, m: ms.PublishNew, src: int, ctx: Context) -> None:
-        """PublishNew (4.3): delivers a new publication, and forwards it to all other neighbours."""
+        """PublishNew (4.3): delivers a new publication, and forwards it to all neighbours except the sender."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).publish_new(m, src)
 
@@ -258,12 +261,12 @@ class SkipRing(NodeProgram):
             self._publisher(own, ctx).take(m)
 
     def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
-        """CheckTrie (4.2): compares trie nodes, and requests differences."""
+        """CheckTrie (4.2): compares trie nodes with this node's trie, and requests differences."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_trie(m, src)
 
     def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
-        """CheckAndPublish (4.2): compares a trie node, and sends the missing publications."""
+        """CheckAndPublish (4.2): compares a trie node, and sends the publications that the sender lacks."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_and_publish(m, src)
 
@@ -284,7 +287,7 @@ class SkipRing(NodeProgram):
             self._timeout(self._own(topic), ctx)
 
     def _timeout(self, own: Subscription, ctx: Context) -> None:
-        """Runs a subscriber's Timeout for a topic; without a label only action (i) of 3.2.1."""
+        """Runs a subscriber's Timeout for one topic. Without a label it only sends Subscribe (action (i) of 3.2.1)."""
         supervisor = self._responsible(own.topic)
         if own.label is None and own.wants:
             send(ctx, supervisor, ms.Subscribe(own.topic))
@@ -315,7 +318,10 @@ class SkipRing(NodeProgram):
     # ---- the node's state of a topic
 
     def _own(self, topic: str) -> Subscription:
-        """Returns the node's state of a topic without invalid labels (rule K21); by default an empty one."""
+        """Returns the node's state of a topic, without invalid labels (rule K21).
+
+        A node without a state of the topic gets an empty one, which is not stored.
+        """
         own = self.subscription.get(topic) or Subscription(topic)
         if topic not in self._explicit_before:
             self._explicit_before[topic] = explicit(own)
@@ -326,7 +332,7 @@ class SkipRing(NodeProgram):
         return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str) -> Subscription | None:
-        """Returns the node's state of a topic if it has subscribed and has a label, else None."""
+        """Returns the node's state of a topic, or None if the node has not subscribed or has no label."""
         own = self._own(topic)
         return own if own.wants and own.label is not None else None
 
@@ -334,7 +340,7 @@ class SkipRing(NodeProgram):
         return responsible(topic, self.supervisor.values())
 
     def _supervision(self, topic: str, ctx: Context) -> Supervision | None:
-        """Returns the topic's database; None: another node is the topic's supervisor (rule K21)."""
+        """Returns the topic's database with its actions, or None if another node supervises the topic (rule K21)."""
         if self._responsible(topic) != ctx.node:
             return None
         database = self.database.setdefault(topic, Database(topic))
@@ -351,7 +357,7 @@ class SkipRing(NodeProgram):
         self.database_change += database_changes(topic, ctx.round, before, {})
 
     def _correct_verdicts(self, ctx: Context) -> None:
-        """Deletes crash verdicts that the failure detector has not reported (rule K21)."""
+        """Deletes crash verdicts of nodes that the failure detector still watches, and of supervisors (rule K21)."""
         for node in [node for node in self.crashed if node in ctx.watched or node in self.supervisor]:
             del self.crashed[node]
 

@@ -1,10 +1,11 @@
-"""Replays the history of a run: when its topics became legitimate, and whether they stayed legitimate (rules K9, K18).
+"""Replays the history of a run to judge the convergence and closure of its topics (rules K9, K18).
 
 A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
-each disturbance the topic converges again, and closure holds until the next one. The replay of a round applies:
+each disturbance the topic converges to a legitimate state. From then on closure must hold until the next disturbance.
 
-1. crashes and their reports; 2. subscriptions and unsubscriptions; 3. other changes of explicit state and databases; 4.
-the check whether the state is legitimate, unless nothing that decides this can have changed.
+The replay of a round applies crashes and their reports first, then subscriptions and unsubscriptions, then other
+changes of explicit state and databases. After that it checks whether the state is legitimate. It omits the check if
+nothing has changed that the check depends on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 class RunReplay:
-    """A run whose history is replayed round by round."""
+    """A replay of one run, round by round."""
 
     def __init__(
         self, run: Row, messages: pa.StructArray | None, *, is_measured: bool = False, is_weighed: bool = False
@@ -33,13 +34,11 @@ class RunReplay:
         """Schedules the changes of the history by round.
 
         Args:
-            run: ``run_id, last_round``, and lists of structs, ascending: ``crashes`` (round, node_id),
-                ``configurations`` and
-                ``databases`` (columns of the tables, the round first), ``reports`` (round, peer), ``supervisors``
-                (node_id,
-                name).
-            messages: Delivered messages and those in flight of the kinds `legitimate.KINDS`, ascending; fields of
-                `topic_replay.MESSAGE`.
+            run: ``run_id, last_round``, and ascending lists of structs: ``crashes`` (round, node_id),
+                ``configurations`` and ``databases`` (columns of the tables, the round first), ``reports`` (round,
+                peer), ``supervisors`` (node_id, name).
+            messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending. Fields
+                as in `topic_replay.MESSAGE`.
             is_measured: Whether to measure topics in each round.
             is_weighed: Whether to compute the potential of each round.
         """
@@ -53,7 +52,7 @@ class RunReplay:
         self._last = run["last_round"]
 
     def play(self) -> dict[str, TopicReplay]:
-        """Replays all rounds; returns the topics by name."""
+        """Replays all rounds of the run. Returns the replays of the topics by topic name."""
         planned = sorted(round_ for round_ in {*self._agenda, 0, self._last} if round_ <= self._last)
         for round_, upcoming in zip(planned, [*planned[1:], self._last + 1], strict=True):
             for _, act in sorted(self._agenda.get(round_, ()), key=lambda item: item[0]):
@@ -99,24 +98,24 @@ CONVERGENCE = {
     "node_id": pa.int64(), "n_subscribers": pa.int64(), "n_configurations": pa.int64(), "explicit_round": pa.int64(),
     "clean_round": pa.int64(), "changed_round": pa.int64(), "problem": pa.string(), "is_last": pa.bool_(),
 }  # fmt: skip
-"""Columns of `convergence`."""
+"""Names and types of the columns of `convergence`."""
 PROGRESS = {
     "run_id": pa.int64(), "topic": pa.string(), "round": pa.int64(), "n_subscribers": pa.int64(),
     "n_recorded": pa.int64(), "n_wrong_labels": pa.int64(), "max_degree": pa.int64(), "n_edges": pa.int64(),
     "diameter": pa.int64(),
 }  # fmt: skip
-"""Columns of `progress`."""
+"""Names and types of the columns of `progress`."""
 BROKEN = {
     "run_id": pa.int64(), "guarantee": pa.string(), "round": pa.int64(), "node_id": pa.int64(), "detail": pa.string(),
 }  # fmt: skip
-"""Columns of `violations`."""
+"""Names and types of the columns of `violations`."""
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the convergence of topics: one row per disturbance, columns `CONVERGENCE`.
+    """Yields the convergence of topics with columns `CONVERGENCE`: one row per disturbance.
 
     Args:
-        batches: One row per run, columns as in `RunReplay`.
+        batches: One row per run, with the columns that `RunReplay` reads.
     """
 
     def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
@@ -129,10 +128,10 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the measures of topics: one row per round in which explicit state changed, columns `PROGRESS`.
+    """Yields the measures of topics with columns `PROGRESS`: one row per round in which explicit state changed.
 
     Args:
-        batches: One row per run, columns as in `RunReplay`.
+        batches: One row per run, with the columns that `RunReplay` reads.
     """
     return _each(
         batches, PROGRESS, lambda topic: ((topic.topic, *astuple(one)) for one in topic.measured), is_measured=True
@@ -140,10 +139,10 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the violations of topics, columns `BROKEN`.
+    """Yields the violations of guarantees with columns `BROKEN`: one row per violation.
 
     Args:
-        batches: One row per run, columns as in `RunReplay`.
+        batches: One row per run, with the columns that `RunReplay` and `find_stalls` read.
     """
     return _each(batches, BROKEN, lambda topic: map(astuple, topic.broken), stalls=True)
 
@@ -165,14 +164,14 @@ def _each(
 
 
 def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
-    """Adds a violation to each overdue topic that never becomes legitimate.
+    """Adds a violation to each topic that is overdue and never becomes legitimate.
 
-    If a topic is overdue, the run is replayed a second time for the potential of each round.
+    If a topic is overdue, the run is replayed again to compute the potential of each round.
 
     Args:
-        run: As in `RunReplay`, with ``interval_rounds``: a Timeout interval plus the largest delay of a message.
-        messages: As in `RunReplay`.
-        topics: The topics of the run; their ``broken`` change.
+        run: The columns of `RunReplay`, and ``interval_rounds``: a Timeout interval plus the largest message delay.
+        messages: The messages of the run, as for `RunReplay`.
+        topics: The replayed topics of the run. The function adds to their ``broken``.
     """
     overdue = [one for one in topics.values() if one.is_overdue(run["last_round"], run["interval_rounds"])]
     weighed = RunReplay(run, messages, is_weighed=True).play() if overdue else {}

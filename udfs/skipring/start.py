@@ -1,7 +1,7 @@
 """The initial state of a run: empty, legitimate, or corrupted by draws from the run's seed (section 1.1).
 
-Setting ``start`` names the corrupted part of a legitimate state (the keys of `CORRUPTIONS`), or ``arbitrary``: all
-parts are corrupted. Every node knows the supervisors, so the graph is weakly connected.
+Setting ``start`` names the part of a legitimate state to corrupt, a key of `CORRUPTIONS`. With ``arbitrary`` all parts
+are corrupted. Every node knows the supervisors, so the graph of nodes is weakly connected.
 """
 
 from __future__ import annotations
@@ -55,47 +55,47 @@ _LONGEST = 2 * MAX_BITS
 
 
 class Draws:
-    """A sequence of draws of one node before the first round."""
+    """A sequence of random draws before the first round, which depends on the run's seed and one node."""
 
     def __init__(self, ctx: Context) -> None:
-        """Starts a sequence of the node of `ctx`."""
+        """Starts the sequence of the node of `ctx`."""
         self._ctx = ctx
         self._count = 0
 
     def share(self) -> float:
-        """Returns a number in [0, 1)."""
+        """Returns a drawn number in [0, 1)."""
         self._count += 1
         return self._ctx.draw("start", self._count)
 
     def below(self, bound: int) -> int:
-        """Returns an integer in [0, `bound`)."""
+        """Returns a drawn integer in [0, `bound`)."""
         return int(self.share() * bound)
 
     def is_in(self, probability: float) -> bool:
-        """Returns true with the given probability."""
+        """Returns true with probability `probability`."""
         return self.share() < probability
 
     def one_of(self, given: Sequence[T]) -> T:
-        """Returns a drawn element."""
+        """Returns a drawn element of `given`."""
         return given[self.below(len(given))]
 
     def shuffled(self, given: Sequence[T]) -> list[T]:
-        """Returns the elements in a drawn order."""
+        """Returns the elements of `given` in a drawn order."""
         return [one for _, _, one in sorted((self.share(), index, one) for index, one in enumerate(given))]
 
 
 @dataclass
 class Scene:
-    """A topic before the first round, with the draws for its corruption.
+    """A topic before the first round, with the draws that corrupt it.
 
     Attributes:
-        world: The run.
+        world: The nodes and settings of the run.
         topic: Name of the topic.
         members: The topic's subscribers, in the order of their labels.
         supervisor: The topic's supervisor.
         draws: The source of all draws.
         share: The share of nodes whose label, edges or slots are corrupted.
-        is_far: Whether all drawn labels are long; subscribers with long labels hardly ever take action (ii).
+        is_far: Whether all drawn labels are long. Subscribers with long labels hardly ever take action (ii).
         numbers: Numbers 0, -1, ... for publications from before the start, unique over all topics (rule K20).
         published: The publications from before the start, by number.
     """
@@ -111,7 +111,7 @@ class Scene:
     published: dict[int, Publication] = field(default_factory=dict)
 
     def is_hit(self) -> bool:
-        """Draws whether to corrupt a node's state, with probability `share`."""
+        """Draws whether to corrupt the state of a node, with probability `share`."""
         return self.draws.is_in(self.share)
 
     @property
@@ -125,7 +125,7 @@ class Scene:
         return [node for node, info in self.world.nodes.items() if info.role != "supervisor"]
 
     def own(self, node: int) -> Subscription:
-        """Returns the state of the topic at `node`."""
+        """Returns the state of the topic at `node`, and creates it if necessary."""
         kept: dict[str, Subscription] = self.world.program(node).subscription
         return kept.setdefault(self.topic, Subscription(self.topic))
 
@@ -151,7 +151,7 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a publication from before the start: a stored one, or one that no trie has."""
+        """Returns a publication from before the start. It is a stored one, or a new one that no trie contains."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))
@@ -164,11 +164,11 @@ class Scene:
         return self.published[number]
 
     def label_or_none(self) -> Label | None:
-        """Returns a drawn label; unless all labels are long, None with probability 1/4."""
+        """Returns a drawn label, or None with probability 1/4. If all labels are long, it never returns None."""
         return None if not self.is_far and self.draws.is_in(1 / 4) else self.label()
 
     def contact(self) -> Contact | None:
-        """Returns a drawn node with a drawn label; None with probability 1/4."""
+        """Returns a drawn node with a drawn label, or None with probability 1/4."""
         return None if self.draws.is_in(1 / 4) else Contact(self.draws.one_of(self.everybody), self.label())
 
 
@@ -178,14 +178,14 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Replaces the labels of drawn nodes, subscribers or not, by drawn labels or None."""
+    """Replaces the labels of drawn nodes by drawn labels or None, at subscribers and at other nodes."""
     for node in scene.nodes:
         if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
 
 
 def edges(scene: Scene) -> None:
-    """Replaces drawn edges on the ring by edges to any node with any label, or by None."""
+    """Replaces drawn ring edges of nodes by edges to any node with any label, or by None."""
     for node in scene.nodes:
         own = scene.own(node)
         own.left, own.right, own.ring = (
@@ -200,7 +200,7 @@ def _edge(scene: Scene) -> Neighbour | None:
 
 
 def shortcuts(scene: Scene) -> None:
-    """Replaces the slots of drawn nodes by drawn labels, each with a drawn node or None."""
+    """Replaces all slots of drawn nodes by slots with drawn labels. A new slot contains a drawn node or is empty."""
     for node in scene.nodes:
         if scene.is_hit():
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
@@ -210,7 +210,7 @@ def shortcuts(scene: Scene) -> None:
 def database(scene: Scene) -> None:
     """Corrupts the supervisor's database in all four ways of section 3.1, or empties it.
 
-    Also adds databases of the topic at other nodes, and false crash verdicts at supervisors.
+    The function also adds databases of the topic at other nodes, and false crash verdicts at supervisors.
     """
     held = scene.world.program(scene.supervisor).database[scene.topic]
     kept = {} if scene.draws.is_in(1 / 3) else held.entries
@@ -247,7 +247,7 @@ def _false_verdicts(scene: Scene) -> None:
 
 
 def messages(scene: Scene) -> None:
-    """Sends up to three stale messages per node with drawn contents.
+    """Sends stale messages with drawn contents: on average at most three per node.
 
     Half of the requests go to the topic's supervisor; all other messages go to drawn nodes.
     """
@@ -279,7 +279,7 @@ def _node_hash(scene: Scene) -> NodeHash:
 
 
 def _stale_publication(scene: Scene) -> Publication:
-    """Returns a publication; its key may be another one's, or have another length (rule K22)."""
+    """Returns a publication. Its key may be the key of another publication, or have another length (rule K22)."""
     one = replace(scene.publication(), hops=scene.draws.below(8))
     fate = scene.draws.below(4)
     if fate == 0:
@@ -299,7 +299,7 @@ def _publish(scene: Scene) -> Publish:
 
 
 def tries(scene: Scene) -> None:
-    """Corrupts the hashes, children and roots of tries, and adds keys of another length (rule K22)."""
+    """Corrupts hashes, children and roots of tries, and adds leaves with wrong keys (rule K22)."""
     for node in scene.everybody:
         program = scene.world.program(node)
         nodes: dict[tuple[str, str], TrieNode] = program.trie_node
@@ -348,7 +348,7 @@ def begin(world: World) -> None:
     """Sets the state of all nodes before the first round, and draws the round of each node's first Timeout.
 
     Raises:
-        ValueError: No node is a supervisor.
+        ValueError: No node has role ``supervisor``.
     """
     nodes = world.nodes.items()
     supervisors = [Supervisor(node, point_of(one.name)) for node, one in nodes if one.role == "supervisor"]
@@ -382,7 +382,7 @@ def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
 
 
 def _subscribers(world: World) -> dict[str, list[int]]:
-    """Returns the initial subscribers of each topic, and adds the subscriptions to their state."""
+    """Returns the initial subscribers of each topic, and adds their subscriptions to the state of the nodes."""
     until = world.settings.get("start_until")
     found: dict[str, list[int]] = {}
     for node, calls in sorted(world.calls.items()):
@@ -399,7 +399,7 @@ def _subscribers(world: World) -> dict[str, list[int]]:
 
 
 def _record(scene: Scene) -> None:
-    """Builds the legitimate state: fills the database, and sets labels, edges and slots of the skip ring."""
+    """Builds the legitimate state: fills the database, and sets labels, edges and slots according to SR(n)."""
     entries: dict[Label, int | None] = {label_of(index): node for index, node in enumerate(scene.members)}
     databases: dict[str, Database] = scene.world.program(scene.supervisor).database
     databases[scene.topic] = Database(scene.topic, -1, entries)

@@ -1,4 +1,4 @@
-"""The state of a node: for each topic that of a subscriber and of a supervisor, and all supervisors."""
+"""The tables of a node: its state as a subscriber and as a supervisor of each topic, and all supervisors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from udfs.nodes.records import record
 from udfs.skipring.labels import Key, Label, key_of
 
 Entries = dict[Label, int | None]
-"""The subscriber of each label in a database; None: the tuple is corrupted and has no subscriber."""
+"""The subscriber of each label in a database. None if the tuple is corrupted and has no subscriber."""
 _TWO_53 = float(1 << 53)
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A reference to a subscriber."""
+    """A reference to a subscriber with a label."""
 
     node: Annotated[int, "id of the subscriber"]
     label: Annotated[Label, "label of the subscriber"]
 
     @property
     def key(self) -> Key:
-        """The position in the order of labels and ids."""
+        """The sort key of the subscriber: the value of its label, then its id."""
         return key_of(self.label, self.node)
 
 
@@ -46,13 +46,13 @@ class Neighbour:
 
     @property
     def key(self) -> Key:
-        """The position in the order of labels and ids."""
+        """The sort key of the neighbour: the value of its label, then its id."""
         return key_of(self.label, self.node)
 
 
 @record(key="topic")
 class Subscription:
-    """A node's state of the ring of a topic (3.2)."""
+    """A node's state of the ring of one topic (3.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
@@ -67,7 +67,7 @@ class Subscription:
     )
 
     def on_ring(self) -> list[Neighbour]:
-        """Returns the neighbours ``left``, ``right`` and ``ring``; two of them may be one node."""
+        """Returns the neighbours ``left``, ``right`` and ``ring`` that exist. Two of them may be the same node."""
         return [one for one in (self.left, self.right, self.ring) if one is not None]
 
     def ring_nodes(self) -> list[int]:
@@ -75,17 +75,17 @@ class Subscription:
         return list(dict.fromkeys(one.node for one in self.on_ring()))
 
     def neighbours(self) -> list[int]:
-        """Returns the ids of all neighbours, without repetition: ring first, then slots by label."""
+        """Returns the ids of all neighbours without repetition: first ring neighbours, then nodes in slots by label."""
         short = (node for _, node in sorted(self.short.items()) if node is not None)
         return list(dict.fromkeys([*self.ring_nodes(), *short]))
 
     def clear(self) -> None:
-        """Deletes the label, the edges and the slots."""
+        """Deletes the node's label, edges and slots."""
         self.label = self.left = self.right = self.ring = None
         self.short = {}
 
     def drop_invalid_labels(self) -> None:
-        """Deletes an invalid own label, and edges and slots with invalid labels (rule K21)."""
+        """Deletes the node's label if it is invalid, and all edges and slots with invalid labels (rule K21)."""
         if self.label is not None and not self.label.is_valid:
             self.label = None
         self.left, self.right, self.ring = (
@@ -95,7 +95,7 @@ class Subscription:
             self.short = {label: node for label, node in self.short.items() if label.is_valid}
 
     def delete(self, node: int) -> None:
-        """Deletes the edges to `node`, and empties its slots."""
+        """Deletes the edges to `node`, and empties the slots that contain it."""
         self.left, self.right, self.ring = (
             None if one is not None and one.node == node else one for one in (self.left, self.right, self.ring)
         )
@@ -128,7 +128,7 @@ class Crashed:
 
 @record(key="node")
 class Supervisor:
-    """A supervisor; every node knows all of them (1.1, rule K14)."""
+    """A supervisor. Every node knows all supervisors (1.1, rule K14)."""
 
     node: Annotated[int, "id of the supervisor"]
     point: Annotated[float, "position of the supervisor on [0, 1)"]
@@ -136,18 +136,24 @@ class Supervisor:
 
 @cache
 def point_of(name: str) -> float:
-    """Returns the position of a topic or supervisor on [0, 1): a hash of its name."""
+    """Returns the position of a topic or supervisor on [0, 1): a hash of `name`."""
     return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 11) / _TWO_53
 
 
 def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:
-    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14)."""
+    """Returns the id of the supervisor of `topic`: the first one clockwise from the topic's position (rule K14)."""
     start = point_of(topic)
     return min(supervisors, key=lambda one: (one.point < start, one.point, one.node)).node
 
 
 def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Contact | None, ...]:
-    """Returns a node's ``left``, ``right`` and ``ring`` from the predecessor and successor in its configuration."""
+    """Returns a node's neighbours ``left``, ``right`` and ``ring`` by its configuration.
+
+    Args:
+        own: The sort key of the node.
+        before: The predecessor in the configuration.
+        after: The successor in the configuration.
+    """
     left = before if before is not None and before.key < own else None
     right = after if after is not None and after.key > own else None
     ring = after if left is not None and right is None else before if left is None else None
@@ -155,7 +161,7 @@ def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Cont
 
 
 def are_valid(*labels: Label | Contact | None) -> bool:
-    """Returns whether all labels, and the labels of all contacts, are valid or None (rules K1 and K21)."""
+    """Returns whether all given labels, and the labels of all given contacts, are valid or None (rules K1, K21)."""
     found = (one.label if isinstance(one, Contact) else one for one in labels)
     return all(label is None or label.is_valid for label in found)
 

@@ -21,7 +21,7 @@ _HALF = 0.5
 
 
 class Member:
-    """A subscriber with a label, while it handles an event of a topic."""
+    """The actions of a subscriber with a label, for one topic and one event."""
 
     def __init__(self, own: Subscription, label: Label, supervisor: int, ctx: Context) -> None:
         """Stores the state that the actions change.
@@ -30,7 +30,7 @@ class Member:
             own: The subscriber's state of the ring.
             label: The subscriber's label.
             supervisor: Id of the topic's supervisor.
-            ctx: The node in this round.
+            ctx: The context of the node in this round.
         """
         self._own = own
         self._label = label
@@ -41,7 +41,7 @@ class Member:
     # ---- BuildRing (2.2)
 
     def introduce(self, m: Introduce) -> None:
-        """Introduce: corrects labels, then inserts the node into the list or as the closing neighbour."""
+        """Introduce: corrects labels, then inserts the introduced node into the list or as the closing neighbour."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
@@ -55,14 +55,14 @@ class Member:
             self._linearize(m.node, m.label)
 
     def _hear(self, node: int, label: Label) -> None:
-        """Updates the label of a ring neighbour that has introduced itself, and resets its silence."""
+        """Updates the label of a ring neighbour that has introduced itself, and resets the neighbour's silence."""
         for one in self._own.on_ring():
             if one.node == node:
                 one.label, one.silent = label, 0
         self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
-        """Linearize: keeps the nearer of two nodes on a side, and introduces the other one to it."""
+        """Linearize: keeps the nearer of two nodes on one side, and introduces the farther node to the nearer one."""
         if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
             return
         key = key_of(label, node)
@@ -79,7 +79,7 @@ class Member:
             self._pass(near.node, near.label, node, LIN)
 
     def _close(self, node: int, label: Label) -> None:
-        """CYC: takes a node as the closing neighbour, or forwards it towards the end of the list."""
+        """CYC: stores `node` as the closing neighbour, or forwards it towards the end of the list."""
         own = self._own
         if own.left is None and own.right is None:
             self._linearize(node, label)
@@ -100,7 +100,7 @@ class Member:
             self._pass(node, label, own.ring.node, LIN)
 
     def _sort(self) -> None:
-        """Removes neighbours that are on the wrong side, and inserts them again by Linearize."""
+        """Removes neighbours on the wrong side of this node, and inserts them again by Linearize."""
         own, wrong = self._own, []
         if own.left is not None and own.left.key > self._key:
             wrong.append(own.left)
@@ -115,7 +115,7 @@ class Member:
             self._linearize(one.node, one.label)
 
     def _is_end(self, ring: Neighbour) -> bool:
-        """Returns whether this node is an end of the list, and `ring` lies beyond the other end."""
+        """Returns whether this node is at one end of the list, and `ring` lies beyond the other end."""
         if (self._own.left is None) == (self._own.right is None):
             return False
         return (ring.key > self._key) == (self._own.left is None)
@@ -123,7 +123,11 @@ class Member:
     # ---- the configuration (3.2.1)
 
     def configure(self, m: SetData) -> None:
-        """SetData with a label: takes over label and ring neighbours (3.2.1, action (iii), rule K3)."""
+        """SetData with a label: adopts the label and the ring neighbours of the configuration (3.2.1, rule K3).
+
+        A present ring neighbour that is nearer than the neighbours in the configuration causes RequestFor (action
+        (iii)).
+        """
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():
             if self._is_nearer(one, m):
@@ -135,7 +139,7 @@ class Member:
         )
 
     def _is_nearer(self, one: Neighbour, m: SetData) -> bool:
-        """Returns whether a neighbour lies between this node and a neighbour of the configuration."""
+        """Returns whether neighbour `one` lies between this node and a neighbour that configuration `m` names."""
         if m.predecessor is None or m.successor is None:
             return True
         if one.node in (m.predecessor.node, m.successor.node):
@@ -155,7 +159,7 @@ class Member:
             one.silent += 1
 
     def _request(self) -> None:
-        """Requests the configuration: actions (ii) and (iv), and if a neighbour is silent (rules K6 and K13)."""
+        """Requests the configuration: by actions (ii) and (iv), and if a neighbour is silent (rules K6 and K13)."""
         own = self._own
         if self._draw("label") < request_probability(self._label):
             self._get_configuration("label")
@@ -166,14 +170,14 @@ class Member:
             self._get_configuration("silence")
 
     def _draw(self, purpose: str) -> float:
-        """Returns a number in [0, 1), drawn independently for each topic."""
+        """Returns a number in [0, 1), drawn independently for each purpose and topic."""
         return self._ctx.draw(f"{purpose} of {self._own.topic}")
 
     def _get_configuration(self, reason: str) -> None:
         send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
 
     def _introduce_to_ring(self) -> None:
-        """Introduces this node to its list neighbours; an end of the list also to the other end."""
+        """Introduces this node to its list neighbours. An end of the list is also introduced to the other end."""
         left, right, ring = self._own.left, self._own.right, self._own.ring
         for one in (left, right):
             if one is not None:
@@ -188,7 +192,10 @@ class Member:
     # ---- shortcuts (3.2.2)
 
     def introduce_shortcut(self, m: IntroduceShortcut) -> None:
-        """IntroduceShortcut: fills the slot; a replaced or unwanted node learns this node's label (K2)."""
+        """IntroduceShortcut: puts the introduced node into its slot (rule K2).
+
+        A node that is replaced in the slot, or for which no slot exists, gets an introduction of this node.
+        """
         own = self._own
         if m.node == self._ctx.node:
             return
@@ -200,7 +207,7 @@ class Member:
             self._introduce_self(m.node, m.label, LIN)
 
     def _refresh_slots(self) -> None:
-        """Recomputes the shortcut labels, and introduces the two partners of this node's level (3.2.2)."""
+        """Recomputes the shortcut labels. Introduces the two neighbours on this node's level to each other (3.2.2)."""
         own = self._own
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
         chains = [chain(self._label, one.label) for one in beside]

@@ -15,13 +15,13 @@ _NO_INDEX = 1 << 63
 
 
 class Supervision:
-    """The database of a topic at its supervisor, repaired (rule K7).
+    """The database of a topic at its supervisor, with the supervisor's actions (rule K7).
 
-    The constructor and each Timeout check the whole database. The actions between keep it repaired at a cost that does
-    not depend on the number of subscribers.
+    The constructor and each Timeout check the whole database. All other actions keep the database repaired, at a cost
+    that does not depend on the number of subscribers.
 
     Attributes:
-        changed: The tuples that changed in this round, by label, as they were before it.
+        changed: The tuples that have changed in this round, by label, as they were before the round.
     """
 
     def __init__(self, database: Database, crashed: Collection[int]) -> None:
@@ -29,7 +29,7 @@ class Supervision:
 
         Args:
             database: The database that the actions change.
-            crashed: Ids of crashed subscribers. The caller adds to it, and then calls `remove_crashed`.
+            crashed: Ids of crashed subscribers. The caller adds to them, and then calls `remove_crashed`.
         """
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
@@ -39,11 +39,11 @@ class Supervision:
         self._repair()
 
     def is_of(self, database: Database) -> bool:
-        """Returns whether the actions change `database`."""
+        """Returns whether `database` is the database that the actions change."""
         return self._database is database and self._entries is database.entries
 
     def timeout(self, ctx: Context) -> None:
-        """Timeout: checks the database, and sends the next subscriber its configuration (round robin)."""
+        """Timeout: checks the database, and sends one subscriber its configuration, in round-robin order."""
         if not _is_repaired(self._entries, self._crashed):
             self._repair()
         if self._entries:
@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: records a subscriber if necessary, and sends its configuration."""
+        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and answers with its configuration."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -61,7 +61,7 @@ class Supervision:
         self._configure(label, reason, ctx)
 
     def request_for(self, subscriber: int, ctx: Context) -> None:
-        """RequestFor: sends a subscriber its configuration, or that it is not recorded."""
+        """RequestFor: sends `subscriber` its configuration. A subscriber that is not recorded gets an empty one."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -71,7 +71,7 @@ class Supervision:
             self._configure(label, "request", ctx)
 
     def unsubscribe(self, subscriber: int, ctx: Context) -> None:
-        """Unsubscribe: removes a subscriber, gives its label to the last one, and permits it to leave."""
+        """Unsubscribe: removes `subscriber`, and permits it to leave. The last subscriber gets the free label."""
         if subscriber in self._crashed:
             return
         label = self._remove(subscriber)
@@ -80,7 +80,7 @@ class Supervision:
         self._dismiss(subscriber, "leave", ctx)
 
     def remove_crashed(self, subscriber: int) -> None:
-        """Removes a crashed subscriber, and gives its label to the last one (3.3)."""
+        """Removes a crashed subscriber, and gives the free label to the last subscriber (3.3)."""
         self._remove(subscriber)
 
     def _repair(self) -> None:
@@ -94,7 +94,7 @@ class Supervision:
         self._labels = {node: label for label, node in entries.items()}
 
     def _remove(self, subscriber: int) -> Label | None:
-        """Removes a subscriber; returns its label if the last subscriber has received it, else None."""
+        """Removes `subscriber`. Returns its label if the last subscriber has received this label, else None."""
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None
@@ -130,7 +130,10 @@ class Supervision:
 
 
 def configuration(entries: Entries, label: Label) -> tuple[Contact | None, Contact | None]:
-    """Returns the predecessor and the successor of a label in a repaired database (rule K10)."""
+    """Returns the predecessor and the successor of `label` in a repaired database (rule K10).
+
+    Both are None if the database has no other label.
+    """
     index = index_of(label)
     beside = None if index is None else ring_neighbours(index, len(entries))
     if beside is None:
@@ -145,10 +148,10 @@ def _contact(entries: Entries, label: Label) -> Contact | None:
 
 
 def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
-    """Returns the database without the four corruptions (3.1, rule K7).
+    """Returns a copy of the database without the four corruptions (3.1, rule K7).
 
-    It removes tuples without a subscriber, and all but the lowest label of each subscriber. Then the lowest missing
-    label replaces the highest label beyond the first n labels, until the labels are the first n.
+    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest one. Then each missing
+    one of the first n labels replaces the highest label that is not one of the first n.
     """
     lowest: dict[int, Label] = {}
     for label in sorted(entries, key=_rank):
@@ -171,6 +174,6 @@ def _is_repaired(entries: Entries, crashed: Collection[int]) -> bool:
 
 
 def _rank(label: Label) -> tuple[int, Label]:
-    """Returns the index of a label; a label without an index ranks above all others."""
+    """Returns the rank of a label by its index. A label without an index ranks above all labels with one."""
     index = index_of(label)
     return _NO_INDEX if index is None else index, label

@@ -1,7 +1,7 @@
-"""The replay of one topic: its disturbances, the convergence after each, and the violations of guarantees.
+"""The replay of one topic: its disturbances, its convergence after each one, and the violations of guarantees.
 
-A run has many messages, and few rounds read them: the replay keeps messages as Arrow columns, and decodes those that a
-round reads.
+A run has many messages, but only few rounds need them. So the replay keeps messages as Arrow columns, and decodes only
+the messages that a round needs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
     ("sent_round", pa.int64()), ("due_round", pa.int64()), ("topic", pa.string()), ("body", pa.string()),
 ])  # fmt: skip
-"""The fields of a message in the history; ``body`` is JSON."""
+"""The fields of a message in the history. Field ``body`` is JSON."""
 
 
 class Flights:
-    """The messages of one topic that did not arrive at a crashed node."""
+    """The messages of one topic, without messages that arrived at a crashed node."""
 
     def __init__(self, rows: pa.StructArray) -> None:
-        """Stores the messages, ascending by id; fields of `MESSAGE`."""
+        """Stores the messages, which have the fields of `MESSAGE` and ascend by id."""
         self._rows = rows
         self._sent = rows.field("sent_round")
         self._due = rows.field("due_round")
 
     def at(self, round_: int) -> list[Flight]:
-        """Returns the messages in flight at the end of a round, ascending by id."""
+        """Returns the messages that are in flight at the end of round `round_`, ascending by id."""
         is_in_flight = pc.and_(pc.less_equal(self._sent, round_), pc.greater(self._due, round_))
         names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
         found = self._rows.filter(is_in_flight).to_pylist()
@@ -46,11 +46,11 @@ class Flights:
 
 
 def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, Flights]]:
-    """Yields each topic with its messages.
+    """Yields the name of each topic with the topic's messages, without messages that arrived at a crashed node.
 
     Args:
-        rows: The messages of a run, ascending; fields of `MESSAGE`.
-        down: The round in which each crashed node crashed.
+        rows: The messages of a run, ascending by id, with the fields of `MESSAGE`.
+        down: The round of the crash of each crashed node.
     """
     for node, round_ in down.items():
         is_met = pc.and_(pc.equal(rows.field("dst"), node), pc.greater_equal(rows.field("due_round"), round_))
@@ -62,11 +62,15 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
 
 START, CRASH = "start", "crash"
 LARGE = 500
-"""Up to this number of subscribers `Measured.diameter` is computed in every round; it is slow in long lists."""
-PATIENCE = (4, 40)
-"""Slope and offset of the time to converge: 4 n + 40 intervals for n subscribers (see `is_overdue`).
+"""For more subscribers than this, `Measured.diameter` is not computed in rounds with wrong labels.
 
-This is more than four times the slowest of 10,010 arbitrary starts of 2 to 40 subscribers.
+The computation is slow in long lists.
+"""
+PATIENCE = (4, 40)
+"""Slope and offset of the time limit for convergence: 4 n + 40 intervals for n subscribers.
+
+The limit is more than four times the slowest convergence of 10,010 arbitrary starts with 2 to 40 subscribers.
+`TopicReplay.is_overdue` applies it.
 """
 Row = Mapping[str, Any]
 
@@ -77,8 +81,8 @@ class Broken:
 
     Attributes:
         guarantee: Name of the audit that reports the violation.
-        round: The round; None: the last round of the run.
-        node: Id of the node.
+        round: Round of the violation. None stands for the last round of the run.
+        node: Id of the node that violates the guarantee.
         detail: A description of the violation.
     """
 
@@ -90,16 +94,17 @@ class Broken:
 
 @dataclass
 class Disturbance:
-    """A disturbance of a topic, and the convergence after it.
+    """A disturbance of a topic, and the convergence of the topic after it.
 
     Attributes:
         round: Round of the disturbance.
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
-        node: The node that joined, left or crashed; None: the start.
+        node: The node that joined, left or crashed. None for the start.
         n_subscribers: Subscribers that are up.
         n_configurations: Changes of explicit state at other nodes until the next disturbance.
         seen: The convergence of the topic.
-        changed_round: The first round after `seen.clean_round` in which explicit state changed; None: no such round.
+        changed_round: The first round after `seen.clean_round` in which explicit state changed. None if it did not
+            change.
     """
 
     round: int
@@ -119,11 +124,11 @@ class Measured:
         round: A round in which explicit state changed.
         n_subscribers: Subscribers that are up.
         n_recorded: Subscribers that the database contains.
-        n_wrong_labels: Subscribers whose label differs from that in the database, or is missing.
+        n_wrong_labels: Subscribers that have no label, or another label than in the database.
         max_degree: The largest number of neighbours of a subscriber.
         n_edges: Undirected edges between subscribers.
-        diameter: Largest number of hops between two subscribers; None: the graph is not connected, or it has more than
-            `LARGE` subscribers and wrong labels.
+        diameter: Largest number of hops between two subscribers. None if the graph is not connected, or if it has wrong
+            labels and more than `LARGE` subscribers.
     """
 
     round: int
@@ -136,16 +141,16 @@ class Measured:
 
 
 class TopicReplay:
-    """A topic whose history is replayed round by round."""
+    """A replay of one topic, round by round."""
 
     def __init__(
         self, topic: str, crashed: set[int], supervisor: int | None, *, is_measured: bool, is_weighed: bool
     ) -> None:  # fmt: skip
-        """Starts a topic without state.
+        """Starts the replay with a topic that has no state.
 
         Args:
             topic: Name of the topic.
-            crashed: Ids of subscribers whose crash has been reported; the caller adds to it.
+            crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
             is_measured: Whether to measure each round, which is slow for large topics.
             is_weighed: Whether to compute the potential of each round, for `stall`.
@@ -166,7 +171,7 @@ class TopicReplay:
 
     @property
     def entries(self) -> dict[str, int | None]:
-        """The database of the topic's supervisor."""
+        """The database of the topic's supervisor: the subscriber of each label."""
         return {} if self._supervisor is None else self.databases.setdefault(self._supervisor, {})
 
     @property
@@ -175,14 +180,14 @@ class TopicReplay:
         return {node for node, own in self.kept.items() if own is not None and own.wants}
 
     def crash(self, round_: int, node: int) -> None:
-        """Removes a node; the crash of a node with state is a disturbance."""
+        """Removes the state of crashed node `node`. If the node had any state, the crash is a disturbance."""
         own = self.kept.pop(node, None)
         self.databases.pop(node, None)
         if own is not None and (own.wants or own.label is not None or own.neighbours or own.slots):
             self._disturb(round_, CRASH, node)
 
     def configure(self, round_: int, node: int, own: ConfigurationChange) -> None:
-        """Sets a node's ring state; a change of ``wants`` is a disturbance."""
+        """Sets the ring state of `node` to `own`. A change of ``wants`` is a disturbance."""
         before = self.kept.get(node)
         self.kept[node] = own
         if (before is not None and before.wants) != own.wants and round_ >= 0:
@@ -190,7 +195,7 @@ class TopicReplay:
         self._change(round_, node, "its label, edges or slots")
 
     def record(self, round_: int, node: int, row: Row) -> None:
-        """Applies a row of `DatabaseChange` to the database of `node`."""
+        """Applies `row`, a row of table ``database_change``, to the database of `node`."""
         entries = self.databases.setdefault(node, {})
         if row["is_tuple"]:
             entries[row["label"]] = row["subscriber"]
@@ -199,7 +204,10 @@ class TopicReplay:
         self._change(round_, node, f"its tuple of label {row['label']}")
 
     def observe(self, round_: int, upcoming: int) -> None:
-        """Checks the state at the end of `round_`, and of the rounds before `upcoming`, the next change."""
+        """Checks the state of the topic at the end of `round_`, and of each later round before `upcoming`.
+
+        `upcoming` is the round of the next change of the state; only messages in flight change until that round.
+        """
         last = self.disturbances[-1]
         strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
         snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed, strays)
@@ -218,12 +226,12 @@ class TopicReplay:
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
-        """Yields the messages in flight at the end of a round; a generator, because few rounds read them."""
+        """Yields the messages in flight at the end of a round. It is a generator, because few rounds need them."""
         if self.flights is not None:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Checks labels and edges of the last state against SR(n), if the topic has become clean."""
+        """Compares the labels and edges of the last state with SR(n), if the topic has become clean."""
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -231,7 +239,7 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether the topic has not become legitimate within `PATIENCE` after its last disturbance.
+        """Returns whether `PATIENCE` has passed since the last disturbance, and the topic has not become legitimate.
 
         Args:
             last_round: The last round of the run.
@@ -242,7 +250,10 @@ class TopicReplay:
         return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
 
     def stall(self, last_round: int) -> Broken | None:
-        """Returns a violation if an overdue topic never becomes legitimate; None: its potential decreases.
+        """Returns a violation if the overdue topic makes no progress, or None if its potential has decreased.
+
+        The potential is the number of problems of the explicit state. The method compares the two halves of the time
+        since the last disturbance.
 
         Args:
             last_round: The last round of the run.
@@ -293,7 +304,7 @@ class TopicReplay:
         self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
 
     def _change(self, round_: int, node: int, what: str) -> None:
-        """Notes a change of explicit state; after the topic is clean, it violates closure."""
+        """Notes a change of explicit state. A change after the topic has become clean violates closure."""
         self._is_changed = True
         last = self.disturbances[-1]
         last.n_configurations += round_ >= 0 and node != last.node and node in self.kept

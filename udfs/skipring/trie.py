@@ -1,8 +1,8 @@
 """Patricia tries of publications with hashes (section 4.2, rule K11).
 
-The label of a leaf is the key of its publication. The label of an inner node is the longest common prefix of its two
-children's labels. The hash of a leaf covers its label; the hash of an inner node covers its children's hashes, the
-0-child first. All keys of a trie have one length.
+The label of a leaf is the key of its publication. The label of an inner node is the longest common prefix of the labels
+of its two children. The hash of a leaf covers its label. The hash of an inner node covers the hashes of its children,
+first of the child that continues with 0. All keys of a trie have one length.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Annotated
 from udfs.nodes.records import record
 
 ROOT = ""
-"""The label in a request of an empty trie."""
+"""The label that stands for an empty trie in a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication in leaves and messages."""
+    """A publication, as leaves of tries and messages contain it."""
 
     key: Annotated[str, "key of the publication, as binary digits"]
     source: Annotated[int, "id of the publisher"]
@@ -33,7 +33,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class NodeHash:
-    """A trie node in a request."""
+    """The label and hash of a trie node, as requests contain them."""
 
     label: Annotated[str, "label of the trie node"]
     hash: Annotated[str | None, "hash of the trie node; None: the trie is empty"]
@@ -64,13 +64,13 @@ class Root:
 
 @lru_cache(1 << 16)
 def publication_key(topic: str, source: int, source_seq: int, key_bits: int) -> str:
-    """Returns the key of a publication: the first bits of SHA-256 of its publisher, number and topic."""
+    """Returns the key of a publication: the first `key_bits` bits of SHA-256 of its publisher, number and topic."""
     digest = int.from_bytes(hashlib.sha256(f"{source},{source_seq},{topic}".encode()).digest(), "big")
     return f"{digest >> (256 - key_bits):0{key_bits}b}"
 
 
 def has_right_key(topic: str, publication: Publication, key_bits: int) -> bool:
-    """Returns whether the key of a publication is that of its publisher, number and topic (rule K22)."""
+    """Returns whether the key of `publication` is the hash of its publisher, number and topic (rule K22)."""
     return publication.key == publication_key(topic, publication.source, publication.source_seq, key_bits)
 
 
@@ -80,12 +80,12 @@ class Trie:
     def __init__(
         self, topic: str, nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], hash_bits: int
     ) -> None:
-        """Stores the tables that `insert` changes.
+        """Stores the tables of the node that contain the trie. `insert` changes these tables.
 
         Args:
             topic: Topic of the trie.
-            nodes: The nodes of the tries of all topics, by topic and label.
-            roots: The roots of these tries, by topic.
+            nodes: The trie nodes of all topics, by topic and label.
+            roots: The roots of the tries of all topics, by topic.
             hash_bits: Bits of a hash, a multiple of 4.
         """
         self._topic = topic
@@ -95,20 +95,20 @@ class Trie:
 
     @property
     def root(self) -> NodeHash:
-        """The label and hash of the root for a request."""
+        """The label and hash of the root. An empty trie has label `ROOT` and no hash."""
         root = self._roots.get(self._topic)
         return NodeHash(ROOT, None) if root is None else self.hash_at(root.label)
 
     def find(self, label: str) -> TrieNode | None:
-        """Returns the node with `label`; None: no such node exists."""
+        """Returns the trie node with `label`, or None if the trie has no such node."""
         return self._nodes.get((self._topic, label))
 
     def hash_at(self, label: str) -> NodeHash:
-        """Returns the label and hash of an existing node for a request."""
+        """Returns the label and hash of the trie node with `label`, which must exist."""
         return NodeHash(label, self._nodes[self._topic, label].hash)
 
     def below(self, prefix: str) -> TrieNode | None:
-        """Returns the node with the shortest label that starts with `prefix`; None: no such node exists."""
+        """Returns the trie node with the shortest label that starts with `prefix`, or None if no label does."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         while node is not None and not node.label.startswith(prefix):
@@ -126,7 +126,12 @@ class Trie:
             stack += [self._nodes[self._topic, child] for child in (node.one, node.zero) if child is not None]
 
     def insert(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication that came over `via`; returns whether it is new."""
+        """Inserts `publication`, unless the trie has its key. Returns whether the publication is new.
+
+        Args:
+            publication: The publication.
+            via: How the publication arrived, see `TrieNode.via`.
+        """
         key = publication.key
         if self.find(key) is not None:
             return False
@@ -142,10 +147,10 @@ class Trie:
         return True
 
     def is_sound(self, n_nodes: int, key_bits: int) -> bool:
-        """Returns whether the trie has the structure, keys and hashes of its publications (rule K22).
+        """Returns whether the trie has the structure and hashes that the keys of its publications require (rule K22).
 
         Args:
-            n_nodes: Number of table rows with the trie's topic; the trie has to reach all of them.
+            n_nodes: Number of table rows with the trie's topic. The trie must reach all of them from its root.
             key_bits: Bits of a key.
         """
         root = self._roots.get(self._topic)
@@ -189,7 +194,7 @@ class Trie:
         return path
 
     def _fork(self, node: TrieNode, key: str) -> str:
-        """Adds an inner node above `node` and the leaf `key`; returns the inner node's label."""
+        """Adds an inner node above `node` and the leaf with label `key`. Returns the label of the inner node."""
         same = next(
             position for position, digits in enumerate(zip(node.label, key, strict=False)) if len({*digits}) > 1
         )
@@ -200,7 +205,7 @@ class Trie:
         return prefix
 
     def _link(self, parent: TrieNode, child: str) -> None:
-        """Sets a child of an inner node, and recomputes the hash."""
+        """Sets a child of an inner node, and recomputes the hash of the inner node."""
         if child[len(parent.label)] == "1":
             parent.one = child
         else:
@@ -213,11 +218,11 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Rebuilds each trie that is not sound from the leaves whose keys are right (rule K22).
+    """Rebuilds each trie that is not sound from the leaves with right keys (rule K22).
 
     Args:
-        nodes: The nodes of the tries of all topics, by topic and label; it changes.
-        roots: The roots of these tries, by topic; it changes.
+        nodes: The trie nodes of all topics, by topic and label. The function changes them.
+        roots: The roots of the tries of all topics, by topic. The function changes them.
         key_bits: Bits of a key.
         hash_bits: Bits of a hash.
     """

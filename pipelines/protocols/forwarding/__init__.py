@@ -7,7 +7,7 @@ from udfs.forwarding import Forwarding
 
 BOUND = """select run_id, min(round) as round, 'a node crashed' as reason
 from fault_event where kind = 'crash' group by run_id"""
-"""Any crash exceeds the bound: routing tables are lost with their broker, and no message is repeated."""
+"""Any crash exceeds the bound: a broker loses its routing table in a crash, and no message is repeated."""
 PROTOCOL = Protocol(
     name="forwarding",
     summary="plain reverse-path subscription forwarding without confirmations, the baseline",

@@ -1,8 +1,8 @@
 """The dataflow steps of protocol ``forwarding``: reverse-path subscription forwarding (report, sections 2 and 3).
 
-A broker floods its subscriptions, and stores for each one the neighbour that sent it. A publication follows these
-neighbours back. Nothing is confirmed: a publication that meets a broker before the subscription arrives there is not
-delivered, although an earlier one may have been (Figure 1).
+A broker floods its subscriptions. Each broker stores for each subscription the neighbour that sent it. A publication
+follows these neighbours back to the subscribers. No message is confirmed. If a publication arrives at a broker before
+the subscription, it is not delivered, although an earlier publication may have been (Figure 1).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbo
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]
-"""The key of a copy of a message at a node; a link may deliver several copies of one message."""
+"""The key of a copy of a message at a node: a link may deliver several copies of one message."""
 _ENTRY = [*NODE, "subscription_id"]
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
@@ -25,12 +25,12 @@ ROUTING_ENTRY = table(
     "routing_entry", "an entry of a broker's routing table", "node_id,subscription_id",
     ("node_id", BIGINT, "the broker"),
     ("subscription_id", BIGINT, "the subscription"),
-    ("next_hop", BIGINT, "neighbour it came from; the broker itself for its own subscription"),
+    ("next_hop", BIGINT, "neighbour that sent the subscription; the broker itself for its own subscription"),
 )  # fmt: skip
 
 
 def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
-    """Returns the messages and calls that nodes handle in a round, with the payload; calls come last."""
+    """Returns the messages and calls that nodes handle in a round, with their payload. Calls follow the messages."""
     came = received(inbox, *PAYLOAD.names)
     if calls is None:
         return came
@@ -39,13 +39,13 @@ def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
 
 
 def entry_changes(message: DataFrame) -> DataFrame:
-    """Returns the entries that SUB sets and UNSUB deletes (``next_hop`` is null then), each with its ``trigger``."""
+    """Returns the entries that SUB sets or UNSUB deletes, with their ``trigger``. A deletion has null ``next_hop``."""
     next_hop = "case when kind = 'SUB' then coalesce(sender, node_id) end as next_hop"
     return message.where("kind <> 'PUB'").selectExpr(*NODE, "subscription_id", "trigger", next_hop)
 
 
 def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
-    """Returns the entries after a round: the last change of an entry wins."""
+    """Returns the routing entries after a round. Of several changes of an entry the last one counts."""
     age = row_number("changes of an entry", ", ".join(_ENTRY), "trigger desc")
     last = changes.selectExpr("*", f"{age} as age").where("age = 1")
     kept = entry.join(last.select(_ENTRY).hint("shuffle_hash"), _ENTRY, "left_anti")
@@ -53,12 +53,12 @@ def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Joins messages with the entries that exist when they are handled.
+    """Joins messages with the routing entries that exist when a node handles the message.
 
     Args:
         wanted: COPY, ``subscription_id`` and further columns.
         entry: The entries before the round.
-        changes: The changes of the round (`entry_changes`); None: no changes.
+        changes: The changes of the round (`entry_changes`). None if no entry changes.
     """
     # Messages are few: engines without statistics build the hash table from the side with the hint.
     wanted = wanted.hint("shuffle_hash")
@@ -72,14 +72,14 @@ def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the next hops of SUB and UNSUB: all neighbours but the sender; COPY, ``next_hop``."""
+    """Returns the next hops of SUB and UNSUB, all neighbours except the sender: columns COPY and ``next_hop``."""
     routed = message.where("kind <> 'PUB'").select(*COPY, "sender").hint("shuffle_hash")
     neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
     return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
 
 
 def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Returns the next hops of PUB: those of matching entries but the sender; COPY, ``next_hop``, distinct."""
+    """Returns the next hops of PUB: the distinct hops of matching entries except the sender; COPY, ``next_hop``."""
     wanted = message.where("kind = 'PUB'").selectExpr(*COPY, "sender", "explode(matches) as subscription_id")
     return (
         seen_entries(wanted, entry, changes)
@@ -90,7 +90,7 @@ def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> 
 
 
 class ForwardingProtocol(DataflowForm):
-    """The steps of a round."""
+    """The steps of one round of protocol ``forwarding``."""
 
     kinds = ("SUB", "UNSUB", "PUB")
     payload = PAYLOAD
@@ -99,7 +99,7 @@ class ForwardingProtocol(DataflowForm):
     states = (StateRelation(ROUTING_ENTRY),)
 
     def round(self, round_: Round) -> RoundResult:
-        """Returns the changes of a round: SUB and UNSUB change entries, PUB reads them in its turn."""
+        """Computes one round: SUB and UNSUB change routing entries, PUB reads the entries that exist at its trigger."""
         due, result = round_.due, RoundResult()
         message = round_.keep("message", handled_rows(due.inbox, due.calls))
         entry, changes, out = round_.state["routing_entry"], None, []

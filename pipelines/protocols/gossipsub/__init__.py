@@ -42,9 +42,13 @@ class GossipSubSettings(Strict):
         100, description="rounds from one heartbeat to the next; 1 s in the specification"
     )
     history_length: _Heartbeats = Field(5, description="mcache_len: heartbeats that a publication stays in the cache")
-    history_gossip: _Heartbeats = Field(3, description="mcache_gossip: heartbeats that gossip about a publication")
+    history_gossip: _Heartbeats = Field(
+        3, description="mcache_gossip: heartbeats in which nodes gossip about a publication"
+    )
     prune_backoff: _Heartbeats = Field(60, description="heartbeats after a PRUNE in which neither end grafts the other")
-    unsubscribe_backoff: _Heartbeats = Field(10, description="prune_backoff of a node that leaves the topic")
+    unsubscribe_backoff: _Heartbeats = Field(
+        10, description="backoff in heartbeats after the PRUNE of a node that leaves the topic"
+    )
     fanout_ttl: _Heartbeats = Field(
         60, description="heartbeats for which a node keeps a fanout after its last publication to the topic"
     )  # fmt: skip
@@ -81,8 +85,8 @@ _SHOWN = 5
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    Each subscription and publication names a topic. Nodes do not join. Without relays the subscribers of a topic are
-    connected by links among themselves.
+    It requires that each subscription and publication names a topic, and that no node joins. Without relays links must
+    connect the subscribers of each topic among themselves.
     """
     topics = topics_of(workload.subscription["predicate"]).to_pylist()
     members: dict[str, set[int]] = {}
@@ -101,7 +105,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Problem]:
-    """Yields the topics whose subscribers are not connected by links among themselves."""
+    """Yields a problem for each topic whose subscribers are not connected by links among themselves."""
     links = list(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
     for topic, nodes in members.items():
         graph = nx.Graph((a, b) for a, b in links if a in nodes and b in nodes)

@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 
 
 class BundleSettings(Strict):
-    """Repositories that serve topics together."""
+    """A bundle: repositories that serve the same topics."""
 
     repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
     topics: list[Composed] | None = Field(None, description="the topics (default: those that no other bundle names)")
@@ -103,8 +103,8 @@ _AT_CLIENTS = ("steer", "register", "deregister")
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    Subscriptions, publications and calls belong to clients or repositories of the overlay. Each topic has a repository
-    from the start. Nodes do not join the overlay.
+    It requires that subscriptions, publications and calls belong to clients or repositories of the overlay, that each
+    topic has a repository from the start, and that no node joins the overlay.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -234,7 +234,7 @@ def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: 
 
 
 def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the topics that no repository serves from the start."""
+    """Yields a problem for each topic that no repository serves from the start."""
     if settings.baseline:
         return
     calls = workload.other_call.to_pylist()

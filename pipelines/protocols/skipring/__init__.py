@@ -49,11 +49,11 @@ class SkipRingSettings(Strict):
     detection_rounds: Rounds = Field(5, description="rounds from a crash to the report at the supervisors")
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
         64,
-        description="bits of a publication's key, the first of SHA-256 of its publisher, number and topic; too few for"
-        " the number of publications are refused",
+        description="bits of a publication's key: the first bits of SHA-256 of publisher, number and topic; too few for"
+        " the number of publications is an error",
     )
     hash_bits: Annotated[int, Field(ge=32, le=256, multiple_of=4, strict=True)] = Field(
-        128, description="bits of a hash in a trie, the first of SHA-256"
+        128, description="bits of a hash in a trie: the first bits of SHA-256"
     )
     max_label_bits: Annotated[int, Field(ge=4, le=61, strict=True)] = Field(
         20, description="bits of the longest label in an arbitrary start"
@@ -76,14 +76,15 @@ class SkipRingSettings(Strict):
 
 _NEVER = 1 << 62
 _KEY_ODDS = 1_000_000
-"""With enough `key_bits` less than one run in n has two publications with one key (birthday bound)."""
+"""Enough `key_bits` let less than one run in this number have two publications with equal keys (birthday bound)."""
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    Only subscribers make calls and crash. Subscriptions and publications name a topic. Keys have enough bits.
+    It requires that only subscribers make calls and crash, that subscriptions and publications name a topic, and that
+    keys have enough bits.
     """
     subscribers = overlay.names[overlay.n_brokers :]
     some = ", ".join(subscribers[:5]) + (", ..." if len(subscribers) > 5 else "")
@@ -99,7 +100,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields subscriptions without a topic, and start subscriptions after round 0 (rule K20)."""
+    """Yields problems of subscriptions without a topic, and of start subscriptions after round 0 (rule K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
@@ -114,7 +115,7 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Yields publications of nodes that are not subscribed: they have no neighbours to send to (rule K17)."""
+    """Yields problems of publications by nodes that are not subscribed: they have no neighbours (rule K17)."""
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]
@@ -129,7 +130,7 @@ def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Prob
 
 
 def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem if `key_bits` are too few: tries treat publications with equal keys as one (rule K11)."""
+    """Yields a problem if `key_bits` is too small: tries treat publications with equal keys as one (rule K11)."""
     counts = Counter(workload.publication["topic"].to_pylist())
     if settings.start != EMPTY:
         topics = {row["topic"] for row in _subscriptions(workload)}
@@ -151,7 +152,7 @@ def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
-    """Yields crashes of supervisors, and recoveries: supervisors never record a crashed node again (rule K8)."""
+    """Yields problems of crashes of supervisors, and of recoveries: no supervisor records a crashed node again (K8)."""
     for row in faults.crash.to_pylist():
         name = overlay.names[row["node_id"]]
         if row["node_id"] < overlay.n_brokers:

@@ -1,4 +1,4 @@
-"""Views and audits of a store that replay the history of each topic (`udfs.skipring.replay`)."""
+"""Views and audits of a store that replay the history of each topic with `udfs.skipring.replay`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ def convergence(reader: Reader) -> DataFrame:
 
 
 def progress(reader: Reader) -> DataFrame:
-    """Returns the measures of topics in each round in which explicit state changed, columns `replay.PROGRESS`."""
+    """Returns the measures of topics: one row per round in which explicit state changed, columns `replay.PROGRESS`."""
     return _played(reader, replay.progress, replay.PROGRESS)
 
 
 def broken_topic(evidence: Evidence) -> DataFrame:
-    """Returns the violations of topics (sections 1.1, 2.1, rule K9), columns `replay.BROKEN`; audits read them."""
+    """Returns the violations of guarantees by topics (sections 1.1, 2.1, rule K9), with columns `replay.BROKEN`.
+
+    Audits read this relation.
+    """
     return _played(evidence.reader, replay.violations, replay.BROKEN)
 
 
@@ -52,8 +55,8 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
 
 _TOPIC = {"topic": "the topic", "n_subscribers": "its subscribers that are up"}
 _CONVERGENCE = ComputedView(
-    """When was the ring of each topic legitimate, and did it stay so?
-One row per run, topic and disturbance. Played again from state_configuration_change, state_database_change and
+    """When was the ring of each topic legitimate, and did it stay legitimate?
+One row per run, topic and disturbance, replayed from state_configuration_change, state_database_change and
 sent_message.""",
     convergence,
     {
@@ -62,30 +65,30 @@ sent_message.""",
         "round": "round of the disturbance",
         "cause": "start, subscribe (a subscriber joins), unsubscribe (one leaves) or crash",
         "node_id": "node that joined, left or crashed; null: the start",
-        "n_configurations": "changes of what other nodes hold, until the next disturbance",
-        "explicit_round": "first round from which the state of the nodes is that of the skip ring; null: not before the"
+        "n_configurations": "changes of explicit state at other nodes, until the next disturbance",
+        "explicit_round": "first round from which the nodes have the state of the skip ring; null: not before the"
         " next disturbance, or the end",
-        "clean_round": "first round from which no message in flight contradicts it either (rule K9); null: not"
+        "clean_round": "first round from which no message in flight contradicts that state (rule K9); null: not"
         " before the next disturbance, or the end",
-        "changed_round": "first round after clean_round in which an explicit edge changed; null: none (closure)",
-        "problem": "why the last round before the next disturbance, or the end, was not legitimate; null: it was",
+        "changed_round": "first round after clean_round in which explicit state changed; null: no change (closure)",
+        "problem": "reason why the last round before the next disturbance or the end is not legitimate; null: it is",
         "is_last": "whether it is the last disturbance of the topic",
     },
 )
 _PROGRESS = ComputedView(
     """How many labels are wrong in each round, how many subscribers are recorded, and what is the diameter?
-One row per run, topic and round in which explicit state changed; between two rows all stays as it is. Edges are those
+One row per run, topic and round in which explicit state changed. The values hold until the next row. Edges are those
 between subscribers, without directions.""",
     progress,
     {
         **_TOPIC,
         "round": "round in which explicit state changed",
         "n_recorded": "subscribers in the database",
-        "n_wrong_labels": "subscribers without a label, or with another one than in the database",
+        "n_wrong_labels": "subscribers without a label, or with another label than in the database",
         "max_degree": "largest number of neighbours of a subscriber",
         "n_edges": "edges",
-        "diameter": "most hops between two subscribers; null: some do not reach each other, or there are more than"
-        " 500 and some labels are wrong",
+        "diameter": "most hops between two subscribers; null: two do not reach each other, or there are more than"
+        " 500 subscribers and some labels are wrong",
     },
 )
 VIEWS = {"convergence": _CONVERGENCE, "convergence_round": _PROGRESS}

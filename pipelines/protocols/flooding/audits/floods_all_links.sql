@@ -1,4 +1,4 @@
--- audit, is_unconditional: a node sends a publication once over all links but the one it came over
+-- audit, is_unconditional: a node sends a publication once over all links except the one over which it arrived
 with degree as (
   select run_id, src as node_id, count(1) as n_links from link group by run_id, src
 ), sent as (

@@ -1,5 +1,5 @@
 -- audit: a publication reaches every node that does not crash
--- Runs with `max_hops` are left out: their nodes remember nothing.
+-- Runs with `max_hops` are left out, because their nodes store no ids of publications.
 select p.run_id, p.issued_round as round, n.node_id, p.source, p.source_seq, 'never came to this node' as detail
 from publication p
 join run r on r.run_id = p.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) is null

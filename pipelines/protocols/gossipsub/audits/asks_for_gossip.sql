@@ -1,4 +1,4 @@
--- audit, is_unconditional: an IWANT names publications of an IHAVE that the node lacks
+-- audit, is_unconditional: an IWANT names only publications that an IHAVE has named and that its sender lacks
 -- Rule S15. Nodes that crash are left out.
 with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), wanted as (
   select run_id, dst as node_id, src as sender, due_round,

@@ -1,5 +1,5 @@
 -- audit, is_unconditional: after a PRUNE neither node grafts the other within the backoff
--- Rule S11: the backoff, and one heartbeat more.
+-- Rule S11. Neither node grafts the other during the backoff and one heartbeat more.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
   select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round
   from sent_message

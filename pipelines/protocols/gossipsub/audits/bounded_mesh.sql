@@ -1,5 +1,5 @@
 -- audit: after a heartbeat no mesh has more than `d_hi` neighbours
--- The rows: a larger mesh without a GRAFT since the last heartbeat.
+-- A row is a larger mesh of a node that got no GRAFT in the last heartbeat interval.
 with last as (
   select run_id, max(coalesce(due_round, sent_round)) as round from sent_message group by run_id
 ), grown as (

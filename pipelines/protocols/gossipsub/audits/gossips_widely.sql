@@ -1,5 +1,5 @@
--- audit, is_unconditional: gossip goes to D_lazy of the neighbours outside the mesh
--- Rule S14; to all of them, if they are fewer.
+-- audit, is_unconditional: gossip goes to at least D_lazy neighbours outside the mesh
+-- Rule S14. If there are fewer neighbours outside the mesh, gossip goes to all of them.
 with told as (
   select run_id, src as node_id, sent_round, get_json_object(body, '$.topic') as topic, count(distinct dst) as n_told
   from sent_message

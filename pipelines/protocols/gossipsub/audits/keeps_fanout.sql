@@ -1,5 +1,5 @@
 -- audit, is_unconditional: a fanout stays while its node publishes, and ends afterwards
--- Rules S8 and S13: it ends `fanout_ttl` heartbeats after the last publication.
+-- Rules S8 and S13. A fanout ends `fanout_ttl` heartbeats after the last publication.
 with foreign as (
   select p.run_id, p.source, p.source_seq, p.issued_round, p.topic,
     lag(p.source_seq) over (partition by p.run_id, p.source, p.topic order by p.source_seq) as before_seq,

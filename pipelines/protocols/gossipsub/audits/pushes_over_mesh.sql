@@ -1,5 +1,5 @@
 -- audit, is_unconditional: a node forwards publications over grafted links only
--- The rows: a publication of another node, sent over a link without an earlier GRAFT in either direction.
+-- A row is a publication of another node, sent over a link without an earlier GRAFT in either direction.
 with pushed as (
   select run_id, get_json_object(body, '$.topic') as topic, src, dst, source, source_seq, min(sent_round) as round
   from sent_message

@@ -1,6 +1,6 @@
 -- audit: of two nodes each has the other in its mesh, or neither has
--- The rows: a node in a mesh at the end that lacks the reverse entry. Pairs with a GRAFT, PRUNE or ANNOUNCE in flight
--- are left out.
+-- A row is a node that is in a neighbour's mesh at the end, but lacks this neighbour in its own mesh. Pairs with a
+-- GRAFT, PRUNE or ANNOUNCE in flight are left out.
 with mesh as (
   select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
 ), moving as (

@@ -1,9 +1,9 @@
 -- How many copies of each publication come from the mesh and from gossip, and how many are duplicates?
 -- One row per run and publication (protocol gossipsub).
 -- :n_pushed PUB sent
--- :n_gossiped IHAVE with its id
+-- :n_gossiped IHAVE with the id of the publication
 -- :n_replies REPLY sent
--- :n_first nodes that received it
+-- :n_first nodes that received the publication
 -- :n_duplicates copies whose receiver had an earlier copy
 -- :duplicates_per_node n_duplicates / n_first
 with told as (

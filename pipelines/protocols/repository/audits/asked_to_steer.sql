@@ -1,6 +1,6 @@
 -- audit: a repository steers only clients that have requested it
--- Section 4.1, rule P13. The rows: events that only a steering repository sends, before the client's own request with
--- that designation arrives. Requests by gossip and orders do not count.
+-- Section 4.1, rule P13. A row is an event that only a steering repository sends, sent before the client's own request
+-- with that designation arrived. Designations that arrive by gossip or orders are no requests.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as to,

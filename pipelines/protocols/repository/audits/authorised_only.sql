@@ -1,6 +1,6 @@
 -- audit, is_of_deliveries: only authorised clients publish and receive
--- Section 3.3, rule P25, on topics with an owner. The rows: deliveries to and from clients that are not registered,
--- or were deregistered so early that all repositories knew; and stored messages of publishers that were never
+-- Section 3.3, rule P25, on topics with an owner. A row is a delivery to or from a client that is not registered, or
+-- that was deregistered so early that all repositories knew it; or a stored message of a publisher that was never
 -- registered.
 select * from (
 with used as (

@@ -1,6 +1,6 @@
 -- audit: a publisher keeps its copy until every member of the bundle has the message
--- Rule P3. The rows: messages of a publisher's last incarnation without a copy there that a member lacks. Members
--- that join, leave or are removed are left out.
+-- Rule P3. A row is a message of a publisher's last incarnation that a member lacks and that the publisher has deleted.
+-- Members that join, leave or are removed are left out.
 with life as (
   select run_id, node_id, max(coalesce(recovery_round, 9223372036854775807)) as first_round
   from node_recovery

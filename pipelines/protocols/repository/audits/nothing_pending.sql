@@ -1,6 +1,6 @@
 -- audit: nothing waits in a run that has settled
--- Rule P23. No node waits for a message, an answer or a disk. Exceptions: a publisher keeps copies that a dead member
--- had no time to store, and a member lacks messages that only dead members have.
+-- Rule P23. No node waits for a message, an answer or a disk. There are two exceptions: a publisher keeps copies that a
+-- dead member had no time to store, and a member lacks messages that only dead members have.
 with published as (
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     publication.issued_round as issued_round, false as is_copy, 'queued at its publisher' as detail

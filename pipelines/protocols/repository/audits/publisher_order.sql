@@ -1,5 +1,5 @@
--- audit, is_of_deliveries: a publisher's messages are delivered in their order
--- Section 3.5, rule P1: messages on one topic, published between two crashes of the publisher.
+-- audit, is_of_deliveries: messages of a publisher are delivered in the order of their publish calls
+-- Section 3.5, rule P1. The messages are on one topic, and published between two crashes of the publisher.
 with life as (
   select p.run_id, p.source, p.source_seq, coalesce(p.topic, '') as topic, count(n.node_id) as incarnation
   from publication p

@@ -1,5 +1,5 @@
--- audit, is_of_deliveries: a subscriber delivers in the order of its repository
--- Rule P6: in the order of numbers, within one designation.
+-- audit, is_of_deliveries: a subscriber delivers messages in the order of its steering repository
+-- Rule P6. Within one designation the order is that of the repository's sequence numbers.
 with followed as (
   select p.*, max(p.seq) over (
     partition by p.run_id, p.subscriber, p.topic, p.designation order by p.round, coalesce(e.position, 0), p.seq

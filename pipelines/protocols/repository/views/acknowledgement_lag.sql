@@ -1,7 +1,7 @@
 -- How far behind are the acknowledgements of each subscriber?
 -- One row per run, subscriber, topic and designation (protocol repository).
 -- :* designation_period
--- :n_delivered deliveries under the designation
+-- :n_delivered deliveries during the designation
 -- :n_unsynced deliveries that no Sync or Rectify of the repository covers
 -- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: no
 --   delivery was synced

@@ -2,8 +2,8 @@
 -- One row per run and repository (protocol repository).
 -- :n_gossips Gossip-ACKs that the repository sent
 -- :n_entries storage entries in these Gossip-ACKs
--- :n_bytes length of their bodies
--- :n_links messages on links that carried them
+-- :n_bytes length of the bodies of these Gossip-ACKs
+-- :n_links messages on links that carried these Gossip-ACKs
 -- :n_fetched publications that the repository sent to other members
 -- :gossip_share share of gossip in all messages on links of the run
 with row_on_link as (

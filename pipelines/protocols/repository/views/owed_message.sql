@@ -1,28 +1,29 @@
 -- Which publications do repositories owe each subscriber, and what excuses a missing delivery?
--- One row per run, subscriber and publication that satisfies a subscription (protocol repository); the subscription was
+-- One row per run, subscriber and publication that satisfies a subscription (protocol repository). The subscription was
 -- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of
--- its confirmation, or of its first delivery. An excuse concerns its publication only. The end of
--- a subscriber's time (subscription_ended, subscriber_gone, repositories_gone; column end_round) excuses publications
--- that were not known to be stored reach_rounds before it. Excuses (rule P23):
+-- its confirmation, or of its first delivery if that is earlier. An excuse concerns one publication. The first three
+-- excuses end a subscriber's time in end_round. They excuse publications that were not known to be stored reach_rounds
+-- before end_round. Excuses (rule P23):
 -- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed for good too early;
 -- * repositories_gone: the last repository that serves the topic crashed for good or was asked to leave too early, see
 --   view topic_service;
--- * unauthorised: the subscriber was deregistered before the publication was known to be stored, or that was known to a
---   dead repository only; nobody stored it, and its publisher was not registered for needed_rounds without a fault; or
---   an owner that crashed may have lost the registration;
--- * publisher_crashed: no node that is alive has it, its publisher crashed after it was issued, and it was not known to
---   be stored, or to a dead repository only: one died before needed_rounds passed without a fault.
+-- * unauthorised, in three cases: the subscriber was deregistered before the publication was known to be stored, or
+--   only a dead repository knew that it was stored; no repository stored the publication, and its publisher was not
+--   registered for needed_rounds without a fault; an owner that crashed may have lost the registration;
+-- * publisher_crashed: no live node has the publication, its publisher crashed after issuing it, and either it was not
+--   known to be stored, or a repository died before needed_rounds had passed without a fault.
 -- :* publication
 -- :topic topic of the publication
 -- :subscription_id lowest id of a matching subscription
--- :n_holders repositories that have it before their first reserved number, without those that crashed for good
--- :known_round round of its confirmation or first delivery, whichever is earlier; null: neither happened
--- :end_round first round in which the subscriber could no longer receive it; null: it could until the end
--- :due_round deadline of the delivery: needed_rounds without a fault had passed since it was known to be stored (twice
---   as many since it was issued, where it was not), with the subscriber up; null: that never happened
--- :reach_rounds rounds from storing to delivery: three ways without a fault before, else needed_rounds of view
---   settled_run
+-- :n_holders repositories that have the publication before their first reserved number, without those that crashed for
+--   good
+-- :known_round round of the confirmation or of the first delivery, whichever is earlier; null: neither happened
+-- :end_round first round in which the subscriber could no longer receive the publication; null: to the end it could
+-- :due_round deadline of the delivery: with the subscriber up, needed_rounds without a fault have passed since
+--   known_round (without known_round: twice needed_rounds since the publish call); null: they have not passed
+-- :reach_rounds longest time from storing to delivery: ways_rounds of view settled_run if no fault occurred before,
+--   else needed_rounds
 -- :excuse reason that excuses the missing delivery; null: no excuse
 with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, coalesce(p.topic, '') as topic, p.issued_round, p.confirmed_round,

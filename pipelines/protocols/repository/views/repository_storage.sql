@@ -4,10 +4,10 @@
 -- :node_id the repository
 -- :topic the topic
 -- :n_stored numbers with a message
--- :n_reserved numbers that wait for their messages
+-- :n_reserved reserved numbers: their messages are missing
 -- :n_void numbers that will never have a message (rule P2)
 -- :n_actions numbers of registrations and changes of subscriptions
--- :n_orphans stored messages that wait for an earlier one of their incarnation
+-- :n_orphans stored messages without a number: an earlier message of their incarnation is missing
 -- :n_lacking messages that other members have, as far as the repository knows
 with slot as (
   select run_id, node_id, topic, count_if(status = 'stored') as n_stored, count_if(status = 'reserved') as n_reserved,

@@ -1,5 +1,5 @@
 -- Which client owns each topic that needs an authorisation?
--- One row per run and topic (protocol repository); everybody may use topics without a row.
+-- One row per run and topic with an owner (protocol repository). Everybody may use a topic without a row.
 -- :topic the topic
 -- :owner id of the owner
 -- :owner_name name of the owner

@@ -1,5 +1,5 @@
--- Messages in the buffer of a subscriber without a notification. A reserved number at the steering repository
--- explains the wait better, so its topics are left out.
+-- Messages in the buffer of a subscriber that has got no notification. Topics with a reserved number at the steering
+-- repository are left out, because that number explains the wait better.
 select b.run_id, b.node_id, b.source, b.source_seq, case
     when s.repository is null or s.is_seeking then 'the subscriber has no steering repository yet'
     when s.is_refused then 'the subscriber is refused: it is not registered for the topic'

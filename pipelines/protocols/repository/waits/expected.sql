@@ -1,4 +1,4 @@
--- Messages that a subscriber knows to be stored.
+-- Messages that a subscriber knows to be stored and has not delivered.
 select e.run_id, e.node_id, e.source, e.source_seq, case
     when b.source is null then concat('number ', e.seq, ' is stored, and S2R-NAK asks for its message')
     else concat('its message is there, and number ', e.prev, ' has to be delivered before') end as reason

@@ -1,4 +1,4 @@
--- Messages with a number behind the frontier of a repository.
+-- Messages with a number after the frontier of a repository.
 with first as (
   select run_id, node_id, topic, seq, publisher, n, source_seq from state_slot where status = 'reserved'
 ), blocking as (

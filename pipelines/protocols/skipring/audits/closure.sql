@@ -1,4 +1,4 @@
--- audit: once a topic is legitimate, no explicit state changes until a node joins, leaves or crashes
+-- audit: once a topic is legitimate, its explicit state does not change until a node joins, leaves or crashes
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq, detail
 from broken_topic
 where guarantee = 'closure'

@@ -1,7 +1,7 @@
 -- audit: the database of a legitimate topic has its subscribers with the first labels
--- Sections 2.1 and 3.1. The rows: tuples that differ from the definition. Label l(x) is bin(x) with the first digit
--- moved to the end. A topic's supervisor is the first one clockwise from the topic's SHA-256. Crashed nodes have no
--- database (rule K21).
+-- Sections 2.1 and 3.1. A row is a tuple that differs from the definition. Label l(x) is bin(x) with the first digit
+-- moved to the end. A topic's supervisor is the first supervisor clockwise from the topic's SHA-256. Crashed nodes have
+-- no database (rule K21).
 with member as (
   select run_id, topic, node_id from state_subscription where wants
 ), size as (

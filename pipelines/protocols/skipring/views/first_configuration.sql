@@ -1,9 +1,9 @@
 -- How long does a subscriber wait for its first configuration, and for publications older than its subscription?
--- One row per run, subscriber and topic with a subscription to it (protocol skipring).
+-- One row per run, subscriber and topic that the subscriber has subscribed to (protocol skipring).
 -- :node_id the subscriber
 -- :topic the topic
--- :issued_round round of its first subscription
--- :configured_round first round in which it has a label; -1: from the start, null: never
+-- :issued_round round of the subscriber's first subscription to the topic
+-- :configured_round first round in which the subscriber has a label; -1: from the start, null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
 -- :waited_ms waited_rounds in ms; null where run.round_ms is
 -- :n_earlier publications of other nodes in tries at the end, issued before issued_round

@@ -1,7 +1,7 @@
 -- How many messages does each node send to maintain the ring, by Timeout interval?
 -- One row per run, node, kind and interval (protocol skipring).
 -- :* sent_message
--- :kind kind of maintenance messages, which nodes send for ever
+-- :kind kind of a maintenance message; nodes send maintenance messages for ever
 -- :number number of the interval: interval i starts in round i * timeout_interval
 -- :n_messages messages of the node in the interval
 with interval as (

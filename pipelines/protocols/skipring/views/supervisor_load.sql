@@ -3,8 +3,8 @@
 -- :* sent_message
 -- :node_id the supervisor
 -- :topic the topic
--- :reason of GetConfiguration: label (action (ii)), minimum (action (iv)) or silence; of SetData: round_robin,
---   subscribe, request, moved or leave; else ''
+-- :reason reason in the message: for GetConfiguration label (action (ii)), minimum (action (iv)) or silence; for
+--   SetData round_robin, subscribe, request, moved or leave; for other kinds ''
 -- :is_sent true: messages that the supervisor sent; false: messages to it, handled or in flight
 -- :n_messages number of messages
 with supervisor as (

@@ -1,5 +1,5 @@
 -- Which share of the publications arrived by flooding, and which by the comparison of tries?
--- One row per run, topic and way (protocol skipring). It counts the tries of nodes that are up.
+-- One row per run, topic and source of publications (protocol skipring). Only tries of nodes that are up count.
 -- :topic the topic
 -- :via source: publish (the node's own), flooding, trie, or start (stored before the first round)
 -- :n_publications publications at subscribers
