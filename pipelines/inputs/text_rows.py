@@ -146,8 +146,7 @@ def split(
     """Splits a file into lines and detects the delimiter, which gives the first 50 lines equally many cells.
 
     Lines that begin with a character of `comments` are comments. With `only_before`, only lines before the first row
-    can be
-    comments or blank; later ones belong to cells.
+    can be comments or blank; later ones belong to cells.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
@@ -165,8 +164,7 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     """Returns the rows with decimal points instead of decimal commas, and the titles of the changed columns.
 
     A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one has a
-    comma.
-    Files with comma as the delimiter have none.
+    comma. Files with comma as the delimiter have none.
     """
     rows, changed = table.rows, []
     if table.source.delimiter == ",":

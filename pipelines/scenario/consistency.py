@@ -40,8 +40,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
     """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash in `parts`.
 
     Node names are checked only against an overlay that lists its links, servers and clients. Without `horizon` rounds
-    are
-    not checked.
+    are not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}

@@ -41,8 +41,7 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
     """Returns the pauses of nodes, in order of (start, node); a node that is down does not pause.
 
     Pauses of a node that overlap or touch are merged. A crash ends a pause, and messages that wait for the node are
-    lost.
-    `crashes` are disjoint for each node. Pauses that begin after the horizon are omitted.
+    lost. `crashes` are disjoint for each node. Pauses that begin after the horizon are omitted.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:

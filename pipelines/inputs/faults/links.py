@@ -39,8 +39,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     """Returns the bad periods of links, which alternate between good and bad (channel of Gilbert and Elliott).
 
     A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods are
-    geometric,
-    which is memoryless, so the age of the first period does not matter.
+    geometric, which is memoryless, so the age of the first period does not matter.
 
     Args:
         burst: The mean lengths of good and bad periods.

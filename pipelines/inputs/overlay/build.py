@@ -197,8 +197,7 @@ def build_overlay(
     6. Attach the servers and the clients.
 
     With `keeps_links`, a tree that only the protocol needs just places the servers and clients, and the overlay keeps
-    all
-    links. With `notes_rounding`, notes report the paths that rounding lengthens.
+    all links. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
         OverlayError: The overlay cannot be built; each problem has the path of its key in the scenario.

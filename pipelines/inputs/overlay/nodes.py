@@ -51,8 +51,7 @@ def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, p
     """Returns the ids of the chosen nodes, ascending; names keep their order.
 
     `nodes` are names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``,
-    ``brokers``,
-    ``servers``, ``clients``, or ``inner`` (brokers without clients).
+    ``brokers``, ``servers``, ``clients``, or ``inner`` (brokers without clients).
 
     Raises:
         WorkloadError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.

@@ -53,8 +53,7 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads a topology of the pssim simulator; nodes are named by their ids.
 
     The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
-    lines
-    ``id from to delay``.
+    lines ``id from to delay``.
 
     Raises:
         ContentError: A line is invalid; the message has its number.
@@ -171,8 +170,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
     """Reads an edge list; the ids of nodes follow their first appearance.
 
     Without `delimiter` the delimiter is detected, and so are titles; columns without titles are called 1, 2, 3. Without
-    a
-    column of latencies every link takes one round.
+    a column of latencies every link has a latency of one round.
 
     Raises:
         ContentError: A line is invalid; the message has its number.

@@ -138,8 +138,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     """Returns the subscriptions of a run, changed by the moves in the order of their rounds.
 
     A move sets ``end_round`` of the subscriptions at its node to its round. Rows that begin after a move follow the
-    rows of
-    `subscription`. A subscription whose own end is not after the move does not begin again.
+    rows of `subscription`. A subscription whose own end is not after the move does not begin again.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
@@ -188,8 +187,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     """Returns the listed joins as table `JOIN`.
 
     A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
-    through
-    it later, so that the present nodes are always connected.
+    through it later, so that the present nodes are always connected.
 
     Raises:
         WorkloadError: All problems of the list, each with its path in the scenario.
@@ -209,8 +207,8 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
     """Returns drawn joins as table `JOIN`.
 
-    The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it,
-    and so on. Each node joins at its only remaining neighbour.
+    The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it, and
+    so on. Each node joins at its only remaining neighbour.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.

@@ -64,8 +64,8 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
     """Returns ranks drawn by Zipf popularity without replacement, for each node.
 
-    If a node takes more than a sixteenth of all ranks, an exponential race of all ranks draws them, else repeated
-    draws are replaced. Both methods give one distribution.
+    If a node takes more than a sixteenth of all ranks, an exponential race of all ranks draws them, else repeated draws
+    are replaced. Both methods give one distribution.
 
     Returns:
         Shape (nodes, per_node).

@@ -86,8 +86,7 @@ class FileRows:
     """The rows of one file and a list of their problems.
 
     A method whose conversion fails notes a problem and returns an empty array, so call `raise_problems` before the
-    results
-    are used.
+    results are used.
     """
 
     def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
@@ -185,8 +184,7 @@ class FileRows:
         """Returns the node id of each row.
 
         Without `nodes`, column `name` holds names of nodes. With `nodes`, the distinct values of the column, in order
-        of first
-        appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
+        of first appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:

@@ -49,10 +49,8 @@ def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
 
     Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
-    first.
-    Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol. Without
-    dates
-    they keep the order of the members.
+    first. Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol.
+    Without dates they keep the order of the members.
 
     Raises:
         DataFileError: A line or a date is invalid; the message names member and line.
