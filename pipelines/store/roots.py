@@ -1,4 +1,4 @@
-"""`Root`, the location of a store or table: a local folder or a remote path; operations on both, and schema names."""
+"""`Root`, the location of a store or table (a local folder or a remote path), its operations, and schema names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def root_of(given: str | Path | RemotePath) -> Root:
 
 
 def engine_path(root: Root) -> str:
-    """Returns the path of ``root`` for Spark: a folder below ``/dbfs`` becomes a ``dbfs:/`` path."""
+    """Returns the path by which Spark opens ``root``; a folder below ``/dbfs`` becomes a ``dbfs:/`` path."""
     text = str(root)
     return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
 
