@@ -1,4 +1,4 @@
-"""The tables of a store's history, the public contract: grain, key and columns of each.
+"""The tables of a store's history with grain, key and columns: a public contract.
 
 Every table has ``run_id``. Rounds are integers. ``node_id`` and each column that refers to a node contain an id of
 table ``node``. The Delta tables contain the column comments.
@@ -17,7 +17,9 @@ STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
 STORE_FORMAT: Final = 6
-"""Version of the store format; incremented if a table or column, also of a protocol, changes its name or meaning."""
+"""Version of the store format.
+
+It is incremented if a table or column changes its name or meaning, including tables of a protocol."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario
 from pipelines.scenario.model import Scenario
 
 GIVEN = "<scenario>"
-"""Stands for the file name in error messages about a scenario that Python code passes as a string or a dict."""
+"""The file name in error messages about a scenario that Python code passes as a string or a dict."""
 _NAMING = ("name", "kind")
 
 
@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def has_nth(self) -> bool:
-        """Whether a fault of a run selects one message by its number (``nth``)."""
+        """Whether a fault in any of the runs selects one message by the message's number (``nth``)."""
         faults = (fault for run in self.runs for fault in run.scenario.faults)
         return any(isinstance(fault, MessageFault) and fault.nth is not None for fault in faults)
 
@@ -147,7 +147,10 @@ def _leaves(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
-    """Returns the leaves as one string: names and kinds, then other strings, then other values with their keys."""
+    """Returns the values of ``leaves`` (path to value) as one string.
+
+    Names and kinds come first, then other strings, then other values with their keys.
+    """
 
     def place(path: tuple[str, ...]) -> tuple[bool, bool]:
         return path[-1] not in _NAMING, not isinstance(leaves[path], str)

@@ -112,7 +112,7 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 
 def _head(view: str) -> str:
-    """Returns the head of a view as Markdown: the question, then the explanation."""
+    """Returns the comment lines of a view as Markdown: the question, then the explanation."""
     if view in MADE:
         return _wrapped(MADE[view])
     head = view_head(view)

@@ -2,12 +2,12 @@
 
 The files in ``pipelines/sql`` are views of every store. A protocol's package may have further views (`Protocol.views`).
 
-A file has comment lines and one SELECT. The first comment line is the question that the view answers. The next lines
-state the grain and further facts. The last lines describe the columns:
+A file has comment lines and one SELECT. The first comment line is the question that the view answers. The lines after
+it state the grain and further facts. The last lines describe the columns:
 
 - ``-- :column meaning``; a line without a leading colon continues the meaning;
-- ``-- :* relation``: a column without its own line has the meaning of the column in this relation, which the view
-  reads.
+- ``-- :* relation``: a column without its own line has the meaning of the column of the same name in this relation,
+  which the view reads.
 
 Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
 resolves the names.
@@ -44,7 +44,7 @@ class ViewHead:
         question: The question that the view answers.
         prose: Lines with the grain and further facts; list items begin with ``*``.
         columns: Meanings by column name.
-        like: Relations that define the meanings of further columns; the first one takes precedence.
+        like: Relations that define the meanings of further columns; an earlier relation takes precedence.
     """
 
     question: str
@@ -104,7 +104,7 @@ def view_owner(name: str) -> str | None:
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a query and in the views that it reads; views are last, in dependency order."""
+    """Returns the names in a query and in the views that the query reads; views are last, in dependency order."""
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -136,7 +136,7 @@ def _files(package: str) -> Mapping[str, str]:
 def _sources() -> Mapping[str, str]:
     packages = ["pipelines.sql", *(spec.views for spec in PROTOCOLS.values() if spec.views)]
     texts: dict[str, str] = {}
-    for package in reversed(packages):  # a view of every store precedes a protocol's view of the same name
+    for package in reversed(packages):  # a view of every store takes precedence over a protocol's view of the same name
         texts |= _files(package)
     reads = {name: (identifiers(text) & texts.keys()) - {name} for name, text in sorted(texts.items())}
     return {name: texts[name] for name in TopologicalSorter(reads).static_order()}
@@ -175,7 +175,7 @@ COMMON: Final[Mapping[str, str]] = {
     "wanted_ratio": "n_wanted_delivered / n_wanted",
     "n_crashes": "crashes of nodes",
 }
-"""Meanings of columns that several views share, by column name; taken from a table where possible."""
+"""Meanings of the columns that several views share, by column name; taken from a table where possible."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
