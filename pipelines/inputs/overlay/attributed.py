@@ -1,4 +1,4 @@
-"""Graphs with attributes of nodes and edges, as networkx reads them: names, positions and latencies."""
+"""Overlays from graphs that networkx reads: names, positions and latencies from attributes of nodes and edges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
     The names of nodes come from the attribute ``columns.names``, else from ``label`` or ``name``, else from their ids.
     Latencies come from the edge attribute ``columns.latency``, else from great-circle distances. Directed links become
-    undirected, the shortest of parallel links remains, and self-loops are dropped.
+    undirected. Of parallel links only the shortest remains, and self-loops are dropped.
 
     Raises:
         ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
@@ -70,10 +70,10 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
 
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) of the nodes that have both, by the names that `weighted_graph` gives them.
+    """Returns (longitude, latitude) of the nodes that have both, keyed by the node names of `weighted_graph`.
 
     Raises:
-        ContentError: A coordinate is no number, or a node lacks the attribute `names`.
+        ContentError: A coordinate is not a number, or a node lacks the attribute `names`.
     """
     nodes = list(graph.nodes(data=True))
     placed = (_place(node, data) for node, data in nodes)

@@ -45,7 +45,7 @@ _SERVERS: Place = ("overlay", "servers")
 _CLIENTS: Place = ("overlay", "clients")
 _MAX_SEARCHED = 2000
 MOST_CHANGE = 0.1
-"""A path gets a note if rounding to whole rounds lengthens it by more than this share."""
+"""A path is reported in a note if rounding to whole rounds lengthens it by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
 _MAX_LEFT = 5
@@ -55,7 +55,9 @@ _SOURCES = "links, file, topohub, generate, nodes"
 def with_attached(
     brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
-    """Returns `brokers` with servers and clients, whose ids follow those of the brokers, servers first.
+    """Returns `brokers` with servers and clients.
+
+    The ids of the servers follow those of the brokers, then come the clients.
 
     Raises:
         OverlayError: An edge broker is unknown, or a name is not unique.
@@ -144,7 +146,7 @@ class _Path(NamedTuple):
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
     """Returns a note on the shortest paths that rounding to `rounds` lengthens by more than 10 %, or an empty string.
 
-    The paths begin at no more than ten evenly spaced nodes.
+    Only paths from at most ten evenly spaced nodes are checked.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -191,13 +193,13 @@ def build_overlay(
 
     1. Read, generate or draw the graph with the latencies of its source.
     2. Check that the graph is connected, or take its largest component.
-    3. Replace the latencies by ``overlay.latency``, if given.
+    3. If ``overlay.latency`` is set, replace the latencies.
     4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    With `keeps_links`, a tree that only the protocol needs just places the servers and clients, and the overlay keeps
-    all links. With `notes_rounding`, notes report the paths that rounding lengthens.
+    With `keeps_links`, a tree that only the protocol needs determines the brokers of servers and clients, but the
+    overlay keeps all links of the graph. With `notes_rounding`, a note reports the paths that rounding lengthens.
 
     Raises:
         OverlayError: The overlay cannot be built; each problem has the path of its key in the scenario.
@@ -235,7 +237,7 @@ def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
 
 
 def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
-    # The links between brokers are those of `brokers`; the links of servers and clients are those of `overlay`.
+    # Links between brokers come from `brokers`; the links of servers and clients come from `overlay`.
     is_access = overlay.b >= overlay.n_brokers
     a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
     order = np.lexsort((b, a))
@@ -383,7 +385,7 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
 
 def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
     if name is None:
-        return 0  # the default node is the first
+        return 0  # by default the first node
     if name in graph.names:
         return graph.names.index(name)
     some = ", ".join(graph.names[:5]) + (", ..." if len(graph.names) > 5 else "")

@@ -1,6 +1,6 @@
-"""Overlay files and networks of the package ``topohub``: detection of formats, archives, and positions of nodes.
+"""Reads overlay files and networks of the package ``topohub``: detects formats, decompresses, and finds node positions.
 
-Parsed files are cached until they change.
+The graph of a file is cached until the file changes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(?i:strict\s+)?(?i:di)?(?i:graph)\s*(\w+|\"[^\"]*\")?\s*\{", "dot"), (r"(?s:.*?)\bgraph\s*\[", "gml"),
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
-"""Regular expression of the beginning of a file → its format."""
+"""Maps a regular expression for the beginning of a file to the format of the file."""
 _PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
@@ -68,7 +68,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     """Returns the graph in a file; repeated calls return one object until the file changes.
 
     Raises:
-        ContentError: The file cannot be read, or is not of its format.
+        ContentError: The file cannot be read, or its content does not have its format.
     """
     columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
     return _load(path, spec.member, spec.format, columns, tuple(sorted(spec.model_fields_set & _SETTINGS)))
@@ -90,7 +90,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) of a file's nodes by name; empty for formats without coordinates.
+    """Returns (longitude, latitude) of the nodes in a file, keyed by name; empty for formats without coordinates.
 
     Raises:
         ContentError: The file cannot be read.
@@ -180,7 +180,9 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns (longitude, latitude) in degrees by node name; only topohub networks and some files have coordinates.
+    """Returns (longitude, latitude) in degrees, keyed by node name; empty for overlays without coordinates.
+
+    Only topohub networks and some files have coordinates.
 
     Raises:
         DataFileError: The file does not exist.
@@ -203,7 +205,7 @@ def hub_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def load_hub(name: str) -> WeightedGraph:
-    """Returns the topohub network `name`; latencies follow from the lengths of its links.
+    """Returns the topohub network `name`; the latency of a link follows from its length.
 
     Raises:
         ContentError: topohub has no network of this name.

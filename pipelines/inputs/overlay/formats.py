@@ -36,7 +36,7 @@ def read_graphml(content: bytes) -> Graph:
     an edge names it.
 
     Raises:
-        ContentError: `content` is no XML or no GraphML, it has several graphs, or an edge names an undeclared node.
+        ContentError: `content` is not XML or not GraphML, it has several graphs, or an edge names an undeclared node.
     """
     try:
         with warnings.catch_warnings():
@@ -72,11 +72,11 @@ def _flat(content: bytes) -> bytes:
 
 
 def _children(element: ET.Element, *names: str) -> list[ET.Element]:
-    return [child for child in element if child.tag.rpartition("}")[2] in names]  # in any namespace
+    return [child for child in element if child.tag.rpartition("}")[2] in names]  # the namespace is ignored
 
 
 def _lift_nested(top: ET.Element) -> set[str | None]:
-    """Moves nodes and edges of nested graphs to `top`; returns the ids of the nodes that contained nodes."""
+    """Moves the nodes and edges of nested graphs to `top`; returns the ids of the nodes that contained a graph."""
     groups = set()
     waiting = [top]
     for graph in waiting:
@@ -92,7 +92,7 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Returns the ids of the ends of all edges after checking them; removes the ids and directions of edges."""
+    """Checks the ends of all edges and returns their ids; removes the ids and directions of the edges."""
     declared: set[str] = set()
     for node in _children(graph, "node"):
         name = node.get("id", "")
@@ -121,7 +121,7 @@ def _drop_unknown(graph: ET.Element, keys: Mapping[str | None, ET.Element]) -> N
             text = (data.text or "").strip()
             if key is None or len(data) or text not in UNKNOWN:
                 continue
-            # Files write unknown coordinates as None, and unknown numbers as blanks.
+            # Some files write None for an unknown coordinate, and blanks for an unknown number.
             if is_coordinate(key.get("attr.name")) or (not text and key.get("attr.type") != "string"):
                 element.remove(data)
 
@@ -141,7 +141,7 @@ def _read_as(title: str) -> Iterator[None]:
 
 
 def read_gml(content: bytes) -> Graph:
-    """Reads GML; parallel edges are allowed even if the file does not declare a multigraph."""
+    """Reads GML. Parallel edges are allowed even if the file does not declare a multigraph."""
     text = decode(content)
     if not re.search(r"\bmultigraph\s+1\b", text):
         text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
@@ -151,7 +151,7 @@ def read_gml(content: bytes) -> Graph:
 
 
 def read_gexf(content: bytes) -> Graph:
-    """Reads GEXF; ids of edges are no attributes."""
+    """Reads GEXF and ignores the ids of edges."""
     with _read_as("GEXF"):
         graph: Graph = nx.read_gexf(BytesIO(content))
     for _, _, data in graph.edges(data=True):
@@ -317,7 +317,7 @@ def read_cch(content: bytes) -> Graph:
     links: list[tuple[str, str, Mapping[str, Any]]] = []
     for number, line in enumerate(decode(content).splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(("-", "#")):
-            continue  # an external node
+            continue  # a negative id marks an external node
         found = _ROUTER.match(line.strip())
         if found is None:
             message = f"line {number}: {line.strip()[:60]!r} is no router; allowed: uid @location ... -> ... =name rn"
@@ -342,4 +342,4 @@ READERS: Mapping[str, Callable[[bytes], Graph]] = {
     "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
     "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
 }  # fmt: skip
-"""Format → the function that reads it as a graph with attributes."""
+"""Maps a format to the function that reads it as a graph with attributes."""

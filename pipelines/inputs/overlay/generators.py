@@ -21,10 +21,10 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns a generated overlay whose links take one round each; kinds without draws ignore the seed.
+    """Returns a generated overlay; each link has a latency of one round. Kinds without draws ignore the seed.
 
     Raises:
-        ContentError: The overlay cannot exist or is too large, or none of the drawn ones is connected.
+        ContentError: The overlay cannot exist or is too large, or no drawn overlay is connected.
     """
     n_nodes = (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
@@ -39,7 +39,7 @@ def _names(prefix: str, n_nodes: int) -> tuple[str, ...]:
 
 
 def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    columns = spec.columns or math.isqrt(n - 1) + 1  # almost a square; the last row may be shorter
+    columns = spec.columns or math.isqrt(n - 1) + 1  # the grid is almost square; its last row may be shorter
     node = np.arange(n)
     right = node[(node % columns < columns - 1) & (node + 1 < n)]
     below = node[node + columns < n]
@@ -47,7 +47,10 @@ def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """A random recursive tree: each node's parent is a drawn earlier node with less than `max_degree` links."""
+    """Returns a random recursive tree.
+
+    The parent of a node is drawn from the earlier nodes with fewer than `max_degree` links.
+    """
     child = np.arange(1, n)
     drawn = draws_numpy.uniform(seed, "overlay.parent", child)
     if spec.max_degree is None or spec.max_degree >= n - 1:
@@ -83,7 +86,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes of the linked pairs, drawn by geometric gaps (Batagelj and Brandes 2005)."""
+    """Returns the indexes of the linked pairs; draws the gaps between them (Batagelj and Brandes 2005)."""
     found: list[Ints] = []
     last, drawn = -1, 0
     batch = min(int(1.2 * p * pairs) + 32, _BATCH)
@@ -107,7 +110,8 @@ def _pairs(k: Ints) -> Ends:
 
 
 def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    # The first `attach` + 1 nodes form a star; targets are drawn from the ends of all links, in proportion to degree.
+    # The first `attach` + 1 nodes form a star. Later nodes draw their neighbours from the ends of all links, which
+    # selects a node in proportion to its degree.
     m = spec.attach
     _check_links(float(m) * n)
     stream = _stream(seed, "overlay.barabasi_albert", 0)

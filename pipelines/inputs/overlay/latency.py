@@ -1,4 +1,4 @@
-"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured (matrices and lists of pairs)."""
+"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured (matrix or list of pairs)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class MeasuredLatencies:
     """The latencies of ordered pairs of nodes in a file.
 
     Attributes:
-        names: The names of the nodes; None: the file has no names.
+        names: The names of the nodes; None if the file has no names.
         size: The number of nodes.
-        codes: ``from * size + to`` of each pair with a latency, ascending; shape (pairs,).
-        values: The latency of each pair, the mean of repeated rows; shape (pairs,).
-        value_title: The column of the latencies; empty for a matrix.
-        n_repeated: The number of rows of pairs with several rows.
+        codes: The code ``from * size + to`` of each pair with a latency, ascending; shape (pairs,).
+        values: The latency of each pair, or the mean if several rows have the pair; shape (pairs,).
+        value_title: The title of the column of latencies; empty for a matrix.
+        n_repeated: The number of rows whose pair occurs in several rows.
     """
 
     names: tuple[str, ...] | None
@@ -56,11 +56,11 @@ class MeasuredLatencies:
 
     @property
     def is_round_trip(self) -> bool:
-        """Whether the latencies are round-trip times by default: those of a matrix, and of columns such as ``rtt``."""
+        """Whether the latencies count as round-trip times by default: in a matrix, and in columns such as ``rtt``."""
         return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
 
     def of(self, src: Ints, dst: Ints) -> Floats:
-        """Returns the latencies of pairs, NaN if the file has none or an end is -1."""
+        """Returns the latency of each pair; NaN if the file lacks the pair or an end is -1."""
         wanted = src * self.size + dst
         place = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
         if not len(self.codes):
@@ -166,7 +166,8 @@ def _place(table: TextTable | None, row: int) -> str:
 def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     """Reads a list of pairs of nodes with latencies, in delimited text or Parquet.
 
-    `columns` are the titles of the two ends and of the latency; None: found. Columns without titles are called 1, 2, 3.
+    `columns` are the titles of the columns of the two ends and of the latency; None selects a column by its known
+    titles. In a file without titles, the columns are called 1, 2, 3.
 
     Raises:
         ContentError: The file cannot be read or lacks a column, or a latency is negative.
@@ -241,7 +242,7 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float) -> Floats:
     """Returns the latency of each link in ms: a fixed one, or one drawn from the seed and the ends of the link.
 
-    `graph` is the overlay before a tree replaces it, so that a link has one latency in every tree.
+    `graph` is the overlay before a tree replaces it, so a link has one latency in every tree.
     """
     if latency.rounds is not None:
         return np.full(len(graph.a), latency.rounds * round_ms)
@@ -267,8 +268,8 @@ class LinkLatencies:
 
     Attributes:
         ms: Latency from ``a`` to ``b``; shape (links,).
-        back_ms: Latency from ``b`` to ``a``; shape (links,). None: equal to `ms`.
-        notes: Sentences on the derivation of the latencies.
+        back_ms: Latency from ``b`` to ``a``; shape (links,). None if it equals `ms`.
+        notes: Sentences about how the latencies were computed.
     """
 
     ms: Floats
@@ -279,9 +280,9 @@ class LinkLatencies:
 def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
     """Returns one-way latencies of links from a matrix or a list of pairs.
 
-    A node has the row of its name. With ``draw_rows``, or for a matrix without names, the seed assigns rows to nodes
-    without replacement. A link takes the mean of its two directions, or keeps both with ``per_direction``. An unknown
-    direction takes the latency of the opposite direction.
+    A node is assigned the row of its name. With ``draw_rows``, or for a matrix without names, the seed assigns a
+    different row to each node. A link gets the mean latency of its two directions; with ``per_direction`` each
+    direction keeps its own. A direction without a latency gets the latency of the opposite direction.
 
     Raises:
         ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.

@@ -1,4 +1,4 @@
-"""Choice of the nodes of an overlay that take part in a workload or a fault."""
+"""Chooses the nodes of an overlay that take part in a workload or a fault."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def leaves(overlay: Overlay) -> Ints:
 
 
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
-    """Returns the ids of the chosen nodes, ascending; names keep their order.
+    """Returns the ids of the chosen nodes: in the order of the names if `nodes` are names, else ascending.
 
     `nodes` are names, a number of nodes to draw, or a group: ``all`` (nodes with applications), ``leaves``,
     ``brokers``, ``servers``, ``clients``, or ``inner`` (brokers without clients).
@@ -89,7 +89,10 @@ def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
 
 
 def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
-    """Returns the ids of a group of nodes, and the message for an empty group; an empty message allows it."""
+    """Returns the ids of the nodes in a group, and the error message for an empty group.
+
+    The message is empty if the group may be empty.
+    """
     advice = f"list some in overlay.{name}, or give names, a number, or all"
     is_client = overlay.b >= overlay.first_client  # clients have the highest ids
     match name:

@@ -1,4 +1,4 @@
-"""Readers of overlays in lines of text or tables: edge lists (also in Parquet), Rocketfuel ``.graph``, and pssim."""
+"""Readers of overlays in text and tables: edge lists (also in Parquet), Rocketfuel ``.graph``, and pssim."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
         "end", "head")  # fmt: skip
-"""Known titles of the columns of the second end of a link, in lower case; `SRC` has those of the first end."""
+"""Known titles, in lower case, of the column with the second end of a link; `SRC` lists those for the first end."""
 _TITLES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
@@ -84,7 +84,7 @@ def decode(content: bytes) -> str:
     """Decodes a UTF-8 file, with or without a byte order mark, to Unicode's composed form (NFC).
 
     Raises:
-        ContentError: The file is no text; the message has the line.
+        ContentError: The file is not UTF-8 text; the message names the line.
     """
     try:
         text = nfc(content.decode("utf-8-sig"))
@@ -169,8 +169,8 @@ def _no_more(lines: Lines, expected: str) -> None:
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
     """Reads an edge list; the ids of nodes follow their first appearance.
 
-    Without `delimiter` the delimiter is detected, and so are titles; columns without titles are called 1, 2, 3. Without
-    a column of latencies every link has a latency of one round.
+    If `delimiter` is None, the delimiter is detected. Titles are detected; in a file without titles, the columns are
+    called 1, 2, 3. Without a column of latencies every link has a latency of one round.
 
     Raises:
         ContentError: A line is invalid; the message has its number.
@@ -245,7 +245,7 @@ def _has_titles(lines: TextRows, columns: Columns) -> bool:
 
 
 def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
-    """Returns the indexes of the columns of the two ends and, if named, of the latency."""
+    """Returns the indexes of the columns of the two ends, and of the latency if `columns` names its column."""
     found: list[int] = []
     for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):
         if title is None:
@@ -290,7 +290,7 @@ def _graph(
 
 
 def is_number(cell: str) -> bool:
-    """Returns whether `cell` holds a number."""
+    """Returns whether the string `cell` is a number."""
     try:
         float(cell)
     except ValueError:

@@ -44,10 +44,10 @@ class WeightedGraph:
         names: The name of each node, in the order of the source; the id of a node is its index.
         a: The smaller end of each link; shape (links,), links sorted by (a, b).
         b: The larger end of each link; shape (links,).
-        ms: Latency of each link in ms; shape (links,). None: every link takes one round.
+        ms: Latency of each link in ms; shape (links,). None if every link has a latency of one round.
         latency_note: A note for the user on latencies that the source lacks, or empty.
         notes: Sentences on dropped and merged links and on the names of nodes.
-        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None: equal to `ms`.
+        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None if it equals `ms`.
     """
 
     names: tuple[str, ...]
@@ -66,13 +66,13 @@ class WeightedGraph:
 
     @property
     def weights(self) -> Floats:
-        """The mean latency of both directions of each link, in ms; ones if every link takes one round."""
+        """The mean latency of both directions of each link, in ms; 1 for each link if every link takes one round."""
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0
 
     def links(self, kept: npt.NDArray[np.bool_] | Ints) -> WeightedGraph:
-        """Returns the graph with all its nodes and the links `kept` (a mask, or sorted indexes)."""
+        """Returns this graph with only the links `kept`, which are a mask or sorted indexes."""
         ms, back_ms = (None if of is None else of[kept] for of in (self.ms, self.back_ms))
         return replace(self, a=self.a[kept], b=self.b[kept], ms=ms, back_ms=back_ms)
 
@@ -102,9 +102,11 @@ def merge_parallel(
     notes: Sequence[str] = (),
     is_directed: bool = False,
 ) -> WeightedGraph:
-    """Returns a graph without self-loops and with the shortest of parallel links; its last note counts both.
+    """Returns a graph without self-loops; of parallel links only the shortest remains.
 
-    `ends` has the two ends of each link, shape (links, 2). With `is_directed`, two opposite links are not counted as
+    The last note of the graph counts the dropped self-loops and the merged links.
+
+    `ends` has the two ends of each link, shape (links, 2). With `is_directed`, two opposite links do not count as
     parallel.
     """
     given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
@@ -124,7 +126,7 @@ def merge_parallel(
 
 
 def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Floats, *, is_directed: bool) -> str:
-    # `link` is the index of the merged link, `is_back` and `ms` belong to the source's links; all have its length.
+    # Each array has one entry for each link of the source: `link` is the index of the merged link.
     n_links = int(link.max(initial=-1)) + 1
     counts, least = np.zeros((2, n_links), dtype=np.int64), np.full((2, n_links), np.inf)
     np.add.at(counts, (is_back.astype(np.int64), link), 1)
@@ -209,9 +211,10 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
 
 
 def propagation_ms(km: Floats) -> Floats:
-    """Returns one-way latencies of links: fibre of 1.3 times the distance `km`, at 200 km/ms, at least 0.5 ms.
+    """Returns the one-way latency of each link: a fibre of 1.3 times the distance `km`, at 200 km/ms; at least 0.5 ms.
 
-    A link without a distance (NaN) takes the median latency of the links with one, or 0.5 ms if no link has one.
+    A link without a distance (NaN) gets the median latency of the links with a distance, or 0.5 ms if no link has a
+    distance.
     """
     ms = np.maximum(km / FIBRE_KM_PER_MS * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
@@ -223,11 +226,11 @@ class Columns:
     """The names of columns or attributes in a file of links.
 
     Attributes:
-        src: One end of a link; None: found by its title.
-        dst: The other end; None: found by its title.
-        latency: The latency of a link; None: the file has no latencies.
-        unit: The unit of the latency; ``km``: the length of a fibre.
-        names: The attribute that names the nodes; None: ``label``, else ``name``, else the id.
+        src: The column of one end of a link; None selects it by known titles.
+        dst: The column of the other end; None selects it by known titles.
+        latency: The column or attribute of the latency; None if the file has no latencies.
+        unit: The unit of the latency; ``km`` means that the column has the length of a fibre.
+        names: The attribute that names the nodes; None uses ``label``, else ``name``, else the id.
     """
 
     src: str | None = None
@@ -245,7 +248,7 @@ class Columns:
 def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
     """Returns the spanning tree of least total latency of a connected graph.
 
-    Links of equal latency are ordered by (a, b), which makes the tree unique.
+    Links of equal latency are compared by (a, b), which makes the tree unique.
     """
     ranked: nx.Graph[int] = nx.Graph()
     order = np.lexsort((graph.b, graph.a, graph.weights)).tolist()
@@ -257,9 +260,9 @@ def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
 
 @lru_cache(maxsize=64)
 def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
-    """Returns the tree of least-latency paths from node `root` of a connected graph (Dijkstra).
+    """Returns the tree of the paths of least latency from node `root` in a connected graph (Dijkstra).
 
-    Of several shortest paths a node takes the one through the neighbour with the smallest id.
+    If a node has several shortest paths, the tree contains the path through the neighbour with the smallest id.
     """
     weighted: nx.Graph[int] = nx.Graph()
     a, b = graph.a.tolist(), graph.b.tolist()
@@ -291,6 +294,7 @@ def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
 
 
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
-    # Over links of latency 0 no predecessor is nearer; the first one was settled before `node`, so no cycle arises.
+    # If all predecessors are as far from the root (links of latency 0), take the first one: Dijkstra settled it before
+    # `node`, so no cycle arises.
     nearer = [other for other in before if distance[other] < distance[node]]
     return min(nearer) if nearer else before[0]
