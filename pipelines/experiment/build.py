@@ -252,7 +252,7 @@ def _other_overlay(spec: Protocol) -> Problem:
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
     """Returns the tables of a run.
 
-    ``shared`` has the tables of overlay and workload; if it is None, the function builds them.
+    ``shared`` has the tables of overlay and workload; without it, the function builds these tables.
     """
     overlay, workload, faults = built
     of_faults: dict[str, pa.Table] = vars(faults)

@@ -60,12 +60,12 @@ _FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         ("watts_strogatz", {"nodes", "probability"}, {"neighbours"}),
     )
 }
-"""Kind → its required keys and its optional keys."""
+"""Maps a kind of generated overlay to its required keys and its optional keys."""
 _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
 
 
 class Latency(Checked):
-    """Latencies that replace the overlay's: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
+    """Latencies that replace the overlay's own: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
@@ -119,7 +119,9 @@ class Latency(Checked):
 
 
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields self-loops, repeated links and missing connections of undirected links; paths start at ``links``.
+    """Yields a problem for each self-loop and repeated link, and one if the links do not connect all nodes.
+
+    The path of a problem starts at ``links``.
 
     A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
     """
@@ -198,7 +200,7 @@ class FileOverlay(_Rooted):
 
 
 class TopohubOverlay(_Rooted):
-    """A real network from the package ``topohub``; its latencies follow from great-circle distances."""
+    """A real network from the package ``topohub``; great-circle distances determine the latencies."""
 
     name: str = Field(min_length=1, description="e.g. topozoo/Geant2012, sndlib/germany50, caida/...")
 

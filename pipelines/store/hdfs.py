@@ -137,7 +137,7 @@ class Hdfs(RemotePath):
     def _below(self, *, is_deep: bool) -> Iterator[tuple[str, int | None]]:
         """Yields the path and the size in bytes of each file and folder in this folder.
 
-        The size of a folder is None.
+        A folder has the size None.
         """
         try:
             with _told(self._address):

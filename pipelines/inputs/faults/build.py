@@ -171,8 +171,8 @@ def build_faults(
 def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     """Yields a listed `fault` unchanged.
 
-    Yields the faults that a generator of pauses, breaks, partitions or replacements draws. `number` is the index of the
-    fault in the scenario. A generator of crashes yields nothing, because `crash_times` draws crashes.
+    If `fault` is a generator of pauses, breaks, partitions or replacements, yields the drawn faults. `number` is the
+    index of the fault in the scenario. A generator of crashes yields nothing, because `crash_times` draws crashes.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault

@@ -65,7 +65,7 @@ class Chains:
     def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
         """Returns the outages of the nodes of `path`, from round `start` on.
 
-        Each outage lasts the smallest number of rounds plus `extra`.
+        An outage lasts ``down[0] + extra`` rounds; without `down` it never ends.
         """
         starts = [start + place * self.stagger for place in range(len(path))]
         ends = [FOR_GOOD if self.down is None else begin + self.down[0] + extra for begin in starts]

@@ -43,7 +43,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
 
     Args:
         burst: The mean lengths of good and bad periods.
-        link: A number for each directed link; of all properties of a link, its draws depend only on this number.
+        link: A number for each directed link, which determines the draws of the link.
         rounds: The first round, and the round after the last one.
         seed: The run's seed.
         purpose: The name of the draws.
@@ -121,7 +121,7 @@ class LinkRows:
     def add(self, fault: LinkFaultSpec, number: int) -> None:
         """Adds the rows of a fault whose links exist.
 
-        Its draws depend on `number`, the fault's index in the scenario.
+        The draws of the fault depend on `number`, its index in the scenario.
         """
         if fault.round > self.horizon or _never_strikes(fault):
             return

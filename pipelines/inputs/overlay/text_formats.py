@@ -169,7 +169,7 @@ def _no_more(lines: Lines, expected: str) -> None:
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
     """Reads an edge list; the ids of nodes follow their first appearance.
 
-    If `delimiter` is None, the delimiter is detected. Titles are detected; in a file without titles, the columns are
+    Without `delimiter`, the delimiter is detected. Titles are detected; in a file without titles, the columns are
     called 1, 2, 3. Without a column of latencies every link has a latency of one round.
 
     Raises:

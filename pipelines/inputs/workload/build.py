@@ -115,7 +115,7 @@ def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
 def literal_wildcards(
     spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
 ) -> str:
-    """Returns a note on topics of subscriptions that look like MQTT filters but are compared literally, or "".
+    """Returns a note on topics of subscriptions that look like MQTT filters but are compared literally; "" without any.
 
     Arguments and errors are those of `build_workload`.
     """
@@ -130,12 +130,12 @@ def literal_wildcards(
 
 
 def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns notes on the files of a workload, a sentence for each finding; the files are readable."""
+    """Returns notes on the files of a workload, one sentence for each finding; the files must be readable."""
     return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the keys whose columns hold timestamps, for all readable files of a workload."""
+    """Returns the keys that name a column of timestamps, for all readable files of a workload."""
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 

@@ -1,7 +1,8 @@
 """The calls that a scenario lists: subscriptions, publications, joins, moves and other calls.
 
-No protocol hands a subscriber over, so a move ends subscriptions at one node and begins equal ones at another node
-(protocol ``delta``, rule R37). The application loses the publications between the end and the new confirmations.
+No protocol transfers a subscriber to another node. A move therefore ends subscriptions at one node and begins equal
+subscriptions at another node (protocol ``delta``, rule R37). The application misses the publications between the end of
+the old subscriptions and the confirmation of the new ones.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = Fals
     """Returns the canonical form of a topic and a predicate; with `is_mqtt` the topic may be an MQTT filter.
 
     Raises:
-        PredicateError: The topic and the predicate are no conjunction.
+        PredicateError: The topic and the predicate do not form a conjunction of comparisons.
     """
     return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
@@ -98,7 +99,7 @@ def listed_publications(
 def _misplaced(
     place: Place, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
 ) -> Iterator[Problem]:
-    """Yields a problem for each unknown node of listed calls, and for each round after the horizon."""
+    """Yields a problem for each listed call that names an unknown node or a round after the horizon."""
     for i, item in enumerate(listed):
         for key in ("at", "peer", "node", "to"):
             name = getattr(item, key, None)
@@ -137,8 +138,9 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
     """Returns the subscriptions of a run, changed by the moves in the order of their rounds.
 
-    A move sets ``end_round`` of the subscriptions at its node to its round. Rows that begin after a move follow the
-    rows of `subscription`. A subscription whose own end is not after the move does not begin again.
+    A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The new subscriptions are
+    appended to the rows of `subscription`. A subscription that ends by itself in or before the round of the move does
+    not begin again.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
@@ -174,7 +176,7 @@ def _stands(row: dict[str, Any], at: int) -> bool:
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns a sentence on the losses of each of the first three moves, and one with the number of further moves."""
+    """Returns notes: the losses of each of the first three moves, and the number of further moves."""
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
         f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
@@ -186,8 +188,8 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
     """Returns the listed joins as table `JOIN`.
 
-    A joining node has no link before it joins. Its only links are those to its join point and to nodes that join
-    through it later, so that the present nodes are always connected.
+    A joining node has no link before it joins. Its only links lead to its join point and to nodes that later join at
+    it, so the nodes in the overlay are always connected.
 
     Raises:
         WorkloadError: All problems of the list, each with its path in the scenario.
@@ -207,8 +209,8 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
     """Returns drawn joins as table `JOIN`.
 
-    The last node to join is a drawn leaf of the overlay, the one before it a drawn leaf of the overlay without it, and
-    so on. Each node joins at its only remaining neighbour.
+    The nodes are drawn in reverse order of their joins: draw a leaf of the overlay, remove it, and repeat. Each node
+    joins at the only neighbour that it had when it was drawn.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.

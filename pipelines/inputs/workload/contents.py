@@ -1,4 +1,4 @@
-"""The contents of publications: a JSON object for the history, and a row for each attribute for matching."""
+"""The contents of publications: a JSON object for the history, and one row per attribute for matching."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def publication_rows(
 def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """Returns a JSON object for each of `rows` rows.
 
-    Each column is an attribute, of type int64, finite float64, bool or string; null if a row lacks the attribute.
+    Each column is an attribute of type int64, finite float64, bool or string. A null means that a row lacks the
+    attribute.
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
-    # Arrow's null_handling="skip" drops a row whose parts are all null, so each part brings its own comma.
+    # Arrow's null_handling="skip" drops a row whose parts are all null, so each part begins with a comma instead.
     parts = [
         pc.fill_null(pc.binary_join_element_wise(f",{to_json(name)}:", _json_values(columns[name]), ""), "")
         for name in sorted(columns)
@@ -59,9 +60,9 @@ def _json_values(column: pa.Array) -> pa.Array:
 
 
 def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Returns a table of schema `ATTRIBUTE`, for each publication its topic first, then its attributes by name.
+    """Returns a table of schema `ATTRIBUTE`: for each publication the topic, then the attributes sorted by name.
 
-    Null means that a publication lacks the topic or the attribute; the columns are those of `json_rows`.
+    A null means that a publication lacks the topic or the attribute; `columns` as in `json_rows`.
     """
     named = {"topic": topic, **{name: columns[name] for name in sorted(columns)}}
     rows, width = len(topic), len(named)
@@ -95,7 +96,7 @@ def _numbers(column: pa.Array) -> pa.Array:
 def _wholes(column: pa.Array) -> pa.Array:
     if column.type == pa.int64() or _is_text(column):
         return pa.nulls(len(column), pa.int64()) if _is_text(column) else column
-    # Doubles that are whole numbers of 64 bits are compared as whole numbers.
+    # A double whose value is a whole number of 64 bits is compared as a whole number.
     is_whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), MAX_WHOLE_DOUBLE))
     return pc.cast(pc.if_else(is_whole, column, pa.scalar(None, pa.float64())), pa.int64())
 

@@ -21,22 +21,22 @@ _ATTEMPTS = 64
 
 
 class RepetitionError(ValueError):
-    """The number of distinct draws is smaller than the number that a node needs."""
+    """Fewer distinct draws exist than a node needs."""
 
 
 def decimals(low: float, high: float) -> int:
-    """Returns the number of decimals with which numbers from `low` to a larger `high` have about six digits."""
+    """Returns the number of decimals that gives numbers from `low` to `high` about six digits; `high` exceeds `low`."""
     return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
 
 
 @lru_cache(maxsize=8)
 def _masses(size: int, exponent: float) -> Floats:
-    # Summed from the least popular rank up, so that small weights are not lost in rounding.
+    # The sum starts at the least popular rank, so that small weights are not lost in rounding.
     return np.cumsum(np.arange(size, 0, -1, dtype=np.float64) ** -exponent)
 
 
 def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
-    """Returns the levels of the name of topic `rank`; a topic without levels has one."""
+    """Returns the levels in the name of topic `rank`; without `levels`, the name has one level."""
     digits: list[int] = []
     for size in reversed(levels or ()):
         digits.append(rank % size)
@@ -53,7 +53,7 @@ def topic_name(rank: int, levels: Sequence[int] | None) -> str:
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
     """Returns ranks from `first` to ``size - 1`` with weights ``(rank + 1) ** -exponent``, by inversion of `uniform`.
 
-    `first` is a number, or one for each draw.
+    `first` is one rank for all draws, or an array with a rank for each draw.
     """
     masses = _masses(size, exponent)
     wanted = (1.0 - uniform) * masses[size - 1 - first]
@@ -64,8 +64,8 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
     """Returns ranks drawn by Zipf popularity without replacement, for each node.
 
-    If a node takes more than a sixteenth of all ranks, an exponential race of all ranks draws them, else repeated draws
-    are replaced. Both methods give one distribution.
+    If a node needs more than a sixteenth of all ranks, its ranks are the winners of an exponential race of all ranks.
+    Otherwise repeated ranks are drawn again. Both methods have the same distribution.
 
     Returns:
         Shape (nodes, per_node).
@@ -93,7 +93,7 @@ def _race(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, pur
 
 
 def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    # Repeated ranks are drawn again, without the ranks below the first free one of the node.
+    # Repeated ranks are drawn again, from the first rank on that the node has not drawn yet.
     ranks = np.zeros(len(nodes) * per_node, dtype=np.int64)
     owner = np.repeat(np.arange(len(nodes), dtype=np.int64), per_node)
     index = np.tile(np.arange(per_node, dtype=np.int64), len(nodes))
@@ -114,7 +114,7 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
 
 
 def _first_free(taken: Ints, owners: int, size: int) -> Ints:
-    # `taken` holds owner * size + rank, ascending.
+    # Returns the smallest free rank of each owner; `taken` contains ``owner * size + rank``, ascending.
     owner, rank = taken // size, taken % size
     starts = np.searchsorted(taken, np.arange(owners, dtype=np.int64) * size)
     position = np.arange(len(taken)) - starts[owner]
@@ -122,7 +122,7 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows, and draws repeated rows of an owner again until none repeats; returns their columns.
+    """Draws rows until no owner has two equal rows: repeated rows are drawn again. Returns the columns of the rows.
 
     `owner` is the owner of each row, shape (rows,). `draw` returns columns for row numbers and an attempt.
 
@@ -144,10 +144,13 @@ def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> lis
 
 
 def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Returns the node, the round and the index (of the node in the round) of each publication.
+    """Returns the node, the round and the index of each publication.
 
-    In each round, both ends included, a node publishes the whole part of `rate`, and one more publication with the
-    probability of the fraction. Rows are in order of (round, index of the node in `nodes`, index).
+    The index counts the publications of the node in the round, from 0.
+
+    In each round from ``rounds[0]`` to ``rounds[1]``, a node issues as many publications as the integer part of `rate`,
+    and one more with the probability of the fractional part. Rows are in order of (round, index of the node in `nodes`,
+    index).
     """
     chunk = max(1, _SLOT_CELLS // max(len(nodes), 1))
     first, last = rounds

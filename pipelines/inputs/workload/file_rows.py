@@ -1,4 +1,4 @@
-"""The rows of a workload file: columns by name, their conversion, and a list of all problems."""
+"""The rows of a workload file: access to columns by name, conversion of columns, and a list of all problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def texts_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as strings without surrounding spaces; null if the cell is null or empty."""
+    """Returns a column as strings without surrounding spaces; an empty cell becomes null."""
     text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
@@ -35,7 +35,7 @@ def column_type(column: pa.ChunkedArray) -> pa.Array:
     """Converts a column to the type of its values: int64, float64, bool or string.
 
     Raises:
-        pa.ArrowInvalid: The column has a type that content cannot hold, or numbers without a common exact type.
+        pa.ArrowInvalid: Content cannot contain the column's type, or its numbers have no common exact type.
     """
     values = column.combine_chunks()
     if pa.types.is_string(values.type):
@@ -85,12 +85,12 @@ def _is_time(column: pa.ChunkedArray) -> bool:
 class FileRows:
     """The rows of one file and a list of their problems.
 
-    A method whose conversion fails notes a problem and returns an empty array, so call `raise_problems` before the
-    results are used.
+    If a conversion fails, a method records a problem and returns an empty array. Callers call `raise_problems` before
+    they use the results.
     """
 
     def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
-        """Stores the rows of a file; `place` is the path of the file's key in the scenario."""
+        """Stores the rows of a file; `place` is the path of key ``file`` in the scenario."""
         self._clock = clock
         self.table = table
         self._place = place
@@ -104,20 +104,20 @@ class FileRows:
         return ", ".join(self.table.column_names)
 
     def refuse(self, key: str, message: str) -> None:
-        """Notes a problem of the file's key `key`."""
+        """Records a problem with key `key` of the file."""
         self._problems.append(Problem((*self._place, key), message))
 
     def raise_problems(self) -> None:
-        """Raises all noted problems.
+        """Raises an error with all recorded problems.
 
         Raises:
-            WorkloadError: At least one problem was noted.
+            WorkloadError: At least one problem was recorded.
         """
         if self._problems:
             raise WorkloadError(*self._problems)
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
-        """Returns column `name`; if the file lacks it, notes a problem of `key` and returns None."""
+        """Returns column `name`; if the file lacks the column, records a problem with `key` and returns None."""
         if name in self.table.column_names:
             return self.table[name]
         hint = nearest(name, self.table.column_names)
@@ -130,7 +130,7 @@ class FileRows:
         return "; without titles name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
-        """Returns the round of the time in each row of column `name`, which key `key` names; -1 for an empty cell."""
+        """Returns the round of the time in each row of column `name`, the value of key `key`; -1 for an empty cell."""
         column = self.column(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
@@ -152,7 +152,7 @@ class FileRows:
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the end of each row, a round after its first round `begin`; null for an empty cell.
+        """Returns the end round of each row, null for an empty cell; a row ends after its round in `begin`.
 
         Either `until` is a column of rounds, or `until_ms` is a column of times.
         """
@@ -170,7 +170,10 @@ class FileRows:
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns column `name` as strings, null for empty cells; on failure notes a problem of `key`."""
+        """Returns column `name` as strings, null for empty cells.
+
+        On failure, the method records a problem with `key` and returns None.
+        """
         column = self.column(key, name)
         if column is None:
             return None
@@ -183,8 +186,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        Without `nodes`, column `name` holds names of nodes. With `nodes`, the distinct values of the column, in order
-        of first appearance, are assigned to the chosen nodes in turn; without a column, the rows are.
+        Without `nodes`, column `name` contains names of nodes. With `nodes`, the distinct values of the column, in
+        order of first appearance, are assigned to the chosen nodes in turn. With `nodes` and without `name`, the rows
+        are assigned in turn.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -251,7 +255,7 @@ class FileRows:
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
-        """Notes a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
+        """Records a problem if content cannot contain column `name`: infinite numbers, NaN, or nested types."""
         try:
             values = column_type(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -1,4 +1,4 @@
-"""Subscriptions and publications from the rows of a file."""
+"""Reads subscriptions and publications from the rows of a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
 def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
     try:
         source = source_of(find_file(file.path, beside), file.format, reverse, file.limit, _named(file))
-        load(source)  # so that errors of the file as a whole get the path of its key
+        load(source)  # an error of the whole file gets the path of key `file`
     except DataFileError as error:
         raise WorkloadError(Problem((*place, "path"), str(error))) from error
     return source
@@ -92,7 +92,10 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields notes on a readable file, whose key is `place`: detected properties, and the form of its times."""
+    """Yields notes on a readable file: its detected properties, and the form of its times.
+
+    `place` is the path of key ``file`` in the scenario.
+    """
     loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):
@@ -101,7 +104,10 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
-    """Yields the key of the first column with timestamps in a readable file, if it has one."""
+    """Yields the key that names the first column of timestamps in a readable file.
+
+    Yields nothing without such a column.
+    """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
         return
@@ -134,7 +140,8 @@ def _subscription_texts(
 def _canonical_texts(
     source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
-    # Only distinct pairs of topic and predicate are parsed; `wrong` has the first row and error of each invalid pair.
+    # Each distinct pair of topic and predicate is parsed once. `wrong` has the first row of an invalid pair and its
+    # error.
     table = load(source)
     codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
     width = len(values[1])
@@ -152,7 +159,7 @@ def _canonical_texts(
 def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
     if name is None:
         return np.zeros(table.num_rows, dtype=np.int64), [None]
-    # Indexes into the distinct strings, which None follows.
+    # Returns indexes into the distinct strings; the index of None follows them.
     encoded = texts_of(table[name]).dictionary_encode()
     values = [*encoded.dictionary.to_pylist(), None]
     return pc.fill_null(encoded.indices, len(values) - 1).to_numpy().astype(np.int64), values
@@ -160,7 +167,7 @@ def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
 
 def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
     if file.content is None:
-        # A column whose values are distributed over nodes is data and belongs to the content.
+        # A column whose values are distributed over nodes is data, so it belongs to the content.
         used = {file.topic, file.round, file.at_ms, file.node if file.nodes is None else None}
         names = [name for name in rows.table.column_names if name not in used]
     else:

@@ -86,7 +86,7 @@ def start_prices(seed: int, ranks: Ints) -> Floats:
 
 
 def quote_volumes(share: Floats) -> Floats:
-    """Returns the quantiles `share` of the volume of a quote: whole numbers, log-uniform from 100 to 1,000,000."""
+    """Returns the quantiles `share` of a quote's volume: whole numbers, log-uniform from 100 to 1,000,000."""
     quantiles: Floats = np.round(_VOLUME_LOW * (_VOLUME_HIGH / _VOLUME_LOW) ** share)
     return quantiles
 
@@ -259,7 +259,8 @@ def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]],
 
 
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
-    # A price near the first one of the stock and a middling volume: each predicate matches about half of the quotes.
+    # The bounds are a price near the stock's first price and a median volume: a predicate matches about half of the
+    # quotes.
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
         ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
@@ -343,7 +344,7 @@ def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -
 
 
 def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
-    """Returns the price after each step of its stock's geometric random walk, clipped to the range of prices."""
+    """Returns the price after each step of a geometric random walk per stock, clipped to the range of prices."""
     order = np.argsort(ranks, kind="stable")
     symbol = ranks[order]
     total = np.cumsum(steps[order])

@@ -1,4 +1,4 @@
-"""Readers of workload files: delimited text, JSON lines, Parquet and PADRES quotes, also compressed.
+"""Readers of workload files: delimited text, JSON lines, Parquet and PADRES quotes, each also compressed.
 
 PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[date,'21-Dec-04']``.
 """
@@ -39,7 +39,7 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
-_PUBLISHED_TITLES = {  # of well-known files that are also distributed without their line of titles
+_PUBLISHED_TITLES = {  # titles of well-known files that are also distributed without a line of titles
     "user_artists.dat": ("userID", "artistID", "weight"),
     "user_friends.dat": ("userID", "friendID"),
 }
@@ -48,9 +48,9 @@ _PUBLISHED_TITLES = {  # of well-known files that are also distributed without t
 def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
 
-    Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
-    first. Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol.
-    Without dates they keep the order of the members.
+    Quoted values are strings, all other values numbers. `members` are the contents of files, keyed by file name; each
+    file starts with its newest quote. Quotes of several members are sorted by date, then by symbol; the newest date is
+    first, or the oldest with `reverse`. Quotes without dates keep the order of the members.
 
     Raises:
         DataFileError: A line or a date is invalid; the message names member and line.
@@ -102,7 +102,7 @@ def _order(columns: Mapping[str, list[str | None]], places: list[str], members: 
 
 @lru_cache(maxsize=20_000)
 def _day_number(date: str) -> int | None:
-    # The number is no count of days, but ascends with the date; years of two digits are 1969 to 2068.
+    # The result does not count days; it only ascends with the date. Years of two digits are 1969 to 2068.
     found = _DATE.fullmatch(date)
     if found is None or found[2].lower() not in _MONTHS:
         return None
@@ -129,14 +129,14 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A file at one time with the options of reading it, the key of its cached content.
+    """The key of a file's cached content: the file, the time of its last change, and the options of reading it.
 
     Attributes:
         path: The file.
-        stamp: The time of the last change in ns, and the size.
+        stamp: The time of the file's last change in ns, and its size.
         format: The format.
         reverse: Whether the last row comes first.
-        limit: The number of rows to take, after `reverse`; None: all.
+        limit: The number of rows to take, after `reverse`; None takes all rows.
         named: The columns that the scenario names; numbers mean that the file has no titles.
     """
 
@@ -153,8 +153,8 @@ class Loaded:
     """The content of a file.
 
     Attributes:
-        table: The columns: strings of text files (null if empty), typed columns of JSON lines and Parquet.
-        notes: A sentence on the detected properties, such as delimiter and titles, or none.
+        table: The columns: strings from text files (null for an empty cell), typed columns from JSON lines and Parquet.
+        notes: At most one sentence: the detected properties, such as delimiter and titles.
     """
 
     table: pa.Table
@@ -213,7 +213,7 @@ def _read(source: Source) -> Loaded:
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    # Arrow converts strings that look like times, so a second pass reads their columns as strings.
+    # Arrow converts strings that look like times, so a second pass reads such columns as strings.
     _decoded(raw)
     if not raw.strip():
         return pa.table({})
@@ -288,7 +288,7 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
 
 
 def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
-    # Returns the titles and the number of their lines; a first line of numbers is a row.
+    # Returns the titles and the number of lines that contain them: 0 if the first line has only numbers, so is a row.
     path, first, named = source.path, lines.first, source.named
     is_numbered = bool(named) and all(name.isdigit() for name in named) and not {*named} & {*first}
     if is_numbered or all(is_number(cell) for cell in first):
