@@ -124,7 +124,9 @@ class Replace(Timed):
 
     kind: Literal["replace"] = Field(description="the fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")
-    by: LinkName = Field(description="the link that replaces it and joins the two parts of the tree, [c, d]")
+    by: LinkName = Field(
+        description="the link that replaces the broken link, [c, d]; it joins the two parts of the tree"
+    )
     round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
     after: ExtraRounds = Field(0, description="rounds from the break until the new link exists")
     latency: LatencyRounds | None = Field(

@@ -35,7 +35,7 @@ def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
 class SeedRange(Strict):
     """Consecutive seeds."""
 
-    count: Annotated[Count, Field(ge=1, le=MAX_RUNS, description="how many seeds")]
+    count: Annotated[Count, Field(ge=1, le=MAX_RUNS, description="number of seeds")]
     first: Seed = Field(0, alias="from", description="the first seed")
 
 

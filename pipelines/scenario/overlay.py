@@ -83,18 +83,19 @@ class Latency(Checked):
     )
     draw_rows: Flag = Field(False, description="matrix: the seed assigns rows to nodes; names are ignored")
     source: Composed | None = Field(
-        None, description="pairs: column of one end; default: found by its title (source, src, from), else the first"
+        None, description="pairs: column of one end; default: the column titled source, src or from, else the first"
     )
     destination: Composed | None = Field(
-        None, description="pairs: column of the other end; default: found by its title (dst, to), else the second"
+        None, description="pairs: column of the other end; default: the column titled dst or to, else the second"
     )
     value: Composed | None = Field(
-        None, description="pairs: column of the latency; default: found by its title (latency, rtt), else the third"
+        None, description="pairs: column of the latency; default: the column titled latency or rtt, else the third"
     )
     unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: unit of the numbers")
     round_trip: Flag | None = Field(
         None,
-        description="matrix, pairs: the numbers are round-trip times, so a link takes half; default: true for a matrix "
+        description="matrix, pairs: the numbers are round-trip times, so the latency of a link is "
+        "half of them; default: true for a matrix "
         "and for columns called rtt, ping, avg, min or max",
     )
     per_direction: Flag = Field(
@@ -104,7 +105,7 @@ class Latency(Checked):
     missing: Literal["error", "mean", "draw"] = Field(
         "error",
         description="matrix, pairs: latency of links that the file lacks; mean: the mean of the file's latencies; "
-        "draw: a drawn one of them",
+        "draw: one of the file's latencies, drawn",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -176,17 +177,17 @@ class FileOverlay(_Rooted):
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
     format: OverlayFormat | None = Field(
         None,
-        description="default: found by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
+        description="default: determined by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
         "Repetita); cch: Rocketfuel's router maps; json: node-link; edges: an edge list in text",
     )
     names: Composed | None = Field(
-        None, description="the attribute that names the nodes; default: label, else name, else their ids"
+        None, description="the attribute that names the nodes; default: label, else name, else the ids of the nodes"
     )
     src: Composed | None = Field(
-        None, description="edge lists: column of one end; default: found by its title (src, from), else the first"
+        None, description="edge lists: column of one end; default: the column titled src or from, else the first"
     )
     dst: Composed | None = Field(
-        None, description="edge lists: column of the other end; default: found by its title (dst, to), else the second"
+        None, description="edge lists: column of the other end; default: the column titled dst or to, else the second"
     )
     latency: Composed | None = Field(
         None, description="edge lists: column of the latency (1, 2, 3 without titles); graphs: the edge attribute"
@@ -296,7 +297,10 @@ class GeneratedServers(Checked):
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "central"], Tag("<text>")],
         by_form(nodes_form),
-    ] = Field("central", description="brokers: names, all, or central: those with the least total latency to others")
+    ] = Field(
+        "central",
+        description="brokers: names, all, or central: the brokers with the least total latency to all other brokers",
+    )
     count: Size | None = Field(None, description="at: central: number of brokers with a server; default: 1")
     prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each server's link, in rounds")

@@ -123,7 +123,8 @@ class TimeSpec(Strict):
     )
     round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
     origin: Moment | None = Field(
-        default=None, description="time of round 0; default: the first timestamp of the one part with timestamps"
+        default=None,
+        description="time of round 0; default: the first timestamp, if only one part of the scenario has timestamps",
     )
     speed: Positive = Field(default=1.0, description="factor by which recorded times pass faster; 2 halves them")
 
