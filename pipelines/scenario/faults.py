@@ -86,14 +86,20 @@ Times = TypeAliasType(
 
 
 class CrashRate(Strict):
-    """Distributions of alternating up and down times. Nodes start up; a time is rounded to one or more rounds."""
+    """Distributions of alternating up and down times.
+
+    All nodes are up at first; times are rounded, to at least one round.
+    """
 
     up: Times = Field(description="distribution of the times for which a node is up")
     down: Times | None = Field(None, description="distribution of down times; default: crashes are permanent")
 
 
 class CrashTrace(Checked):
-    """Recorded outages: of nodes that the file names, or of a trace's nodes, which the seed maps to the overlay."""
+    """Recorded outages.
+
+    The file names nodes of the overlay, or the seed maps the nodes of a trace to nodes of the overlay.
+    """
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
     format: Literal["fta", "lanl", "named", "simgrid"] | None = Field(

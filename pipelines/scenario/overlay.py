@@ -207,7 +207,7 @@ class TopohubOverlay(_Rooted):
 
 
 class GenerateOverlay(_Rooted):
-    """An overlay with a regular shape, or one drawn from the seed."""
+    """A generated overlay: it has a regular shape or is drawn from the seed."""
 
     kind: Kind = Field(description="the shape")
     nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
@@ -291,7 +291,7 @@ class Server(Attached):
 
 
 class GeneratedServers(Checked):
-    """Generated servers: one at each of some brokers."""
+    """Generated servers: one server at each selected broker."""
 
     at: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
@@ -311,13 +311,13 @@ class GeneratedServers(Checked):
 
 
 class ServerGenerator(Strict):
-    """The servers of an overlay, generated."""
+    """A generator of servers, in place of a list."""
 
     generate: GeneratedServers
 
 
 class GeneratedClients(Strict):
-    """Generated clients: an equal number at each of some brokers."""
+    """Generated clients: an equal number of clients at each selected broker."""
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients at each broker")
@@ -326,7 +326,7 @@ class GeneratedClients(Strict):
 
 
 class ClientGenerator(Strict):
-    """The clients of an overlay, generated."""
+    """A generator of clients, in place of a list."""
 
     generate: GeneratedClients
 

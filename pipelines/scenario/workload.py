@@ -59,7 +59,7 @@ class LeaveCallSpec(_Call):
 
 
 class RemoveCallSpec(_Call):
-    """A server removes a dead server from the members of the bundle, as if the dead server had left."""
+    """A server removes a dead server from its bundle; the effect is that of a leave call of the dead server."""
 
     kind: Literal["remove"] = Field(description="the call")
     peer: NodeName = Field(description="the dead server")
@@ -176,7 +176,7 @@ class GeneratedJoins(Strict):
 
 
 class JoinGenerator(Strict):
-    """Joins drawn from the seed."""
+    """A generator of joins, in place of a list."""
 
     generate: GeneratedJoins
 
@@ -211,7 +211,7 @@ class _Topics(Checked):
 
     @property
     def n_topics(self) -> int:
-        """`topics`, or the product of `levels`."""
+        """The number of topics: `topics`, or the product of `levels`."""
         return self.topics if self.levels is None else prod(self.levels)
 
     def _problems(self) -> Iterator[Problem]:

@@ -74,11 +74,11 @@ PROTOCOL = "protocol"
 """Name of the view that lists the installed protocols."""
 _PARAMETER = "parameter"
 MADE = {
-    _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
+    _PARAMETER: "the parameters of each run, one column each; protocol_delta has the parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
-    BROKEN_ORDER: "counts of deliveries in a wrong order, whether promised or not; one row per run with deliveries",
+    BROKEN_ORDER: "numbers of deliveries in a wrong order, promised or not; one row per run with deliveries",
     HELD_STATE: "rows and bytes of the protocols' state at the end; one row per run and non-empty state table",
-    SENT_MESSAGE: "every message put on a link, including messages in flight; columns as in message",
+    SENT_MESSAGE: "every message put on a link, including messages in flight; has the columns of message",
 }
 """The computed views that every store has, with their descriptions."""
 

@@ -179,11 +179,11 @@ COMMON: Final[Mapping[str, str]] = {
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
-    "confirms": "whether it confirms calls; otherwise a call is final when it is issued",
+    "confirms": "whether the protocol confirms calls; without confirmations, a call is final when it is issued",
     "confirms_delivery": "whether a publication is confirmed only after all its subscribers have got it",
     "keeps_source_order": "whether a subscriber gets all publications of a source in the order of publication",
     "maintenance": "types of messages that nodes send periodically, without end",
-    "application": "types that carry publications; view comparison uses this class and the next two",
+    "application": "types that carry publications; view comparison has measures of this class and the next two",
     "acknowledgement": "types that acknowledge the receipt, the storage or the processing of a message",
     "recovery": "types that request or repeat lost messages or serve recovering nodes; all other types are control",
 }
