@@ -32,7 +32,7 @@ def scenario(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - as YAML has them
 
 
 def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | None = None) -> list[RunConfig]:
-    """Returns one run for each scenario; its seed is its index unless ``seeds`` is given."""
+    """Returns one run for each scenario; without ``seeds``, the seed of a run is the index of its scenario."""
     chosen = seeds if seeds is not None else range(len(scenarios))
     return [
         RunConfig(run_id=place, seed=seed, scenario=Scenario.model_validate(parts), parameters={})

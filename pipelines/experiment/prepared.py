@@ -55,7 +55,7 @@ class Prepared:
         return self.loaded.path.parent
 
     def form(self, given: AskedForm | None) -> AskedForm:
-        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else that of the scenario.
+        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else the form in the scenario.
 
         Raises:
             FormError: ROUNDTABLE_FORM is not a form, or a protocol lacks the requested form.

@@ -25,7 +25,7 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 PROPERTY = "roundtable.store"
-"""The schema property that names the location of the store if it differs from the schema's location."""
+"""The schema property that names the location of the store; without it, the store is at the schema's location."""
 SPARKS_OWN = "spark_catalog"
 _VALUE = re.compile(rf"\({re.escape(PROPERTY)},([^()]*)\)")
 _MANAGED = "__unitystorage"

@@ -37,7 +37,7 @@ _RENEWALS = 8
 
 
 class Lease:
-    """A writer's exclusive right to a store, valid until it expires; `leased` acquires and renews it."""
+    """A writer's exclusive right to a store until the lease expires; `leased` acquires and renews leases."""
 
     def __init__(self, file: Exclusive, writer: str, tag: Tag, token: str) -> None:
         self._file = file

@@ -95,7 +95,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 def drawn_replacements(
     generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
 ) -> Iterator[Replace]:
-    """Yields drawn replacements; each breaks an existing link, and its new link joins the two parts of the tree.
+    """Yields drawn replacements: each breaks an existing link and adds a link that joins the two parts of the tree.
 
     The draws assume that no other replacement changes `overlay`.
     """

@@ -245,7 +245,10 @@ def stream_of(fault: LinkFaultSpec, number: int) -> int:
 
 
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
-    """Returns the kinds of a fault's events; all causes of overtaking are events of kind ``reorder``."""
+    """Returns the kinds of a fault's events.
+
+    A fault that lets messages overtake others has events of kind ``reorder``.
+    """
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:
