@@ -311,7 +311,7 @@ class GeneratedServers(Checked):
 
 
 class ServerGenerator(Strict):
-    """A generator of servers, in place of a list."""
+    """A generator of servers, instead of a list."""
 
     generate: GeneratedServers
 
@@ -326,7 +326,7 @@ class GeneratedClients(Strict):
 
 
 class ClientGenerator(Strict):
-    """A generator of clients, in place of a list."""
+    """A generator of clients, instead of a list."""
 
     generate: GeneratedClients
 

@@ -176,7 +176,7 @@ class GeneratedJoins(Strict):
 
 
 class JoinGenerator(Strict):
-    """A generator of joins, in place of a list."""
+    """A generator of joins, instead of a list."""
 
     generate: GeneratedJoins
 

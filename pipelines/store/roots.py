@@ -69,7 +69,7 @@ def engine_path(root: Root) -> str:
 
 
 def plain(root: Root, scratch: Path) -> Root:
-    """Returns a path that Sail can open: ``root`` itself, or a symbolic link in folder ``scratch`` that leads to ``root``.
+    """Returns a path that Sail can open: ``root`` itself, or a symbolic link to ``root`` in folder ``scratch``.
 
     Sail 0.7 encodes a path as a URL twice. It cannot open paths with characters that URLs escape, such as spaces and
     letters beyond ASCII. A remote path is returned unchanged.

@@ -106,7 +106,7 @@ def file_notes(
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
     """Yields the key that names the first column of timestamps in a readable file.
 
-    Yields nothing without such a column.
+    Yields nothing if the file has no timestamps.
     """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
