@@ -84,7 +84,7 @@ class _Slots:
 
 
 class Checkpoints(ABC):
-    """Computes frames once and keeps their rows, in a way that depends on the engine."""
+    """Computes frames once and keeps their rows; each engine has a subclass."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -95,7 +95,10 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes a frame once; returns a frame of its rows that several plans can read. ``name`` labels its file."""
+        """Computes a frame once; returns a frame of the computed rows for several plans.
+
+        ``name`` labels the file of rows.
+        """
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Calls `keep`; protocols use this object as a function (`Keeper`)."""
@@ -170,7 +173,7 @@ class SparkCheckpoints(Checkpoints):
         return frame.localCheckpoint(eager=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Marks a frame for a checkpoint: the first job that reads it keeps its rows."""
+        """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows."""
         return frame.localCheckpoint(eager=False)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:

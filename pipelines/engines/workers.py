@@ -50,7 +50,7 @@ def _pool(n_workers: int) -> _Pool:
 
 
 def stop_workers() -> None:
-    """Kills all worker processes; pending calls of their functions fail."""
+    """Kills all worker processes; pending calls of Arrow functions in these processes fail."""
     with _lock:
         pools = [*_pools.values()]
         _pools.clear()
@@ -113,7 +113,7 @@ class InWorkers:
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns the number of worker processes of an engine: one per core for ``local``, else 0: Spark starts its own."""
+    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for Spark, which has its own."""
     return (os.cpu_count() or 1) if engine == "local" else 0
 
 

@@ -90,7 +90,7 @@ def build_inputs(
 
 
 def _combined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns the concatenation of tables, in one chunk of memory."""
+    """Returns the concatenation of ``tables``, in one chunk of memory."""
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
@@ -192,7 +192,7 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
 
 
 def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
-    """Returns a sentence for each outage file of a run, about the conversion of its times to rounds."""
+    """Returns a note for each outage file of a run: how the times in the file are converted to rounds."""
     scenario = run.scenario
     return [
         note

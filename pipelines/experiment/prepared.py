@@ -24,7 +24,7 @@ _NAMING = ("name", "kind")
 
 @dataclass(frozen=True)
 class Prepared:
-    """A scenario that was read, with its expanded runs.
+    """A scenario that was read and expanded into its runs.
 
     Attributes:
         loaded: The scenario with the line of each value in its file.

@@ -25,7 +25,7 @@ _NODE_KEYS = (
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
-    """Yields each part of `workload` and `faults` that can name nodes or rounds, with its path in the scenario."""
+    """Yields each call and fault that can name nodes or rounds, with the path of the call or fault in the scenario."""
     for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
         path: Path = ("workload", name)

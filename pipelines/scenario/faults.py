@@ -147,7 +147,7 @@ class Crash(TimedSpan):
 
 
 class Pause(TimedSpan):
-    """A pause of a node: it keeps its state and handles nothing; in round `until` it handles all waiting messages."""
+    """A pause: the node keeps its state and handles nothing; in round `until` it handles all waiting messages."""
 
     kind: Literal["pause"] = Field(description="the fault")
     node: NodeName = Field(description="the node that pauses")

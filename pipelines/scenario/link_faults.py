@@ -101,7 +101,7 @@ class Burst(Strict):
 
 
 class Loss(MessageFault):
-    """Links lose messages, independently of each other or in bursts."""
+    """Links lose messages, either each message independently or in bursts."""
 
     kind: Literal["loss"] = Field(description="the fault")
     burst: Burst | None = Field(None, description="lose in bursts, independently in each direction of each link")
@@ -135,7 +135,7 @@ class Replace(Timed):
 
 
 class Partition(LinkFaultSpec):
-    """A partition: groups of nodes exchange no messages with each other, or links lose all messages."""
+    """A partition: either groups of nodes exchange no messages with each other, or `links` lose all messages."""
 
     kind: Literal["partition"] = Field(description="the fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(

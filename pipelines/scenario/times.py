@@ -130,7 +130,7 @@ class TimeSpec(Strict):
 
     @property
     def clock(self) -> Clock:
-        """The conversion of times to rounds; its `origin_ms` is `None` without `origin`."""
+        """The conversion of times to rounds; without key `origin`, `Clock.origin_ms` is `None`."""
         return Clock(self.round_ms, self.speed, None if self.origin is None else ms_from_start(self.origin, 0.0))
 
 

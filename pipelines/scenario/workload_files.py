@@ -37,7 +37,7 @@ class _TimedFile(Checked):
 
 
 class SubscriptionFile(_TimedFile):
-    """Subscriptions from CSV, JSON lines or Parquet, one in each row (for example Last.fm ``user_artists.dat``)."""
+    """Subscriptions from CSV, JSON lines or Parquet, one subscription per row (e.g. Last.fm ``user_artists.dat``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(

@@ -48,10 +48,11 @@ class Difference:
 
     Attributes:
         run_id: The run id; for two runs with different ids, the id of the first run.
-        round: The round; None if the inputs of the runs differ, before any round.
-        table: The table.
-        event: The event, if the table has several.
-        in_first: Rows of that round and table that only the first run has, at most ten, keyed by column; nodes by name.
+        round: The round of the difference; None if the inputs of the runs differ.
+        table: The table of the difference.
+        event: The type of the event, if the table has several types.
+        in_first: At most ten rows of that round and table that only the first run has. A row maps columns to values;
+            nodes are given by name.
         in_second: Rows of that round and table that only the second run has, in the same form.
         counts: For each table, the number of rows that differ from this round on, summed over both runs.
     """
@@ -115,7 +116,7 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``, without it those of all runs; column ``n`` has the value ``sign``.
+    """Returns the events of run ``run_id``; without ``run_id``, those of all runs. Column ``n`` has the value ``sign``.
 
     The events of a single run get run id 0, so that runs with different ids can be compared.
     """

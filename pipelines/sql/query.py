@@ -1,4 +1,4 @@
-"""SQL over a store: queries its tables and views by their bare names, at the newest or an earlier round.
+"""SQL over a store: a statement uses the bare names of tables and views, and reads the newest or an earlier round.
 
 Each statement is wrapped in a WITH clause that defines the names in the statement. A table becomes a temporary view
 whose name is unique to the store and the round; a view becomes its SQL. So one session can query several stores and
@@ -87,7 +87,7 @@ class StoreReader:
     """A reader of a store that answers SQL."""
 
     def __init__(self, session: Session, root: Root) -> None:
-        """Opens the store at ``root``; raises `StoreError` if it is not a store."""
+        """Opens the store at ``root``; raises `StoreError` if ``root`` is not a store."""
         self._session = session
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
@@ -105,11 +105,11 @@ class StoreReader:
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
-        """Returns the protocol ``name``; raises `ProtocolError` if it is not installed."""
+        """Returns the protocol ``name``; raises `ProtocolError` if the protocol is not installed."""
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader restricted to the runs of an installed protocol; its state tables omit the protocol name."""
+        """Returns a reader restricted to the runs of an installed protocol; names of state tables omit the protocol."""
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -188,7 +188,7 @@ class StoreReader:
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Returns, for each round in ``rounds``, the Delta versions of a state table at its end, one for each batch.
+        """Returns the Delta versions of a state table at the end of each round in ``rounds``: one version per batch.
 
         Rounds with equal versions have equal rows.
         """

@@ -75,7 +75,7 @@ def view_head(name: str) -> ViewHead:
     """Returns the parsed comment lines of a view.
 
     Raises:
-        QueryError: The view does not exist, or its ``:*`` line names a relation that it does not read.
+        QueryError: The view does not exist, or a ``:*`` line names a relation that the view does not read.
     """
     text = view_sql(name)
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())

@@ -342,7 +342,7 @@ def _is_store(root: Root) -> bool:
 
 
 def _n_commits(root: Root) -> int:
-    """Returns the number of rows of the ledger; version 0 of the ledger is its creation."""
+    """Returns the number of rows of the ledger: each version after version 0, the creation, adds a row."""
     log = root / ROUND_COMMIT.name / _LOG
     return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
 

@@ -86,7 +86,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes of the linked pairs; draws the gaps between them (Batagelj and Brandes 2005)."""
+    """Returns the indexes of the linked pairs, whose gaps are drawn (Batagelj and Brandes 2005)."""
     found: list[Ints] = []
     last, drawn = -1, 0
     batch = min(int(1.2 * p * pairs) + 32, _BATCH)

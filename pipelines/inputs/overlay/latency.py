@@ -240,7 +240,7 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 
 
 def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float) -> Floats:
-    """Returns the latency of each link in ms: a fixed one, or one drawn from the seed and the ends of the link.
+    """Returns the latency of each link in ms: a fixed latency, or a latency drawn from the seed and the link's ends.
 
     `graph` is the overlay before a tree replaces it, so a link has one latency in every tree.
     """

@@ -66,7 +66,7 @@ class WeightedGraph:
 
     @property
     def weights(self) -> Floats:
-        """The mean latency of both directions of each link, in ms; 1 for each link if every link takes one round."""
+        """The mean latency of both directions of each link, in ms; 1 for each link if `ms` is missing."""
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0
