@@ -113,7 +113,7 @@ class InWorkers:
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for Spark, which has its own."""
+    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for any other engine."""
     return (os.cpu_count() or 1) if engine == "local" else 0
 
 
