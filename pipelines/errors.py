@@ -41,7 +41,7 @@ class Problem:
 
 
 class InputError(RoundtableError, ValueError):
-    """A part of a scenario is well formed but unusable; attribute ``problems`` has all problems with their paths."""
+    """A part of a scenario is well formed but unusable; attribute ``problems`` lists all problems with their paths."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -127,7 +127,7 @@ class InternalError(RoundtableError, RuntimeError):
 
 
 class AmbiguousOrderError(InternalError):
-    """Two rows have equal sort keys where the order affects the result, so executions could differ."""
+    """Two rows have equal sort keys although their order affects the result, so executions could differ."""
 
 
 class NodeProgramError(RoundtableError, RuntimeError):

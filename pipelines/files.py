@@ -21,7 +21,10 @@ def installed_data() -> Path:
 
 @contextmanager
 def remembered(files: dict[str, Path]) -> Iterator[None]:
-    """Uses ``files`` as the cache of `find_file` inside the block: maps a path in a scenario to the file found."""
+    """Uses ``files`` as the cache of `find_file` inside the block.
+
+    ``files`` maps a path in a scenario to the file found.
+    """
     token = _FOUND.set(files)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The tables of a store's history, the public contract: grain, key and columns of each.
+"""The tables of a store's history with grain, key and columns: a public contract.
 
 Every table has ``run_id``. Rounds are integers. ``node_id`` and each column that refers to a node contain an id of
 table ``node``. The Delta tables contain the column comments.
@@ -17,7 +17,9 @@ STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
 STORE_FORMAT: Final = 6
-"""Version of the store format; incremented if a table or column, also of a protocol, changes its name or meaning."""
+"""Version of the store format.
+
+It is incremented if a table or column changes its name or meaning, including tables of a protocol."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ SUBSCRIPTION = table(
     ("issued_round", BIGINT, "round in which the node issued the subscription; if a crash lost it, round of the call"),
     ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),
     ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: no unsubscription"),
-    ("ended_round", BIGINT, "round of the unsubscription's confirmation, or of its issue without confirmations"),
+    ("ended_round", BIGINT, "round of the unsubscription's confirmation, or of its issue if none is sent"),
 )
 PREDICATE = table(
     "predicate",
@@ -177,7 +179,7 @@ VIOLATION = table(
     ("source", BIGINT, "publisher of the affected publication"),
     ("source_seq", BIGINT, "number of the affected publication among the calls of source"),
     ("detail", STRING, "description of the violation"),
-    ("excused", BOOLEAN, "whether the faults of the run exceeded the protocol's fault model, which excuses it"),
+    ("excused", BOOLEAN, "whether the faults of the run exceeded the fault model, so the violation is excused"),
 )  # fmt: skip
 ROUND_COMMIT = Table(
     "round_commit", "a commit of a batch of runs", ("first_run", "last_round"),

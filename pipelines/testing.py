@@ -32,7 +32,7 @@ def scenario(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - as YAML has them
 
 
 def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | None = None) -> list[RunConfig]:
-    """Returns one run for each scenario; its seed is its index unless ``seeds`` is given."""
+    """Returns one run for each scenario; without ``seeds``, the seed of a run is the index of its scenario."""
     chosen = seeds if seeds is not None else range(len(scenarios))
     return [
         RunConfig(run_id=place, seed=seed, scenario=Scenario.model_validate(parts), parameters={})
@@ -63,7 +63,10 @@ def audited(store: Store, protocol: str = "delta") -> AuditReport:
 
 
 def broken(report: AuditReport) -> dict[str, object]:
-    """Returns the guarantees that are broken or that an audit failed to judge, each with the error or the evidence."""
+    """Returns the guarantees that are broken or that an audit failed to judge, by name.
+
+    The value is the evidence for a broken guarantee, and the error for a failed audit.
+    """
     return {found.name: found.error or found.shown for found in report.findings if found.error or found.n_violations}
 
 
@@ -79,7 +82,10 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 
 
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
-    """Returns a copy of a store with changed tables; its ledger names the versions of the changed tables."""
+    """Returns a copy of a store with the changes ``changes`` to its tables.
+
+    The copy's ledger names the new versions.
+    """
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
     store = Store(folder, clean.session)
@@ -96,7 +102,10 @@ def planted(clean: Store, root: Path, **changes: Change) -> Store:
 
 
 def replaced(where: str, **values: str) -> Change:
-    """Returns a change that replaces columns (SQL) in the rows matching ``where``; it raises if no row matches."""
+    """Returns a change that sets columns to SQL expressions in the rows matching ``where``.
+
+    The change raises `ValueError` if no row matches.
+    """
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)
@@ -112,7 +121,7 @@ def replaced(where: str, **values: str) -> Change:
 
 
 def removed(where: str) -> Change:
-    """Returns a change that removes the rows matching ``where``; it raises if no row matches."""
+    """Returns a change that removes the rows matching ``where``; the change raises `ValueError` if no row matches."""
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)
@@ -122,7 +131,10 @@ def removed(where: str) -> Change:
 
 
 def copied(where: str, **values: str) -> Change:
-    """Returns a change that appends copies of the rows matching ``where`` (at least one) with changed columns."""
+    """Returns a change that copies the rows matching ``where``, sets columns of the copies, and appends the copies.
+
+    ``values`` are SQL expressions by column. The change raises `ValueError` if no row matches.
+    """
 
     def change(frame: DataFrame) -> DataFrame:
         _some(frame, where)

@@ -1,11 +1,11 @@
-"""Cuts DataFrames off the plans that computed them, at the end of a dataflow round or of an audit's step.
+"""Replaces the plans of DataFrames by computed rows, at the end of a dataflow round or of an audit's step.
 
 `Checkpoints.checkpoint` ends a dataflow round. It unites the rows of all frames into one frame (`_tagged`), so one job
 computes a round and returns the counts and rows that the driver needs.
 
 - Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
-  are fewer runs than partitions. Few rows go through the driver instead and into later plans inline, which takes two
-  thirds of the CPU time.
+  are fewer runs than partitions. If there are few rows, the driver fetches them, and later plans contain them inline.
+  This takes two thirds of the CPU time.
 - Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
   folder.
 """
@@ -30,7 +30,7 @@ from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
-"""Columns that identify the node of a row; the first one that a relation has is used."""
+"""Columns that can identify the node of a row; a relation uses the first of them that it has."""
 _FEW_BYTES: Final = 1024**2
 """Size up to which plans of Sail contain the rows of a table inline."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
@@ -44,7 +44,7 @@ class Part:
     Attributes:
         rows: The frame.
         schema: Its columns; the first is ``run_id``.
-        digest: SQL for a string by which `CheckpointResult.counts` groups the rows.
+        digest: A SQL expression for a string; `CheckpointResult.counts` groups the rows by it.
     """
 
     rows: DataFrame
@@ -57,9 +57,9 @@ class CheckpointResult:
     """The frames, fetched rows and counts of a checkpoint.
 
     Attributes:
-        frames: The frames by name, cut off their plans, except the fetched frames.
-        tables: The rows of the fetched frames by name.
-        counts: For each frame, the number of rows by digest.
+        frames: The frames by name, without the fetched frames. Their plans read the rows of the checkpoint.
+        tables: The rows of the fetched frames, by name.
+        counts: For each frame, the number of rows for each digest.
     """
 
     frames: Mapping[str, DataFrame]
@@ -76,7 +76,7 @@ class _Slots:
 
     Attributes:
         types: The SQL type of each shared column.
-        of: For each relation, the shared column of each field except the run and the node.
+        of: For each relation, the shared column of each field; the run and the node have columns of their own.
     """
 
     types: Mapping[str, str]
@@ -84,18 +84,21 @@ class _Slots:
 
 
 class Checkpoints(ABC):
-    """Computes frames once and keeps their rows, in a way that depends on the engine."""
+    """Computes frames once and keeps their rows; each engine has a subclass."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     @abstractmethod
     def load(self, rows: pa.Table) -> DataFrame:
-        """Returns a frame of an Arrow table that many later plans read."""
+        """Returns a frame with the rows of an Arrow table, prepared for many later plans."""
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes a frame once; returns a frame of its rows that several plans can read. ``name`` labels its file."""
+        """Computes a frame once; returns a frame of the computed rows for several plans.
+
+        ``name`` labels the file of rows.
+        """
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Calls `keep`; protocols use this object as a function (`Keeper`)."""
@@ -103,10 +106,16 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes frames in one job and cuts off their plans; fetches the rows of the frames in ``fetched``."""
+        """Computes frames in one job, so that later plans read their rows.
+
+        Fetches the rows of the frames in ``fetched``.
+        """
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to be empty; Spark would need a job to find out and returns False."""
+        """Returns whether a kept frame is known to be empty.
+
+        Spark returns False, because it would need a job to count rows.
+        """
         return False
 
     def empty(self, schema: T.StructType) -> DataFrame:
@@ -114,16 +123,16 @@ class Checkpoints(ABC):
         return self.session.spark.createDataFrame([], schema)
 
     def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees what nobody refers to
-        """Frees the frames of a round except those in ``read``, which later rounds use."""
+        """Frees the frames of a round except the frames in ``read``, which later rounds use."""
 
     def close(self) -> None:  # noqa: B027 - not every engine has something to give back
         """Frees all frames; no frame may be used afterwards."""
 
 
 def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
-    """Returns the checkpoints of a session.
+    """Returns the `Checkpoints` for the engine of a session.
 
-    ``n_runs`` may be unknown (None); ``is_small`` says that all frames have few rows.
+    ``n_runs`` is the number of runs, None if it is unknown. ``is_small`` says that all frames have few rows.
     """
     if session.engine == "local":
         return SailCheckpoints(session)
@@ -132,7 +141,7 @@ def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bo
 
 
 class SparkCheckpoints(Checkpoints):
-    """Keeps rows in the executors' memory; the JVM frees rows that no frame references."""
+    """Keeps rows in the executors' memory. The JVM frees the rows that no frame references."""
 
     def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
         """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
@@ -164,14 +173,14 @@ class SparkCheckpoints(Checkpoints):
         return frame.localCheckpoint(eager=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Marks a frame for a checkpoint: the first job that reads it keeps its rows."""
+        """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows."""
         return frame.localCheckpoint(eager=False)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Runs one job that counts rows and fetches some of them; the next job cuts off the plan.
+        """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.
 
-        The rows are cached first, so the planner knows their size. Without the cache, the planner multiplies its size
-        estimates at each checkpoint, and planning takes minutes after about 20 rounds.
+        The next job truncates the lineage of the cached rows. The cache tells the planner their size. Without it, the
+        planner multiplies its size estimates at each checkpoint, and planning takes minutes after about 20 rounds.
         """
         if self._is_small:
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
@@ -190,7 +199,10 @@ class SparkCheckpoints(Checkpoints):
         return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
-        """Frees the cached rows of the previous checkpoint, whose plan the current job has cut off."""
+        """Frees the cached rows of the previous checkpoint; stores ``cached`` for the next call.
+
+        Plans after the current job do not read the freed rows.
+        """
         if self._cached is not None:
             self._cached.unpersist()
         self._cached = cached
@@ -212,7 +224,7 @@ class _SailFrame:
 
 
 class SailCheckpoints(Checkpoints):
-    """Keeps rows in this process, and large tables in files of the scratch folder."""
+    """Keeps the rows of small tables in this process, and those of large tables in files of the scratch folder."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -228,7 +240,7 @@ class SailCheckpoints(Checkpoints):
         return self._frame("loaded", rows, is_kept=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Fetches the rows of a frame; returns a frame of them."""
+        """Fetches the rows of ``frame``; returns a frame of the fetched rows."""
         return self._frame(name, frame.toArrow(), is_kept=True)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
@@ -264,7 +276,7 @@ def _place(columns: Sequence[str]) -> str | None:
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the shared columns: for each type, as many as the relation with the most fields of that type needs."""
+    """Returns the shared columns. Each type has as many columns as the relation with the most fields of this type."""
     names: dict[tuple[str, int], str] = {}
     of = {}
     for name, schema in schemas.items():
@@ -279,7 +291,10 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 
 
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
-    """Returns the union of all frames: ``tag, digest, run_id, place`` and the shared columns."""
+    """Returns the union of all frames, with the columns ``tag, digest, run_id, place`` and the shared columns.
+
+    ``tag`` is the name of the frame, and ``place`` the node of the row.
+    """
     frames = []
     for name, part in parts.items():
         field_of = {slot: field for field, slot in slots.of[name].items()}
@@ -306,7 +321,10 @@ def _through_driver(
 
 
 def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns the row counts (rows with ``n_rows``) and the fetched rows (null in ``n_rows``)."""
+    """Returns one frame with the row counts of all relations and the rows of the ``fetched`` relations.
+
+    Column ``n_rows`` has the count; it is null in fetched rows.
+    """
     read = sorted({slot for name in fetched for slot in slots.of[name].values()})
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]
     counts = whole.groupBy("tag", "digest").count().selectExpr(
@@ -321,7 +339,7 @@ def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> Data
 
 
 def _sources(name: str, schema: T.StructType, slots: _Slots) -> dict[str, str]:
-    """Returns the column of the united frame for each field of frame ``name``."""
+    """Returns, for each field of relation ``name``, the column of the united frame that contains it."""
     node = _place(schema.names)
     return {"run_id": "run_id", **({} if node is None else {node: "place"}), **slots.of[name]}
 

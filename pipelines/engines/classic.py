@@ -26,7 +26,7 @@ from pipelines.errors import EngineError
 
 
 def running_session() -> SparkSession | None:
-    """Returns the classic session of this program, as in a notebook or under ``spark-submit``; None without one."""
+    """Returns the active classic session of this program, e.g. in a notebook or with ``spark-submit``, or None."""
     if SparkContext._active_spark_context is not None:
         with functions_for(is_classic=True):  # in Connect mode PySpark would return a session of Sail
             return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
@@ -78,7 +78,7 @@ def _launch(conf: SparkConf, streams: Mapping[str, IO[str]]) -> JavaGateway:
 
 
 def _quiet_errors() -> None:
-    """Stops PySpark from printing each exception that it raises, and Py4J from printing Ctrl-C."""
+    """Prevents PySpark from printing each exception that it raises, and Py4J from printing a stack trace at Ctrl-C."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     for source in (None, "py4j.clientserver", "py4j.java_gateway"):

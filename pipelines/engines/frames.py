@@ -1,4 +1,4 @@
-"""DataFrames on classic Spark and Spark Connect: the mode of PySpark's functions, unions, frames of Arrow tables."""
+"""Functions for DataFrames on classic Spark and Spark Connect: mode of PySpark's functions, unions, Arrow tables."""
 
 from __future__ import annotations
 

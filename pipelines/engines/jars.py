@@ -72,7 +72,8 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
     """Returns the jars with which Spark accesses a store in a bucket; downloads missing jars.
 
-    The result is empty if scheme ``scheme`` needs no additional jars. ``say`` is called before a download.
+    The result is empty if ``scheme``, the scheme of the store's address, needs no additional jars. ``say`` is called
+    before a download.
 
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
@@ -157,7 +158,9 @@ def _listed(index: Path) -> list[Path]:
 
 
 def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str) -> list[Path]:
-    """Fetches the jars by the first successful call of a child process (function and arguments).
+    """Tries each call of ``calls`` in a child process until one succeeds; returns the jars that it fetched.
+
+    A call is a function of this module with its arguments.
 
     The index is written last, so other processes see all jars or none.
     """
@@ -206,7 +209,10 @@ def _run_child(name: str, *arguments: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """Returns this process's environment without its Spark session, with Maven's mirror in the variable of Spark."""
+    """Returns the environment of a child process: this process's variables without those of its Spark session.
+
+    If a mirror of Maven Central is configured, DEFAULT_ARTIFACT_REPOSITORY names it for Spark.
+    """
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -221,7 +227,7 @@ def _environment() -> dict[str, str]:
 
 
 def _cause(output: str) -> str:
-    """Returns the line of Ivy's and Java's output that names a missing dependency or an error."""
+    """Returns the line in the output of Ivy and Java that names a missing dependency or an error."""
     missing = re.search(r"\[(unresolved dependency.*?)\]", output)
     if missing:
         return missing.group(1)[:300]
@@ -231,7 +237,7 @@ def _cause(output: str) -> str:
 
 
 def central_mirror() -> str | None:
-    """Returns the URL of Maven Central's mirror, ending in a slash; None if no ``settings.xml`` names a mirror.
+    """Returns the URL of the mirror of Maven Central, with a final slash; None if no ``settings.xml`` names a mirror.
 
     The user's settings take precedence over those of the Maven installation.
     """

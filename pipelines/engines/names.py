@@ -18,11 +18,11 @@ AskedEngine = Literal["auto", "spark", "connect", "local"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
 _OLDER: Final = {"sail": "local"}
-"""Former names of engines, accepted in scripts, and the current names."""
+"""Maps the former names of engines, which scripts may still use, to the current names."""
 _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "graphframes": "spark", "py4j": "spark"}
-"""The extra of this project that installs each package."""
+"""Maps each package to the extra of this project that installs it."""
 OLDEST, NEWEST = 17, 21
-"""The major versions of Java that Spark 4 supports."""
+"""The oldest and the newest major version of Java that Spark 4 supports."""
 WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
 
 
@@ -103,7 +103,7 @@ def check_java() -> int:
 
 
 def major_version(text: str) -> int | None:
-    """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``), or None."""
+    """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``); None without a version."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 

@@ -37,7 +37,7 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
 
 
 def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
-    """Returns the rows of `delta_paths` by joins: each step extends the paths of the previous length by one link."""
+    """Computes the rows of `delta_paths` by joins: each join extends the paths of the previous length by one link."""
     hop = link.selectExpr("run_id", "src as target", "dst as next_id")
     # Column `previous` holds the node before the target: Sail supports only constant array indexes.
     found = [_stay(link).selectExpr("*", "cast(null as bigint) as previous")]

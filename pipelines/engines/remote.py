@@ -25,7 +25,7 @@ ANSWER_SECONDS = 10.0
 _FAREWELL_SECONDS = 3.0
 # The calling thread reads the answer; without this option gRPC starts a thread for each query.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
-# A batch of an answer has a fixed number of rows: 8,000 runs with their nodes exceed the default limit of 128 MiB.
+# A batch of an answer has a fixed number of rows. Rows of 8,000 runs with their nodes exceed the limit of 128 MiB.
 _NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
 # Sail reads these variables when the server starts. Other settings had no measurable effect.
 _ENVIRONMENT = {
@@ -82,7 +82,7 @@ def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
 
 
 def _stop(session: RemoteSession) -> None:
-    """Ends a session; waits at most `_FAREWELL_SECONDS`, because gRPC blocks after a call that Ctrl-C interrupted."""
+    """Ends a session; waits at most `_FAREWELL_SECONDS`, because after an interruption by Ctrl-C gRPC may block."""
     farewell = Thread(target=session.stop, daemon=True)
     farewell.start()
     farewell.join(_FAREWELL_SECONDS)

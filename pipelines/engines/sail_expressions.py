@@ -28,8 +28,8 @@ _WORDS: Final = frozenset([
     "div", "all", "any", "some", "current_date", "current_timestamp",
 ])  # fmt: skip
 _CALLED: Final = frozenset(["filter", "exists"])
-"""Keywords that are also functions of arrays."""
-# Functions that the program does not use, or whose arguments are not a list.
+"""Keywords that are also names of array functions."""
+# Functions that the program does not use, and functions whose arguments are not a plain list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final = {
     "bigint": DataType(long=DataType.Long()), "int": DataType(integer=DataType.Integer()),
@@ -49,7 +49,7 @@ def parsed(text: str) -> proto.Expression | None:
     """Parses an argument of ``selectExpr``, ``where`` or ``expr``, with or without an alias.
 
     Returns:
-        The message that PySpark sends for the equal ``Column``; None if the expression is outside this grammar.
+        The message that PySpark sends for an equal ``Column``; None if the expression is outside this grammar.
     """
     if text.strip() == "*":
         return proto.Expression(unresolved_star=proto.Expression.UnresolvedStar())
@@ -63,7 +63,10 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     """A gRPC interceptor that replaces each SQL expression in a request by its parsed form."""
 
     def intercept_unary_unary(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Rewrites a request: gRPC calls it for analyses, and `intercept_unary_stream` for executions."""
+        """Replaces the SQL expressions in the request for an analysis of a plan.
+
+        `intercept_unary_stream` replaces those in the request for an execution.
+        """
         _rewrite(request)
         return ask(details, request)
 

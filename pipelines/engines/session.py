@@ -1,7 +1,7 @@
-"""Opens an engine as a `Session`, the interface through which all other modules use it.
+"""Opens an engine as a `Session`, the interface through which all other modules use the engine.
 
-PySpark's functions (``F.expr`` ...) build columns either for classic Spark or for Spark Connect, one mode per process;
-`Session.activate` selects the mode.
+PySpark's functions (``F.expr`` ...) build columns either for classic Spark or for Spark Connect. The mode applies to
+the whole process; `Session.activate` selects it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Session:
         engine: ``spark`` (classic Spark), ``connect`` (a Spark Connect server) or ``local`` (embedded Sail).
         is_classic: Whether the session is classic, with a JVM object behind each DataFrame.
         partitions: Number of partitions of a relation.
-        owns: Whether `close` stops the engine; it leaves a caller's session open.
+        owns: Whether `close` stops the engine; `close` leaves a caller's session open.
         scratch: A private folder for intermediate relations, removed by `close`.
     """
 
@@ -81,12 +81,12 @@ class Session:
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def activate(self) -> None:
-        """Sets PySpark's functions to build columns for this session; needed in a process that uses several engines."""
+        """Sets PySpark's functions to build columns for this session; needed if a process uses several engines."""
         set_functions(is_classic=self.is_classic)
 
     @property
     def n_python_workers(self) -> int:
-        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which has its own."""
+        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which starts its own."""
         return n_workers_of(self.engine)
 
     def ship_udfs(self) -> None:
@@ -132,7 +132,7 @@ class Session:
         Args:
             is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling takes longer than
                 running.
-            is_in_one: Whether exchanges use one partition, because each further partition adds a task.
+            is_in_one: Whether exchanges use one partition; each further partition would add a task.
         """
         conf = self.spark.conf
         wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
@@ -260,7 +260,7 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Returns an archive of package `udfs`, created once per process: Spark rejects a file name from a second path."""
+    """Returns an archive of package `udfs`, created once per process: Spark rejects a second file of the same name."""
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
         for path in sorted(package.rglob("*.py")):
@@ -277,7 +277,8 @@ def _has_room(place: Path) -> bool:
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs functions in ``n_threads`` threads; returns their results in order.
 
-    If a function fails or the program is interrupted, waiting functions are dropped and running ones end.
+    If a function fails or the program is interrupted, no further function starts, and the call waits for running
+    functions.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

@@ -1,6 +1,6 @@
 """The settings of a local classic session, from `conf/spark/local.conf`, `conf/spark/small.conf` and the machine.
 
-Region and endpoint of object stores come from the environment variables of each cloud's own tools.
+The region and the endpoint of object stores come from the environment variables of each cloud's own tools.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pipelines.files import find_file
 
-# A quarter of the memory: a JVM fills its heap before it collects garbage and needs memory beside the heap. This
-# program, an embedded Sail and scratch folders in memory use the rest.
+# The JVM's heap gets a quarter of the memory. A JVM fills its heap before it collects garbage, and needs memory
+# outside of the heap. This program, an embedded Sail and scratch folders in memory use the rest.
 _MEMORY_SHARE = 4
 _LARGEST_HEAP_MB = 8 * 1024
 _SMALLEST_HEAP_MB = 1024
@@ -35,7 +35,7 @@ def shipped_settings() -> dict[str, str]:
 
 
 def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
-    """Returns the settings of a local session, except the class path.
+    """Returns the settings of a local session, without the class path.
 
     Args:
         scratch: The session's private folder.
@@ -57,7 +57,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
 
 def heap_megabytes() -> int | None:
-    """Returns the JVM's heap size in MB, a share of the machine's or container's memory; None if that is unknown."""
+    """Returns the JVM's heap size in MB: a share of the memory of the machine or container; None if this is unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

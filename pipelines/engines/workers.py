@@ -50,7 +50,7 @@ def _pool(n_workers: int) -> _Pool:
 
 
 def stop_workers() -> None:
-    """Kills all worker processes; pending calls of their functions fail."""
+    """Kills all worker processes; pending calls of Arrow functions in these processes fail."""
     with _lock:
         pools = [*_pools.values()]
         _pools.clear()
@@ -75,7 +75,8 @@ class InWorkers:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the results in the order of the batches.
 
-        Each process computes one batch; one additional batch waits or has its result ready.
+        At most ``n_workers + 1`` batches are submitted at a time: one for each process, and one that waits for a
+        process or has its result ready.
         """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
@@ -90,7 +91,7 @@ class InWorkers:
     def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
         """Submits a batch to a process; returns a function that waits for the result.
 
-        If the process dies, that function computes the result in this process.
+        If the process dies, the returned function computes the result in this process.
         """
 
         def result() -> list[pa.RecordBatch]:
@@ -99,7 +100,7 @@ class InWorkers:
             except BrokenProcessPool:
                 if pool.is_stopped:
                     raise
-                with _lock:  # a pool with a dead process accepts no work
+                with _lock:  # a pool with a dead process accepts no further batch
                     if _pools.get(self.n_workers) is pool:
                         del _pools[self.n_workers]
                 return apply(self.text, part)
@@ -112,16 +113,16 @@ class InWorkers:
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns the number of worker processes of an engine: one per core for ``local``, else 0, as Spark has its own."""
+    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for any other engine."""
     return (os.cpu_count() or 1) if engine == "local" else 0
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
-    """Returns an Arrow function that worker processes apply; the processes end after five idle minutes.
+    """Returns an Arrow function that worker processes apply. The processes end after five idle minutes.
 
     Args:
-        make: Returns the function; each row of its result depends on one row of its input. Importable parts are pickled
-            by name.
+        make: A function without arguments that returns the Arrow function. Each row of the Arrow function's result
+            depends on one row of its input. Importable parts are pickled by name.
         n_workers: The number of processes; with fewer than two the function runs in this process.
     """
     return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
@@ -129,9 +130,9 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
 
 @contextmanager
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
-    """Starts the worker processes of `in_workers` in the background; kills them if the block fails.
+    """Starts the worker processes of `in_workers` in the background; kills the processes if the block raises.
 
-    With fewer than two processes it does nothing.
+    If ``n_workers`` is less than two, it does nothing.
     """
     if n_workers > 1:
         _prepared(make, n_workers)
@@ -144,7 +145,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
 
 
 def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
-    """Starts processes, imports the function's modules in them, and returns ``make`` pickled."""
+    """Starts ``n_workers`` processes, which import the modules of ``make``; returns ``make``, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # the caller of the function gets the error
         executor = _pool(n_workers).executor

@@ -44,11 +44,14 @@ _NO_CALLS = pa.schema(
 _CALL_ORDER = pa.array(
     ["join", "subscribe", "unsubscribe", "publish", "register", "deregister", "steer", "leave", "remove"]
 )
-"""The kinds of calls in the order in which a node accepts those of one round."""
+"""The kinds of calls, in the order in which a node accepts the calls of one round."""
 
 
 _RUNS_PER_CHUNK = 100
-"""Runs whose tables are combined at a time: tables of one run take 110 KB of memory, 10 KB of which are rows."""
+"""Number of runs whose tables are combined at a time.
+
+The separate tables of a run take 110 KB of memory, of which the rows need only 10 KB.
+"""
 
 
 def build_inputs(
@@ -87,7 +90,7 @@ def build_inputs(
 
 
 def _combined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns the concatenation of tables, in one chunk of memory."""
+    """Returns the concatenation of ``tables``, in one chunk of memory."""
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
@@ -144,7 +147,10 @@ def build_mapped_run(
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns the inputs with all links of the graph if only other protocols of the scenario need a tree."""
+    """Returns ``built`` with all links of the graph if only other protocols of the scenario need a tree.
+
+    Otherwise ``built`` is returned unchanged.
+    """
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
         return built
@@ -155,7 +161,7 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
-    """Yields the inputs that the protocol of a run does not support."""
+    """Yields a problem for each input that the protocol of a run does not support."""
     scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
     overlay, workload, faults = built.overlay, built.workload, built.faults
     yield from _several_origins(run, beside)
@@ -186,7 +192,7 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
 
 
 def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
-    """Returns a sentence for each outage file of a run, about the conversion of its times to rounds."""
+    """Returns a note for each outage file of a run: how the times in the file are converted to rounds."""
     scenario = run.scenario
     return [
         note
@@ -244,7 +250,10 @@ def _other_overlay(spec: Protocol) -> Problem:
 
 
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
-    """Returns the tables of a run; ``shared`` provides the tables of overlay and workload, and None builds them."""
+    """Returns the tables of a run.
+
+    ``shared`` has the tables of overlay and workload; without it, the function builds these tables.
+    """
     overlay, workload, faults = built
     of_faults: dict[str, pa.Table] = vars(faults)
     if shared is not None:
@@ -293,7 +302,7 @@ def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
 def parameters_json(run: RunConfig) -> str:
     """Returns the protocol's settings and the grid's values of a run as a JSON object from path to value, sorted.
 
-    A grid value that replaces the whole protocol appears as its settings.
+    If a grid value replaces the whole protocol, the settings of the new protocol appear instead.
     """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     given = {path: value for path, value in run.parameters.items() if path != "protocol"}
@@ -301,7 +310,7 @@ def parameters_json(run: RunConfig) -> str:
 
 
 def row_numbers(rows: pa.Table) -> pa.Array:
-    """Returns the index of each row of a table, from 0."""
+    """Returns an array with the index of each row of a table, from 0."""
     return pa.array(np.arange(len(rows)), pa.int64())
 
 
@@ -346,7 +355,10 @@ def _other_rows(call: pa.Table) -> pa.Table:
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
-    """Returns the joins of ``overlay.start: joining``: in round 0 each node joins its neighbour towards the root."""
+    """Returns the joins of ``overlay.start: joining``.
+
+    In round 0, each node joins at its neighbour towards ``root``.
+    """
     neighbours: list[list[int]] = [[] for _ in overlay.names]
     for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
         neighbours[a].append(b)
@@ -402,7 +414,10 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
 
 
 def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
-    """Returns the round of each call; a call of a paused node moves to the round in which the node resumes."""
+    """Returns the round of each call in ``call``.
+
+    A call of a paused node moves to the round in which the node resumes.
+    """
     round_ = _ints(call["round"])
     if not len(pause):
         return round_

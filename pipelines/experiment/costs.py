@@ -10,9 +10,12 @@ from pipelines.engines.names import Engine
 from pipelines.experiment.plan import Combination
 
 _HANDSHAKES = 4
-"""Diameter crossings after the last call or fault: the call, its confirmation, and both again around a crash."""
+"""Number of times that messages cross the diameter after the last call or fault.
+
+The call and its confirmation cross it once; after a crash, both cross it again on another path.
+"""
 _KINDS = 2
-"""Messages that each call sends over each link: the call and its confirmation."""
+"""Number of messages that a call sends over each link: one for the call and one for its confirmation."""
 _ROW_GIB = 3e-6
 _MESSAGE_MB = 60e-6
 _STORE_MB = 0.7
@@ -37,8 +40,9 @@ class _Measured:
     memory_gib: float
 
 
-# Node programs took, in CPU seconds on two cores: 6.4 for 196,418 messages of 300 runs of `delta` with history, 4.0 for
-# 408 rounds of 20 runs with 10,042 messages, 4.4 for start and audits. A dataflow round takes the driver 0.8 to 1.5.
+# CPU seconds of node programs on two cores: 6.4 for the 196,418 messages of 300 runs of `delta` with history, 4.0 for
+# the 408 rounds of 20 runs with 10,042 messages, 4.4 for start and audits. A dataflow round takes 0.8 to 1.5 s in the
+# driver.
 _OF: dict[tuple[Engine, Form], _Measured] = {
     ("local", "program"): _Measured(4, 0.005, 0, 50_000, 0.6),
     ("spark", "program"): _Measured(20, 0.01, 0, 40_000, 2.0),

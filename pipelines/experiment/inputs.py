@@ -61,7 +61,7 @@ class Inputs:
 
     @property
     def control_calls(self) -> pa.Table:
-        """The calls that are not subscriptions, unsubscriptions, publications or joins of a broker."""
+        """All calls except subscriptions, unsubscriptions, publications and the joins of brokers."""
         other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
         chosen = pc.and_(pc.invert(other), pc.is_null(self.call["join_point"]))
         names = ["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"]
@@ -69,7 +69,7 @@ class Inputs:
 
     @property
     def faults(self) -> list[str]:
-        """Names of the fault types that occur in the runs; joins count as a fault type."""
+        """Names of the fault types that occur in the runs; a join counts as a fault type."""
         n_joins = pc.sum(pc.equal(self.call["kind"], "join")).as_py() or 0
         counts = {
             "crashes": len(self.crash), "joins": n_joins, "link faults": len(self.link_fault) + len(self.side),

@@ -1,4 +1,4 @@
-"""Partitions an experiment into batches of runs and into jobs of rounds.
+"""Partitions an experiment into batches of runs, and the rounds of a batch into jobs.
 
 A batch is a set of runs with consecutive ids, one protocol and one horizon. The runs of a batch are played
 concurrently; batches are played one after another into the same store. A job plays a number of rounds of one batch. The
@@ -21,15 +21,17 @@ COMMIT_EVERY = 20
 COMMIT_BLOCKS_EVERY = 200
 """Rounds between commits if a job plays several rounds, for fewer than `MANY_RUNS` runs."""
 COMMIT_MANY_EVERY = 500
-"""As `COMMIT_BLOCKS_EVERY`, for more runs: loading and saving all nodes takes a third of the time of 200 rounds."""
+"""Rounds between commits if a job plays several rounds, for `MANY_RUNS` runs or more.
+
+Loading and saving all nodes then takes a third of the time of 200 rounds."""
 MANY_RUNS = 16
 """Number of runs from which parallel jobs save more time than starting processes and planning jobs costs."""
 MAX_ROWS: Mapping[Form, int] = {"program": 150_000, "dataflow": 2_000_000}
 """Maximal number of state rows of a batch, by form.
 
-Programs: a row takes about 2 KB of the driver's memory with its messages, so a batch takes 0.3 GiB; batches of 500 runs
-took as long as one batch of 2,000. Dataflow: a row takes about 3 KB on the executors, and each batch needs its own jobs
-for each round.
+A row of form ``program`` and its messages take about 2 KB of the driver's memory, so a batch takes 0.3 GiB. Batches of
+500 runs took as long as one batch of 2,000 runs. A row of form ``dataflow`` takes about 3 KB on the executors; the
+limit is higher because each batch needs its own jobs for each round.
 """
 _FEW_ROWS = 50_000
 
@@ -55,8 +57,8 @@ def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: 
     Args:
         form: The form of the protocol; a job of form ``dataflow`` plays one round.
         n_runs: Number of runs in a batch.
-        asked: Rounds of a job that the user requests; None for the rounds up to the next commit.
-        commit_every: Rounds between commits that the user requests; None for a default.
+        asked: The number of rounds of a job that the user requests; None plays the rounds up to the next commit.
+        commit_every: The number of rounds between commits that the user requests; None selects a default.
     """
     if form == "dataflow":
         return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job plays one round of all runs")
@@ -88,9 +90,9 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields each distinct message of ``told`` once, prefixed with its protocols if messages differ.
+    """Yields each distinct message of ``told`` once, prefixed with the names of its protocols if messages differ.
 
-    With ``is_named``, the prefix also appears if all messages are equal.
+    ``told`` maps a protocol to its message. With ``is_named``, the prefix appears even if all messages are equal.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -145,9 +147,9 @@ def _kind(run: RunConfig) -> tuple[int, str]:
 
 
 def fitting(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
-    """Returns the number of runs per batch, if all ``n_runs`` runs have ``n_rows`` state rows (see `n_state_rows`).
+    """Returns the number of runs per batch; ``n_rows`` is the total number of state rows of ``n_runs`` runs.
 
-    The largest limit of `MAX_ROWS` among ``forms`` applies.
+    The limit of a batch is the largest value in `MAX_ROWS` among ``forms``.
     """
     n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))

@@ -1,6 +1,7 @@
 """Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-The extracted scenario plays equal rows: node ids, the order of calls, and all random draws stay the same.
+A run of the extracted scenario writes rows equal to those of the original run: node ids, the order of calls, and all
+random draws stay the same.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Parts = dict[str, Any]
 
 
 def extracted(root: Root, run_id: int) -> Parts:
-    """Returns the extracted scenario of one run of a store, whose runs may be unfinished.
+    """Returns the extracted scenario of one run of a store; the run may be unfinished.
 
     Raises:
         StoreError: The location is not a store, or the scenario, an input file or the program has changed.
@@ -102,7 +103,7 @@ def _latencies(there: int, back: int) -> list[int]:
 
 
 def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts:
-    """Returns the calls of a run up to the horizon as lists, each in the order of its generator or file."""
+    """Returns the calls of a run up to the horizon as lists; each list keeps the order of the generator or file."""
     names = overlay.names
     subscriptions = [
         {"at": names[row["node_id"]], "round": row["round"], **_asked(row["predicate"]),
@@ -157,7 +158,8 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
 def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
     """Yields all faults except crashes.
 
-    A fault that draws for each message names its stream of draws, which otherwise depends on its position in the list.
+    A fault that draws for each message gets key ``stream``, because its draws otherwise depend on its index in the
+    list.
     """
     for number, fault in enumerate(run.scenario.faults):
         for one in one_by_one(fault, number, overlay, run.seed, run.scenario.time.rounds):

@@ -47,7 +47,7 @@ class Manifest:
         batch_runs: Number of runs per batch.
         horizon: The last possible round of a run.
         versions: Package versions, see `versions`.
-        files: Input files: the path in the scenario, then the absolute path and its SHA-256.
+        files: Input files: maps the path in the scenario to the absolute path and the SHA-256 of the file.
         schema: The schema ``catalog.schema`` of the store; None for a store that is named by its location.
         store_format: Format version, see `tables.STORE_FORMAT`.
     """
@@ -97,11 +97,11 @@ class Manifest:
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the input files, keyed by their path in the scenario, for `files.remembered`."""
+        """Returns the absolute path of each input file, keyed by the path in the scenario, for `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:
-        """Checks that packages, scenario and input files are unchanged since the run began.
+        """Checks that the packages, the scenario and the input files have not changed since the run began.
 
         Args:
             root: Location of the store, for the message.

@@ -1,7 +1,7 @@
 """Maps the inputs that several protocols share to the inputs that one protocol supports.
 
-A scenario with several protocols describes one network. `mapped` adapts it to a protocol by these rules, according to
-the attributes of `Protocol`. The protocol's own checks run afterwards and reject unsupported inputs.
+A scenario with several protocols describes one network. `mapped` adapts it to a protocol by the rules below, named by
+the attributes of `Protocol` that they use. The protocol's own checks run afterwards and reject unsupported inputs.
 
 1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
    spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links.
@@ -51,7 +51,10 @@ class Mapped:
 
 
 def needs_tree(protocols: Sequence[str]) -> bool:
-    """Returns whether a protocol in ``protocols`` needs a tree; all inputs are then placed on that tree."""
+    """Returns whether a protocol in ``protocols`` needs a tree.
+
+    If so, the inputs of all protocols are placed on one tree.
+    """
     return any(PROTOCOLS[name].needs_tree for name in protocols)
 
 
@@ -161,7 +164,7 @@ def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
 
 
 def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
-    """Returns the rows whose nodes are all kept, with the new node ids; null ids stay null."""
+    """Returns those rows whose nodes are all kept, with the new node ids from ``place``; null ids stay null."""
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)

@@ -98,7 +98,7 @@ class Combination:
 
     @property
     def n_crossings(self) -> int:
-        """Number of messages of one type if each call crosses each link once."""
+        """Number of link crossings if a message of each call crosses each link once."""
         return self.n_calls * self.n_links
 
 
@@ -126,7 +126,9 @@ def check(prepared: Prepared) -> None:
 
 
 def built(prepared: Prepared) -> Iterator[Built]:
-    """Yields each grid combination with its overlay, workload and faults; combinations with equal inputs share them.
+    """Yields the overlay, workload and faults of each grid combination.
+
+    Combinations with equal inputs share these objects.
 
     Raises:
         ScenarioError: Inputs are invalid; raised after the last combination with the place of each problem.
@@ -153,7 +155,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
 
 
 def _inputs_key(run: RunConfig, parts: set[str]) -> str:
-    """Returns a string that is equal for two runs if and only if the given parts of their scenarios are equal."""
+    """Returns a string that is equal for two runs exactly if the ``parts`` of their scenarios are equal."""
     name = run.scenario.protocol.name
     is_tree = needs_tree(run.protocols or [name])
     whose = f"{name} " if run.protocols else ""
@@ -328,7 +330,7 @@ def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int
 
 
 def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
-    """Returns the tables of a store, for its protocols and the form that plays each of them."""
+    """Returns the tables of a store; ``protocols`` maps each protocol of the store to the form that plays its runs."""
     from pipelines.contract.state_tables import stored_tables
     from pipelines.protocols import protocol_form
     from pipelines.tables import HISTORY

@@ -18,13 +18,13 @@ from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario
 from pipelines.scenario.model import Scenario
 
 GIVEN = "<scenario>"
-"""Stands for the file name in error messages about a scenario that Python code passes as a string or a dict."""
+"""The file name in error messages about a scenario that Python code passes as a string or a dict."""
 _NAMING = ("name", "kind")
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A scenario that was read, with its expanded runs.
+    """A scenario that was read and expanded into its runs.
 
     Attributes:
         loaded: The scenario with the line of each value in its file.
@@ -55,7 +55,7 @@ class Prepared:
         return self.loaded.path.parent
 
     def form(self, given: AskedForm | None) -> AskedForm:
-        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else that of the scenario.
+        """Returns the requested form: ``given`` (by the caller), else ROUNDTABLE_FORM, else the form in the scenario.
 
         Raises:
             FormError: ROUNDTABLE_FORM is not a form, or a protocol lacks the requested form.
@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def has_nth(self) -> bool:
-        """Whether a fault of a run selects one message by its number (``nth``)."""
+        """Whether a fault in any of the runs selects one message by the message's number (``nth``)."""
         faults = (fault for run in self.runs for fault in run.scenario.faults)
         return any(isinstance(fault, MessageFault) and fault.nth is not None for fault in faults)
 
@@ -147,7 +147,10 @@ def _leaves(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
-    """Returns the leaves as one string: names and kinds, then other strings, then other values with their keys."""
+    """Returns the values of ``leaves`` (path to value) as one string.
+
+    Names and kinds come first, then other strings, then other values with their keys.
+    """
 
     def place(path: tuple[str, ...]) -> tuple[bool, bool]:
         return path[-1] not in _NAMING, not isinstance(leaves[path], str)

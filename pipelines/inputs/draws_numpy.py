@@ -28,8 +28,7 @@ def bits(seed: int, purpose: str, *keys: Key) -> npt.NDArray[np.uint64]:
     """Returns 64 hashed bits for each combination of `keys`, in the broadcast shape of the keys.
 
     `purpose` names the draw, for example ``"overlay.parent"``; draws of different purposes are independent. The keys
-    are
-    integers or integer arrays that identify the entity and the round.
+    are integers or integer arrays, for example the id of a node and a round.
     """
     salt = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
     state = _mix(np.asarray([(seed ^ salt) & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))

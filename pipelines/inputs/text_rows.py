@@ -1,4 +1,4 @@
-"""Tables in text files: detection of delimiter, titles, comments and decimal commas; Arrow parses the rows."""
+"""Reads tables in text files: detects delimiter, titles, comments and decimal commas; Arrow parses the rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Read: TypeAlias = Callable[Concatenate[Path, P], R]
 BLANKS = " "
-"""The delimiter that stands for any number of spaces and tabs."""
+"""A value of `delimiter`: the cells are separated by any number of spaces and tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", BLANKS: "spaces"}
 _SAMPLE = 50
@@ -35,7 +35,7 @@ class TextRows:
     """The lines of a table before its titles are known.
 
     Attributes:
-        lines: The lines with rows, without comments and blank lines.
+        lines: The lines of the file without comments and blank lines.
         numbers: The line number in the file of each line.
         delimiter: The separator of the cells, or `BLANKS`.
         sample: The cells of the first 50 lines, trimmed.
@@ -100,7 +100,7 @@ class TextTable:
     Attributes:
         rows: Columns of strings by title; null for an empty cell.
         numbers: The line number of each row in the file; empty if a cell contains line breaks.
-        source: The lines of the table.
+        source: The lines from which the rows were parsed.
     """
 
     rows: pa.Table
@@ -108,7 +108,7 @@ class TextTable:
     source: TextRows
 
     def place(self, row: int) -> str:
-        """Returns the place of row `row` for messages: its line, or its number if the line is unknown."""
+        """Returns the position of row `row` for messages: its line number, or its row number if the line is unknown."""
         return f"line {self.numbers[row]}" if self.numbers else f"row {row + 1}"
 
 
@@ -132,7 +132,7 @@ def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
             try:
                 state = (path.stat().st_mtime_ns, path.stat().st_size)
             except OSError:
-                return read(path, *args, **kwargs)  # which raises its own error
+                return read(path, *args, **kwargs)  # `read` raises the error
             return cached(path, state, args, tuple(kwargs.items()))
 
         return current
@@ -143,11 +143,12 @@ def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
 def split(
     text: str, *, delimiter: str | None = None, is_quoted: bool = True, comments: str = "#%", only_before: bool = False
 ) -> TextRows:
-    """Splits a file into lines and detects the delimiter, which gives the first 50 lines equally many cells.
+    """Splits the content of a file into lines and, without `delimiter`, detects the delimiter.
+
+    With the detected delimiter, the first 50 lines have equally many cells.
 
     Lines that begin with a character of `comments` are comments. With `only_before`, only lines before the first row
-    can be
-    comments or blank; later ones belong to cells.
+    can be comments or blank; later comments and blank lines belong to cells.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
@@ -162,11 +163,10 @@ def split(
 
 
 def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
-    """Returns the rows with decimal points instead of decimal commas, and the titles of the changed columns.
+    """Replaces decimal commas by decimal points; returns the rows and the titles of the changed columns.
 
-    A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one has a
-    comma.
-    Files with comma as the delimiter have none.
+    A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one cell has a
+    comma. A file with the comma as delimiter has no decimal commas.
     """
     rows, changed = table.rows, []
     if table.source.delimiter == ",":

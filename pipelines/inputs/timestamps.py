@@ -26,9 +26,9 @@ class Moments:
 
     Attributes:
         ms: Milliseconds from the start of the run, or from `origin_ms` for timestamps; NaN for an empty cell.
-        is_wrong: Whether a cell holds no time; shape as `ms`.
-        origin_ms: The first timestamp, in ms from 1970; None: the times count from the start of the run.
-        form: The form of the cells, for notes.
+        is_wrong: Whether a cell is neither empty nor a time; shape as `ms`.
+        origin_ms: The first timestamp, in ms from 1970; None if the times count from the start of the run.
+        form: A phrase for the form of the cells, for notes.
     """
 
     ms: Floats
@@ -37,7 +37,10 @@ class Moments:
     form: str
 
     def from_start(self, clock: Clock) -> Floats:
-        """Returns milliseconds from the start of the run; the first timestamp is 0 if `clock` has no origin."""
+        """Returns the times in milliseconds from the start of the run.
+
+        Without an origin in `clock`, the first timestamp is 0.
+        """
         if self.origin_ms is None or clock.origin_ms is None:
             return self.ms
         return self.ms + (self.origin_ms - clock.origin_ms)
@@ -73,8 +76,9 @@ def iso(ms: float) -> str:
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     """Returns the times in a column of strings, numbers, or timestamps of Arrow.
 
-    Numbers are timestamps if their least, as a time from 1970, is in or after July 1998; without `unit` their unit is
-    detected. Other numbers count from the start of the run, in ms without `unit`.
+    Numbers are timestamps if the smallest of them, read as a time from 1970, is in or after July 1998. The unit of
+    timestamps is `unit`; without `unit` it is detected. Other numbers count from the start of the run, in `unit`, by
+    default ms.
     """
     if pa.types.is_temporal(column.type):
         stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)

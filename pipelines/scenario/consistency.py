@@ -1,4 +1,4 @@
-"""Consistency of the parts of a scenario: calls and faults name nodes of the overlay, and rounds before the horizon."""
+"""Checks that calls and faults of a scenario name existing nodes and links, and rounds up to the horizon."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NODE_KEYS = (
     *((key, key) for key in ("at", "node", "to", "peer", "links", "groups", "link", "by")),
     ("from", "sender"), ("to", "receiver"),
 )  # fmt: skip
-"""Key of a part that names nodes, and its attribute in the model."""
+"""The keys that name nodes, each with the name of its attribute in the model."""
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
-    """Yields each part of `workload` and `faults` that can name nodes or rounds, with its path in the scenario."""
+    """Yields each call and fault that can name nodes or rounds, with the path of the call or fault in the scenario."""
     for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
         path: Path = ("workload", name)
@@ -37,11 +37,10 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 
 
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
-    """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash in `parts`.
+    """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash.
 
-    Node names are checked only against an overlay that lists its links, servers and clients. Without `horizon` rounds
-    are
-    not checked.
+    Node names are checked only against an overlay that lists its links, servers and clients. A round is late if it is
+    after `horizon`; without `horizon`, rounds are not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}
@@ -66,7 +65,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
 
 
 def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
-    # Files and generators name nodes that only `pipelines.inputs` knows.
+    # Only `pipelines.inputs` knows the names of nodes in files and generated overlays.
     if overlay.links is None or not isinstance(overlay.clients, list) or not isinstance(overlay.servers, list):
         return None
     brokers = [(link[0], link[1]) for link in overlay.links]
@@ -83,7 +82,7 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
 
 
 def _names(path: Path, value: object) -> Iterator[tuple[Path, str]]:
-    """Yields each string in nested lists, with its path."""
+    """Yields each string in `value`, which may be nested lists, with the path of the string."""
     if isinstance(value, str):
         yield path, value
     for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
@@ -145,6 +144,6 @@ def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns the first ten names and the number of further names, for messages."""
+    """Returns a phrase with the first ten names and the number of further names, for messages."""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more

@@ -48,7 +48,7 @@ class RunConfig:
 
 
 def expand(loaded: LoadedScenario) -> list[RunConfig]:
-    """Returns all runs: the combinations of the grid, each with every seed.
+    """Returns all runs of a scenario: every combination of the grid with every seed.
 
     The last path of the grid varies fastest. If the grid has several protocols, the combinations are grouped by
     protocol, because only runs of one protocol can play their rounds as one job.
@@ -116,7 +116,7 @@ def _validated(loaded: LoadedScenario, combination: Combination) -> tuple[Scenar
 
 
 def _blamed(loaded: LoadedScenario, combination: Combination, complaint: Complaint) -> Complaint:
-    # The first value that causes the complaint alone is to blame, else the last value of the combination.
+    # The complaint is placed at the first value that causes it on its own, else at the last value of the combination.
     alone = [(path, node) for path, node in combination if complaint in _validated(loaded, ((path, node),))[1]]
     values = alone[:1] or list(combination)
     given = ", ".join(f"{path} = {node.raw or shown(node)}" for path, node in values)

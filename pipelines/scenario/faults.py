@@ -49,7 +49,7 @@ class Weibull(Strict):
     """Times by a Weibull distribution; with a shape below 1, many times are short and some are very long."""
 
     kind: Literal["weibull"] = Field(description="the distribution")
-    shape: _Shape = Field(description="below 1: heavy tail")
+    shape: _Shape = Field(description="shape of the distribution; below 1 it has a heavy tail")
     scale: Positive = Field(description="scale parameter, in rounds")
 
 
@@ -57,7 +57,7 @@ class Pareto(Strict):
     """Times by a Pareto distribution, each at least `scale`; a shape of 1 or less has an infinite mean."""
 
     kind: Literal["pareto"] = Field(description="the distribution")
-    shape: _Shape = Field(description="the smaller, the heavier the tail")
+    shape: _Shape = Field(description="shape of the distribution; a smaller shape has a heavier tail")
     scale: Positive = Field(description="the shortest time, in rounds")
 
 
@@ -68,7 +68,9 @@ class LogNormal(Strict):
     mu: Annotated[float, Field(ge=-100.0, le=100.0, strict=True)] = Field(
         description="mean of the natural logarithm of the time in rounds"
     )
-    sigma: Annotated[float, Field(gt=0.0, le=20.0, strict=True)] = Field(description="its standard deviation")
+    sigma: Annotated[float, Field(gt=0.0, le=20.0, strict=True)] = Field(
+        description="standard deviation of the natural logarithm of the time in rounds"
+    )
 
 
 Times = TypeAliasType(
@@ -84,14 +86,20 @@ Times = TypeAliasType(
 
 
 class CrashRate(Strict):
-    """Distributions of alternating up and down times. Nodes start up; a time is rounded to one or more rounds."""
+    """Distributions of alternating up and down times.
+
+    All nodes are up at first; times are rounded, to at least one round.
+    """
 
     up: Times = Field(description="distribution of the times for which a node is up")
-    down: Times | None = Field(None, description="distribution of down times; without it crashes are permanent")
+    down: Times | None = Field(None, description="distribution of down times; default: crashes are permanent")
 
 
 class CrashTrace(Checked):
-    """Recorded outages: of nodes that the file names, or of a trace's nodes, which the seed maps to the overlay."""
+    """Recorded outages.
+
+    The file names nodes of the overlay, or the seed maps the nodes of a trace to nodes of the overlay.
+    """
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
     format: Literal["fta", "lanl", "named", "simgrid"] | None = Field(
@@ -132,14 +140,14 @@ class Crash(TimedSpan):
     kind: Literal["crash"] = Field(description="the fault")
     node: NodeName = Field(description="the node that crashes")
     round: Round = Field(description="the first round in which the node is down")
-    until: Round | None = Field(None, description="the round of its recovery; without it the node stays down")
+    until: Round | None = Field(None, description="the round in which the node recovers; default: the node stays down")
 
     def _problems(self) -> Iterator[Problem]:
         return end_problems(self.round, self.until)
 
 
 class Pause(TimedSpan):
-    """A pause of a node: it keeps its state and handles nothing; in round `until` it handles all waiting messages."""
+    """A pause: the node keeps its state and handles nothing; in round `until` it handles all waiting messages."""
 
     kind: Literal["pause"] = Field(description="the fault")
     node: NodeName = Field(description="the node that pauses")
@@ -185,7 +193,7 @@ class CrashGenerator(Checked):
         "latency of a link",
     )
     down: _DownRounds | None = Field(
-        None, description="count: fewest and most rounds of a drawn down time; without it: for good"
+        None, description="count: fewest and most rounds of a drawn down time; default: the nodes stay down"
     )
     consecutive: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         1, description="count: length of a chain, a path of neighbours that are all down for an equal number of rounds"
@@ -232,12 +240,14 @@ class DrawnTimes(Checked):
 
     kind: str = Field(description="the fault")
     count: _Number | None = Field(None, description="exact number of faults, at drawn rounds and nodes or links")
-    rate: CrashRate | None = Field(None, description="alternating times without and with the fault, for each place")
+    rate: CrashRate | None = Field(
+        None, description="distributions of the alternating times without and with the fault, for each node or link"
+    )
     rounds: _Rounds | None = Field(
         None, description="first and last round in which a fault begins; default: 0 and time.rounds"
     )
     down: _DownRounds | None = Field(
-        None, description="count: fewest and most rounds of a fault, drawn; without it: for good"
+        None, description="count: fewest and most rounds of a fault, drawn; default: the faults do not end"
     )
 
     def _problems(self) -> Iterator[Problem]:

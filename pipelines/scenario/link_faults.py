@@ -31,7 +31,7 @@ AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=
 
 
 class LinkFaultSpec(TimedSpan):
-    """A fault of links during some rounds; it strikes the messages that are sent in these rounds."""
+    """A fault of links during some rounds; the fault affects the messages that are sent in these rounds."""
 
     kind: str = Field(description="the fault")
     links: Links | None = Field(None, description="the links, each [a, b]; default: all pairs of nodes")
@@ -54,7 +54,7 @@ class LinkFaultSpec(TimedSpan):
 
 
 class MessageFault(LinkFaultSpec):
-    """A link fault that strikes single messages: each with probability `rate`, or the `nth` message alone."""
+    """A link fault that affects single messages: each message with probability `rate`, or only the `nth` message."""
 
     rate: Share | None = Field(None, description="the probability for each message")
     kinds: Kinds | None = Field(None, description="the kinds of messages that the fault may strike; default: all")
@@ -101,7 +101,7 @@ class Burst(Strict):
 
 
 class Loss(MessageFault):
-    """Links lose messages, independently of each other or in bursts."""
+    """Links lose messages, either each message independently or in bursts."""
 
     kind: Literal["loss"] = Field(description="the fault")
     burst: Burst | None = Field(None, description="lose in bursts, independently in each direction of each link")
@@ -124,7 +124,9 @@ class Replace(Timed):
 
     kind: Literal["replace"] = Field(description="the fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")
-    by: LinkName = Field(description="the link that replaces it and joins the two parts of the tree, [c, d]")
+    by: LinkName = Field(
+        description="the link that replaces the broken link, [c, d]; it joins the two parts of the tree"
+    )
     round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
     after: ExtraRounds = Field(0, description="rounds from the break until the new link exists")
     latency: LatencyRounds | None = Field(
@@ -133,7 +135,7 @@ class Replace(Timed):
 
 
 class Partition(LinkFaultSpec):
-    """The overlay splits: either into groups that exchange no messages, or by cutting links."""
+    """A partition: either groups of nodes exchange no messages with each other, or `links` lose all messages."""
 
     kind: Literal["partition"] = Field(description="the fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
@@ -155,7 +157,10 @@ class Partition(LinkFaultSpec):
 
 
 class Delay(MessageFault):
-    """Messages arrive some drawn rounds late; later messages of the link wait for them, unless `reorder` is set."""
+    """Messages arrive late by a drawn number of rounds.
+
+    Later messages of the link wait for them unless `reorder` is set.
+    """
 
     kind: Literal["delay"] = Field(description="the fault")
     rounds: Extra = Field(description="fewest and most extra rounds")
@@ -178,7 +183,7 @@ class Delay(MessageFault):
 
 
 class Duplicate(MessageFault):
-    """Messages arrive twice; the copy follows its original directly, or some rounds later and behind other messages."""
+    """Messages arrive twice: the copy directly after its original, or some rounds later and after other messages."""
 
     kind: Literal["duplicate"] = Field(description="the fault")
     after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")

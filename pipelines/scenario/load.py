@@ -1,4 +1,4 @@
-"""Scenario files: lookup of installed ones, parsing, values of ``--set``, and all errors with their positions."""
+"""Reads scenario files: finds installed scenarios, parses, applies ``--set``, and reports errors with positions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ITEMS: dict[ValuePath, tuple[Any, Any]] = {
 
 
 def shipped() -> dict[str, Path]:
-    """Returns the installed scenario files by name, sorted; the name of a file in a folder is ``folder/file``."""
+    """Returns the installed scenario files, sorted and keyed by name; a file in a folder is named ``folder/file``."""
     folders = [Path(str(files(spec.scenarios))) for spec in PROTOCOLS.values() if spec.scenarios]
     found = {
         path.relative_to(folder).with_suffix("").as_posix(): path
@@ -70,12 +70,12 @@ def shipped() -> dict[str, Path]:
 
 
 def find_scenario(path: Path) -> Path:
-    """Returns the scenario file at `path`, else the installed scenario of this name, else `path`.
+    """Returns `path` if this file exists, else the file of the installed scenario named `path`, else `path`.
 
-    Names are, for example, ``quickstart``, ``compared/loss`` or ``conf/scenarios/quickstart.yaml``.
+    Examples of names are ``quickstart``, ``compared/loss`` and ``conf/scenarios/quickstart.yaml``.
 
     Raises:
-        ScenarioError: `path` has no suffix, and no file and no installed scenario has this name.
+        ScenarioError: `path` has no suffix, and neither a file nor an installed scenario has this name.
     """
     if path.exists() or path.is_absolute():
         return path
@@ -193,9 +193,10 @@ def _unquoted(text: str, kinds: set[Any]) -> str:
 
 
 def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNode, list[Complaint]]:
-    """Sets values in a scenario's tree; returns the changed tree, and a complaint about each invalid override.
+    """Sets values in the tree `root` of a scenario.
 
-    An override is ``path=value``: a dotted path, in which list items are indexes from 0, and a value in YAML.
+    Returns the changed tree, and a complaint about each invalid override. An override is ``path=value``: a dotted path,
+    in which list items are indexes from 0, and a value in YAML.
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):
@@ -229,8 +230,8 @@ class LoadedScenario:
     """A scenario with the positions of its values.
 
     Attributes:
-        path: The file, as the user named it.
-        scenario: The model, with the overrides and without the values of the grid.
+        path: The file, as the user wrote its path.
+        scenario: The model after the overrides; the grid has not replaced values yet.
         root: The values with their positions.
         text: The content of the file.
         overrides: The values of ``--set``, each ``path=value``.
@@ -243,7 +244,10 @@ class LoadedScenario:
     overrides: tuple[str, ...]
 
     def locate(self, path: ValuePath) -> str:
-        """Returns ``file:line:column`` (or the ``--set``) of the value at `path`, or of its nearest ancestor."""
+        """Returns ``file:line:column``, or the ``--set``, of the value at `path`.
+
+        If no value exists at `path`, returns the position of the nearest ancestor.
+        """
         return str(nearest_node(self.root, path).place)
 
 
@@ -280,7 +284,7 @@ def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioErro
 
 
 def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
-    """Validates a scenario's tree; returns the model, or None if it is invalid, and all complaints."""
+    """Validates the tree of a scenario; returns the model (None if the tree is invalid) and all complaints."""
     complaints = list(_grid_complaints(root))
     data = plain(root)
     try:
@@ -295,7 +299,7 @@ def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
 
 
 def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN401 - any part of the model
-    # Consistency is also checked between the valid parts of an invalid scenario.
+    # The consistency of valid parts is checked even if other parts are invalid.
     try:
         return adapter.validate_python(plain(nearest_node(root, path)))
     except ValidationError:

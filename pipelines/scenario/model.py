@@ -35,12 +35,12 @@ def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
 class SeedRange(Strict):
     """Consecutive seeds."""
 
-    count: Annotated[Count, Field(ge=1, le=MAX_RUNS, description="how many seeds")]
+    count: Annotated[Count, Field(ge=1, le=MAX_RUNS, description="number of seeds")]
     first: Seed = Field(0, alias="from", description="the first seed")
 
 
 class ValueRange(Checked):
-    """Equidistant numbers from `low` to `high`; `high` is one of them if a whole number of steps leads to it."""
+    """Equidistant numbers from `low` to `high`; `high` is included if a whole number of steps leads to it."""
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
     high: Annotated[int, Field(strict=True)] | Number = Field(alias="to", description="the largest possible number")
@@ -54,7 +54,7 @@ class ValueRange(Checked):
             yield Problem(("step",), f"the range has more than {MAX_RUNS} values; take a larger step")
 
     def values(self) -> list[int | float]:
-        """Returns the numbers: int if all keys are int, else float with 12 significant digits."""
+        """Returns the numbers as int if all keys are int, else as float with 12 significant digits."""
         number = math.floor((self.high - self.low) / self.step * (1 + 1e-12)) + 1
         exact = [self.low + place * self.step for place in range(number)]
         if all(isinstance(given, int) for given in (self.low, self.high, self.step)):
@@ -89,7 +89,7 @@ class RunsSpec(Checked):
         return self.seeds
 
     def grid_values(self, path: str) -> Sequence[Any]:
-        """Returns the values that the grid gives to the key at `path`."""
+        """Returns the values that the grid assigns to the key at `path`."""
         values = self.grid[path]
         return values.values() if isinstance(values, ValueRange) else values
 
@@ -106,7 +106,7 @@ else:
 
 
 class Scenario(Checked):
-    """One experiment: a protocol on an overlay under a workload and faults."""
+    """One experiment: a protocol on an overlay with a workload and faults."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(
         description="letters, digits, _ . and -, the first a letter or a digit; also names the folder of the store"

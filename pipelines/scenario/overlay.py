@@ -60,12 +60,12 @@ _FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         ("watts_strogatz", {"nodes", "probability"}, {"neighbours"}),
     )
 }
-"""Kind → its required keys and its optional keys."""
+"""Maps a kind of generated overlay to its required keys and its optional keys."""
 _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
 
 
 class Latency(Checked):
-    """Latencies that replace the overlay's: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
+    """Latencies that replace the overlay's own: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
@@ -83,18 +83,19 @@ class Latency(Checked):
     )
     draw_rows: Flag = Field(False, description="matrix: the seed assigns rows to nodes; names are ignored")
     source: Composed | None = Field(
-        None, description="pairs: column of one end; default: found by its title (source, src, from), else the first"
+        None, description="pairs: column of one end; default: the column titled source, src or from, else the first"
     )
     destination: Composed | None = Field(
-        None, description="pairs: column of the other end; default: found by its title (dst, to), else the second"
+        None, description="pairs: column of the other end; default: the column titled dst or to, else the second"
     )
     value: Composed | None = Field(
-        None, description="pairs: column of the latency; default: found by its title (latency, rtt), else the third"
+        None, description="pairs: column of the latency; default: the column titled latency or rtt, else the third"
     )
     unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: unit of the numbers")
     round_trip: Flag | None = Field(
         None,
-        description="matrix, pairs: the numbers are round-trip times, so a link takes half; default: true for a matrix "
+        description="matrix, pairs: the numbers are round-trip times, so the latency of a link is "
+        "half of them; default: true for a matrix "
         "and for columns called rtt, ping, avg, min or max",
     )
     per_direction: Flag = Field(
@@ -104,7 +105,7 @@ class Latency(Checked):
     missing: Literal["error", "mean", "draw"] = Field(
         "error",
         description="matrix, pairs: latency of links that the file lacks; mean: the mean of the file's latencies; "
-        "draw: a drawn one of them",
+        "draw: one of the file's latencies, drawn",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -119,7 +120,9 @@ class Latency(Checked):
 
 
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields self-loops, repeated links and missing connections of undirected links; paths start at ``links``.
+    """Yields a problem for each self-loop and repeated link, and one if the links do not connect all nodes.
+
+    The path of a problem starts at ``links``.
 
     A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
     """
@@ -174,17 +177,17 @@ class FileOverlay(_Rooted):
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
     format: OverlayFormat | None = Field(
         None,
-        description="default: found by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
+        description="default: determined by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
         "Repetita); cch: Rocketfuel's router maps; json: node-link; edges: an edge list in text",
     )
     names: Composed | None = Field(
-        None, description="the attribute that names the nodes; default: label, else name, else their ids"
+        None, description="the attribute that names the nodes; default: label, else name, else the ids of the nodes"
     )
     src: Composed | None = Field(
-        None, description="edge lists: column of one end; default: found by its title (src, from), else the first"
+        None, description="edge lists: column of one end; default: the column titled src or from, else the first"
     )
     dst: Composed | None = Field(
-        None, description="edge lists: column of the other end; default: found by its title (dst, to), else the second"
+        None, description="edge lists: column of the other end; default: the column titled dst or to, else the second"
     )
     latency: Composed | None = Field(
         None, description="edge lists: column of the latency (1, 2, 3 without titles); graphs: the edge attribute"
@@ -198,13 +201,13 @@ class FileOverlay(_Rooted):
 
 
 class TopohubOverlay(_Rooted):
-    """A real network from the package ``topohub``; its latencies follow from great-circle distances."""
+    """A real network from the package ``topohub``; great-circle distances determine the latencies."""
 
     name: str = Field(min_length=1, description="e.g. topozoo/Geant2012, sndlib/germany50, caida/...")
 
 
 class GenerateOverlay(_Rooted):
-    """An overlay with a regular shape, or one drawn from the seed."""
+    """A generated overlay: it has a regular shape or is drawn from the seed."""
 
     kind: Kind = Field(description="the shape")
     nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
@@ -288,13 +291,16 @@ class Server(Attached):
 
 
 class GeneratedServers(Checked):
-    """Generated servers: one at each of some brokers."""
+    """Generated servers: one server at each selected broker."""
 
     at: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "central"], Tag("<text>")],
         by_form(nodes_form),
-    ] = Field("central", description="brokers: names, all, or central: those with the least total latency to others")
+    ] = Field(
+        "central",
+        description="brokers: names, all, or central: the brokers with the least total latency to all other brokers",
+    )
     count: Size | None = Field(None, description="at: central: number of brokers with a server; default: 1")
     prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each server's link, in rounds")
@@ -305,13 +311,13 @@ class GeneratedServers(Checked):
 
 
 class ServerGenerator(Strict):
-    """The servers of an overlay, generated."""
+    """A generator of servers, instead of a list."""
 
     generate: GeneratedServers
 
 
 class GeneratedClients(Strict):
-    """Generated clients: an equal number at each of some brokers."""
+    """Generated clients: an equal number of clients at each selected broker."""
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients at each broker")
@@ -320,7 +326,7 @@ class GeneratedClients(Strict):
 
 
 class ClientGenerator(Strict):
-    """The clients of an overlay, generated."""
+    """A generator of clients, instead of a list."""
 
     generate: GeneratedClients
 

@@ -34,7 +34,7 @@ _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 
 
 def schema_text() -> str:
-    """Returns the content of ``scenario.schema.json``: the model's schema, with the keys that exclude each other."""
+    """Returns the content of ``scenario.schema.json``: the model's schema, and which keys exclude each other."""
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
@@ -103,7 +103,7 @@ def _shown(value: object) -> str:
 
 @cache
 def _examples() -> Mapping[tuple[str, str], object]:
-    # The key is (model, key); the shortest value wins.
+    # Maps (model, key) to the shortest value.
     found: dict[tuple[str, str], object] = {}
     for path in shipped().values():
         for key, value in _values(load_scenario(path).scenario):

@@ -1,6 +1,7 @@
 """The allowed keys and values at each path of a scenario, derived from the model's JSON Schema.
 
-Error messages about values and unknown keys use it, and so does the check of paths in ``--set`` and ``runs.grid``.
+Error messages about values and unknown keys use this module, and so does the check of paths in ``--set`` and
+``runs.grid``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def scenario_schema() -> Schema:
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
-    """Yields the alternatives of `schema` except null; with `node`, only those whose constants the node has, if any."""
+    """Yields the alternatives of `schema` except null; `node`, a value of a scenario, may select some of them.
+
+    If the constants of at least one alternative occur in the mapping `node`, only these alternatives are yielded.
+    """
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from branches({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, node)
@@ -53,7 +57,10 @@ def _fits(schema: Schema, node: ValueNode | None) -> bool:
 
 
 def at_path(path: Path, root: ValueNode | None = None) -> list[Schema]:
-    """Returns the schemas at `path`; if `root` is given, only those in the alternatives that its values select."""
+    """Returns the schemas at `path`.
+
+    With `root`, returns only the schemas in the alternatives that the values of `root` select.
+    """
     found: list[Schema] = list(branches(scenario_schema(), root))
     node = root
     for step in path:
@@ -76,12 +83,12 @@ def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
 
 
 def keys(schemas: Iterable[Schema]) -> list[str]:
-    """Returns the distinct keys that mappings of these schemas may have."""
+    """Returns the distinct keys that mappings with one of the schemas `schemas` may have."""
     return list(dict.fromkeys(name for schema in schemas for name in schema.get("properties", {})))
 
 
 def unknown_step(path: Path) -> str | None:
-    """Returns the error message for the first step of `path` that the model does not have, or None."""
+    """Returns the error message for the first step of `path` that the model lacks; None if the model has all steps."""
     for length, step in enumerate(path):
         if at_path(path[: length + 1]):
             continue

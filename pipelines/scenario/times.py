@@ -1,4 +1,4 @@
-"""Times in a scenario: conversion of milliseconds and timestamps to rounds, by the ``time`` part."""
+"""Converts the times in a scenario, milliseconds and timestamps, to rounds according to part ``time``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ Moment = Annotated[
     | Annotated[Annotated[str, Field(max_length=50), AfterValidator(_iso)], Tag("<timestamp>")],
     by_form(_form),
 ]
-"""Milliseconds from the start of a run, or from 1970 if the number is in or after 1998; or an ISO 8601 timestamp."""
+"""A number of milliseconds, or an ISO 8601 timestamp.
+
+A number counts from 1970 if it would be a time after July 1998; smaller numbers count from the start of a run."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Clock:
 
     Attributes:
         round_ms: Milliseconds of a round.
-        speed: Factor by which a run replays recorded times faster; 2 halves them.
-        origin_ms: The time of round 0, in ms from 1970; None: the first timestamp of a file.
+        speed: The factor by which a run replays recorded times faster; factor 2 halves the times.
+        origin_ms: The time of round 0, in ms from 1970; None uses the first timestamp of a file.
     """
 
     round_ms: float
@@ -121,13 +123,14 @@ class TimeSpec(Strict):
     )
     round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
     origin: Moment | None = Field(
-        default=None, description="time of round 0; default: the first timestamp of the one part with timestamps"
+        default=None,
+        description="time of round 0; default: the first timestamp, if only one part of the scenario has timestamps",
     )
     speed: Positive = Field(default=1.0, description="factor by which recorded times pass faster; 2 halves them")
 
     @property
     def clock(self) -> Clock:
-        """The conversion of times to rounds; its `origin_ms` is `None` without `origin`."""
+        """The conversion of times to rounds; without key `origin`, `Clock.origin_ms` is `None`."""
         return Clock(self.round_ms, self.speed, None if self.origin is None else ms_from_start(self.origin, 0.0))
 
 
@@ -140,8 +143,8 @@ _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     """Returns the values of a scenario, with ``round`` and ``until`` computed from ``at_ms`` and ``until_ms``.
 
-    The function computes only rounds that the scenario does not give. Invalid values stay unchanged: the model refuses
-    them later.
+    The function computes only the rounds that the scenario does not set. Invalid values stay unchanged, because the
+    model reports them later.
     """
     if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
         return data
@@ -221,7 +224,7 @@ def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noq
 
 
 def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Iterator[Problem]:
-    """Yields a problem for each item whose round and time differ by more than a round, or whose time is before round 0.
+    """Yields a problem for each item whose round and time differ by more than a round, or whose time precedes round 0.
 
     `items` are the items of lists with their paths; items that are not `Timed` are skipped.
     """
@@ -243,7 +246,7 @@ def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
 
 
 def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> tuple[float, Path]:
-    """Returns the largest difference in ms between the time of a listed item and its round, and that item's path."""
+    """Returns the largest difference in ms between an item's time and its round, and the path of this item."""
     found = list(_moments(items))
     clock = _clock(time, [moment for *_, moment, _ in found])
     worst: tuple[float, Path] = (0.0, ())

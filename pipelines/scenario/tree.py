@@ -15,13 +15,13 @@ _SHOWN = 60
 
 
 class SourcePlace(NamedTuple):
-    """The position of a value in the scenario file, or the ``--set`` that gives the value.
+    """The position of a value in the scenario file, or the ``--set`` that sets the value.
 
     Attributes:
         rank: 0 for the file, n for the n-th ``--set``.
         line: From 1; 0 if the source has no lines.
         column: In characters, from 1.
-        source: The name of the file, or the ``--set`` as written.
+        source: The name of the file, or the argument of ``--set`` as written.
     """
 
     rank: int
@@ -83,7 +83,7 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields each step of `path` that exists in the tree, with its node, and skips all other steps."""
+    """Yields each step of `path` that exists in the tree, with the node that it leads to; skips all other steps."""
     node = root
     for step in path:
         child = node.child(step)
@@ -107,7 +107,7 @@ def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
     """Returns a copy of the tree with node `new` at `path`; missing mappings on the path are added.
 
     Raises:
-        LookupError: The path leads through a scalar, or to an item that a list does not have.
+        LookupError: The path leads through a scalar, or to an item that a list lacks.
     """
     if not path:
         return new

@@ -59,7 +59,7 @@ class LeaveCallSpec(_Call):
 
 
 class RemoveCallSpec(_Call):
-    """A server removes a dead server from the members of the bundle, as if the dead server had left."""
+    """A server removes a dead server from its bundle; the effect is that of a leave call of the dead server."""
 
     kind: Literal["remove"] = Field(description="the call")
     peer: NodeName = Field(description="the dead server")
@@ -110,7 +110,9 @@ class ListedSubscription(TimedSpan):
     where: Annotated[str, Field(max_length=100_000)] | None = Field(
         None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains filter"
     )
-    until: Round | None = Field(None, description="the round of the unsubscribe call; without it: never")
+    until: Round | None = Field(
+        None, description="the round of the unsubscribe call; default: the subscription does not end"
+    )
 
     @field_validator("where")
     @classmethod
@@ -129,7 +131,7 @@ class ListedPublication(Timed):
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
-    topic: Topic | None = Field(None, description="the topic; subscriptions see it as the attribute topic")
+    topic: Topic | None = Field(None, description="the topic; predicates refer to it as attribute topic")
     content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
     guarantee: Guarantee | None = Field(None, description="the order of delivery, for protocols with several orders")
     keys: list[Key] = Field(default_factory=list, description="key items: messages with a common key item are ordered")
@@ -170,11 +172,11 @@ class GeneratedJoins(Strict):
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exact number of joins")
     nodes: Nodes = Field("all", description="candidates: names, a number of nodes (drawn), all, leaves, or brokers")
-    rounds: Rounds = Field(description="first and last round of the join calls; each has its own drawn round")
+    rounds: Rounds = Field(description="first and last round of the join calls; each call has a different drawn round")
 
 
 class JoinGenerator(Strict):
-    """Joins drawn from the seed."""
+    """A generator of joins, instead of a list."""
 
     generate: GeneratedJoins
 
@@ -184,9 +186,9 @@ class _GeneratedSubscriptions(Strict):
         "all", description="subscribers: names, a number of nodes (drawn), all, leaves, brokers, or clients"
     )
     per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each node")
-    rounds: Rounds = Field((0, 0), description="first and last round of the subscribe calls, which are drawn")
+    rounds: Rounds = Field((0, 0), description="first and last round of the subscribe calls, whose rounds are drawn")
     lifetime: Rounds | None = Field(
-        None, description="fewest and most rounds until a subscription ends, drawn; without it: never"
+        None, description="fewest and most rounds until a subscription ends, drawn; default: subscriptions do not end"
     )
 
 
@@ -209,7 +211,7 @@ class _Topics(Checked):
 
     @property
     def n_topics(self) -> int:
-        """`topics`, or the product of `levels`."""
+        """The number of topics: `topics`, or the product of `levels`."""
         return self.topics if self.levels is None else prod(self.levels)
 
     def _problems(self) -> Iterator[Problem]:

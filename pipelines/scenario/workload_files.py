@@ -22,7 +22,9 @@ class _TimedFile(Checked):
         description="replaces round: column of the time: ms from the start, ISO 8601, or s, ms, us or ns from 1970",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
-        None, description="unit of numbers in at_ms and until_ms; default: ms from the start, or found for timestamps"
+        None,
+        description="unit of numbers in at_ms and until_ms; default: ms from the start; for "
+        "timestamps, the unit is detected",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -35,17 +37,18 @@ class _TimedFile(Checked):
 
 
 class SubscriptionFile(_TimedFile):
-    """Subscriptions from CSV, JSON lines or Parquet, one in each row (for example Last.fm ``user_artists.dat``)."""
+    """Subscriptions from CSV, JSON lines or Parquet, one subscription per row (e.g. Last.fm ``user_artists.dat``)."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: found by the name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
+        "determined by the file's name",
     )
     node: str = Field("node", description="column of node names, or of values that are distributed over `nodes`")
     topic: str | None = Field(None, description="column of the topic")
     where: str | None = Field(None, description="column of the predicate")
-    round: ColumnOrRound = Field(0, description="column, or one round for all")
+    round: ColumnOrRound = Field(0, description="column of the round, or one round for all rows")
     until: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="column of the round of the unsubscribe call; empty: the subscription does not end"
     )
@@ -53,7 +56,9 @@ class SubscriptionFile(_TimedFile):
         None, description="replaces until: column of the time of the unsubscribe call; values as in at_ms"
     )
     nodes: Nodes | None = Field(
-        None, description="the nodes over which the values of column `node` are distributed; default: they are names"
+        None,
+        description="the nodes over which the values of column `node` are distributed; "
+        "default: the values are names of nodes",
     )
     limit: Count | None = Field(None, description="read only this number of rows, from the first row on")
 
@@ -64,7 +69,8 @@ class PublicationFile(_TimedFile):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object a line; default: found by the name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
+        "determined by the file's name",
     )
     node: str | None = Field(None, description="column of node names, or of values that are distributed over `nodes`")
     topic: str | None = Field(None, description="column (PADRES: attribute) of the topic")
@@ -73,6 +79,8 @@ class PublicationFile(_TimedFile):
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(1, description="rows in each round")
     reverse: Flag = Field(False, description="publish the last row first, for files with the newest row first (PADRES)")
     nodes: Nodes | None = Field(
-        None, description="the nodes over which the values of column `node` are distributed; default: they are names"
+        None,
+        description="the nodes over which the values of column `node` are distributed; "
+        "default: the values are names of nodes",
     )
     limit: Count | None = Field(None, description="read only this number of rows, from the first row on")

@@ -1,4 +1,4 @@
-"""YAML with positions: a document becomes a tree of values, and values become a document.
+"""YAML with positions: reads a document as a tree of values, and writes values as a document.
 
 The reader refuses duplicate keys, tags, merge keys, dates, ``nan`` and ``inf``, numbers with a leading 0, unbounded
 aliases, deep nesting, and several documents.
@@ -45,12 +45,12 @@ class _RefusedError(Exception):
 
 
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
-    """Parses one YAML document; returns its values, and a complaint about each invalid value, which the tree omits.
+    """Parses one YAML document; returns the tree of its valid values, and a complaint about each invalid value.
 
     `place_of` returns the `SourcePlace` of a line and a column, both from 1.
 
     Raises:
-        ScenarioError: The document is not YAML, has forbidden characters or exceeds the limits of size.
+        ScenarioError: The document is not YAML, contains forbidden characters, or exceeds the limits of size.
     """
     _check_characters(text, place_of)
     try:
@@ -58,7 +58,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]
         document = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         if "nesting depth" in str(error.problem):
-            # The C parser fails at its own nesting limit before it emits the events; the Python parser emits them.
+            # At its nesting limit, the C parser fails before it emits the events; the Python parser emits them.
             _check_shape(text, place_of, yaml.SafeLoader)
         mark = error.problem_mark or error.context_mark
         context = f" ({error.context})" if error.context else ""
@@ -92,7 +92,7 @@ def _check_characters(text: str, place_of: PlaceOf) -> None:
 
 
 def _check_shape(text: str, place_of: PlaceOf, loader: type[Any]) -> None:
-    # Composing the document recurses, so its depth is checked on the stream of events.
+    # Composing a document recurses, so the depth is checked earlier, in the stream of events.
     depth = documents = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -117,7 +117,7 @@ class _Reader:
     seen: dict[int, tuple[ValueNode, int, int]] = field(default_factory=dict)
     copies: int = 0
 
-    # The methods return a node, the number of values in it, and its depth; aliases share one node.
+    # Each method returns a node, the number of values in the node, and its depth; aliases share one node.
     def measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
         place = self._place(source)
         known = self.seen.get(id(source))

@@ -1,7 +1,7 @@
-"""Counts deliveries in a wrong order per run: view ``broken_order``.
+"""Computes view ``broken_order``: for each run, the number of deliveries in a wrong order.
 
-A SQL view would join each subscriber's deliveries with each other and compare all pairs. Here each run is a matrix of
-delivery rounds, and one matrix comparison covers all pairs of a subscriber.
+A SQL view would join each subscriber's deliveries with each other and compare all pairs. This module stores the
+delivery rounds of a run as a matrix, and one matrix comparison covers all pairs of a subscriber.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame
 
 BROKEN_ORDER: Final = "broken_order"
 COLUMNS: Final = {
-    "n_source_order_broken": "deliveries of a publication after the delivery of a later one of the same source",
-    "n_causal_order_broken": "deliveries of a publication after the delivery of one that causally depends on it",
+    "n_source_order_broken": "deliveries of a publication after the delivery of a later publication of the same source",
+    "n_causal_order_broken": "deliveries of a publication after the delivery of a publication that causally depends"
+    " on it",
     "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
     "n_asked_causal_broken": "deliveries in n_causal_order_broken where the dependent publication requests causal or"
-    " total order and both share a topic and a key item; null: no publication requests an order",
-    "n_asked_total_broken": "pairs in n_total_order_broken that share a topic and a key item, at least one requesting"
-    " total order; null: no publication requests total order",
+    " total order, and both publications share a topic and a key item; null: no publication requests an order",
+    "n_asked_total_broken": "pairs in n_total_order_broken that share a topic and a key item and of which at least one"
+    " requests total order; null: no publication requests total order",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = """
@@ -38,7 +39,7 @@ _Matrix = npt.NDArray[np.bool_]
 
 
 def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
-    """Counts the deliveries and pairs of publications in a wrong order; ``ask`` answers SQL over a store.
+    """Counts the deliveries and the pairs of publications in a wrong order; ``ask`` runs a SQL query over a store.
 
     Returns:
         One row per run with deliveries: ``run_id`` and `COLUMNS`.
@@ -57,13 +58,15 @@ def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Relations between the publications of a run, as boolean matrices: row publication before column publication.
+    """Relations between the publications of a run, as boolean matrices.
+
+    Row i and column j of a matrix concern the pair of publications i and j.
 
     Attributes:
-        is_source: Both have the same source, and the row's call number is lower.
-        is_cause: The row's publication was known to the column's publisher when it published.
-        is_asked: The column's publication requests that order and shares a topic and a key item with the row's.
-        is_total: One of both requests total order, and they share a topic and a key item.
+        is_source: Both have the same source, and the call number of i is lower than that of j.
+        is_cause: The publisher of j had issued or got publication i before it issued j.
+        is_asked: Publication j requests causal or total order, and both share a topic and a key item.
+        is_total: Publication i or j requests total order, and both share a topic and a key item.
     """
 
     is_source: _Matrix
@@ -104,7 +107,11 @@ def _pairs(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
     rounds: Mapping[int, npt.NDArray[np.float64]],
 ) -> _Pairs:  # fmt: skip
-    """Returns the relations of all pairs of publications; ``rounds`` has the delivery rounds of each subscriber."""
+    """Returns the relations of all pairs of publications.
+
+    ``keys`` are source and call number of each publication, ``calls`` the rows of issued publications by key, and
+    ``rounds`` the delivery rounds of each subscriber.
+    """
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
     never = np.full(len(keys), np.nan)

@@ -1,33 +1,33 @@
 -- How do runs compare, independently of their protocols' promises?
--- One row per run; each measure has one meaning for all protocols. Broken orders are counted from the first delivery of
--- each publication at each subscriber; deliveries of one round have no order. A publication causally depends on the
--- publications that its publisher had issued or got before. Dependencies through an undelivered publication do not
--- count. Requested orders are counted separately: protocol ginger promises only these. Each type of message belongs to
--- one class (view protocol): application (carries a publication for the first time), acknowledgement, recovery (repeats
--- lost messages, or serves recovering nodes), or control (all others). The bytes of a message are the length of its
--- body; for an application message, also of topic and content. So the measure compares protocols, not encodings. Null:
--- nothing to measure.
+-- One row per run; each measure has one meaning for all protocols. Broken orders are counted among the first deliveries
+-- of each publication at each subscriber; two deliveries in one round have no order. A publication causally depends on
+-- the publications that its publisher had issued or got before. Dependencies through an undelivered publication do not
+-- count. Requested orders are counted separately, because protocol ginger promises only requested orders. Each type of
+-- message belongs to one class (view protocol): application (carries a publication for the first time),
+-- acknowledgement, recovery (repeats lost messages, or serves recovering nodes), or control (all others). The bytes of
+-- a message are the length of its body; an application message adds the length of its topic and content. So the measure
+-- compares protocols, not encodings. A measure is null if the run has nothing to measure.
 -- :* run
 -- :n_deliveries deliveries, the first of each publication at each subscriber
 -- :n_duplicates repeated deliveries of a publication at a subscriber
--- :n_source_order_broken deliveries of a publication after the delivery of a later one of the same source
--- :n_causal_order_broken deliveries of a publication after the delivery of one that causally depends on it
+-- :n_source_order_broken deliveries of a publication after the delivery of a later publication of the same source
+-- :n_causal_order_broken deliveries of a publication after the delivery of a publication that causally depends on it
 -- :n_total_order_broken pairs of publications that two subscribers got in different orders
 -- :n_asked_causal_broken deliveries in n_causal_order_broken where the dependent publication requests causal or total
---   order and both share a topic and a key item; null: no publication requests an order
--- :n_asked_total_broken pairs in n_total_order_broken that share a topic and a key item, at least one requesting total
---   order; null: no publication requests total order
+--   order, and both publications share a topic and a key item; null: no publication requests an order
+-- :n_asked_total_broken pairs in n_total_order_broken that share a topic and a key item and of which at least one
+--   requests total order; null: no publication requests total order
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 95th percentile of latency_rounds
 -- :latency_rounds_p99 99th percentile of latency_rounds
 -- :latency_rounds_max maximum of latency_rounds
--- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is
--- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
--- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is
--- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
+-- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is null
+-- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is null
+-- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is null
+-- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is null
 -- :settling_rounds rounds from the first fault to the last delivery of a publication issued before the last fault; at
 --   least 0
--- :settling_ms settling_rounds in ms; null where run.round_ms is
+-- :settling_ms settling_rounds in ms; null where run.round_ms is null
 -- :messages_per_delivery n_messages / n_deliveries
 -- :application_per_delivery application messages / n_deliveries
 -- :acknowledgement_per_delivery acknowledgements / n_deliveries
@@ -36,9 +36,10 @@
 -- :bytes_per_delivery bytes of all messages / n_deliveries
 -- :application_bytes_per_delivery bytes of application messages / n_deliveries
 -- :held_rows_per_node rows of the protocol's state at the end / nodes
--- :durable_rows_per_node rows of that state that survive a crash of their node / nodes
+-- :durable_rows_per_node rows of the protocol's state at the end that survive a crash of their node / nodes
 -- :held_bytes_per_node bytes of the protocol's state at the end, as JSON / nodes
--- :durable_bytes_per_node bytes of the state that survives a crash, as JSON / nodes: the disk space of a node
+-- :durable_bytes_per_node bytes of the state at the end that survives a crash, as JSON / nodes: the disk space of a
+--   node
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
     count(1) as n
@@ -74,7 +75,7 @@ with first_delivery as (
   select run_id, source, source_seq, coalesce(octet_length(topic), 0) + coalesce(octet_length(content), 0) as n_bytes
   from publication
 ), put as (
-  -- Aggregated before the joins, which reduces many messages to few rows
+  -- The aggregation before the joins reduces many messages to few rows
   select run_id, kind, source, source_seq, count(1) as n, coalesce(sum(octet_length(body)), 0) as n_body
   from sent_message
   where src <> dst

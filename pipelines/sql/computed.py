@@ -1,4 +1,4 @@
-"""Views that Python functions compute: the protocols' promises, the runs' parameters, and the size of the state."""
+"""Views that Python functions compute: the promises of protocols, the parameters of runs, and the size of the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("maintenance", "application", "acknowledgement", "recovery")
 
 
 def promises() -> pa.Table:
-    """Returns one row per protocol: its name, its promises, and its message types by class."""
+    """Returns one row per installed protocol: the protocol's name, its promises, and its message types by class."""
     rows = [{name: getattr(spec, name) for name in (*PROMISES, *KINDS)} for spec in PROTOCOLS.values()]
     types = {
         "name": pa.string(),
@@ -59,7 +59,7 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Returns the path of each parameter column; ``parameters`` as in `parameter_rows`."""
+    """Returns the path of the parameter in each column of `parameter_rows`, for the same argument ``parameters``."""
     return _paths(json.loads(text) for text in set(parameters))
 
 
@@ -106,10 +106,10 @@ def held_rows(
 ) -> pa.Table:
     """Counts the rows and bytes of the protocols' state tables.
 
-    A table from which others are derived is not counted; the derived tables are.
+    If tables are derived from a state table, only the derived tables are counted.
 
     Args:
-        tables: For each protocol, a function that returns a state table by the name in the protocol.
+        tables: For each protocol, a function that returns a state table by its name in the protocol.
         states: For each protocol, its state tables.
 
     Returns:

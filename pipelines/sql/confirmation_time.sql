@@ -1,13 +1,13 @@
 -- How long, in rounds and in ms, did each publication and subscription take from its issue to its confirmation?
 -- Calls without a confirmation have no row.
 -- :call publication or subscription
--- :node_id node that called
+-- :node_id node that issued the call
 -- :source_seq number of the publication among the calls of its node; null for a subscription
 -- :subscription_id id of the subscription; null for a publication
 -- :issued_round round in which the call was issued
 -- :confirmed_round round in which the confirmation arrived
 -- :confirmation_rounds rounds from issue to confirmation
--- :confirmation_ms confirmation_rounds in ms; null where run.round_ms is
+-- :confirmation_ms confirmation_rounds in ms; null where run.round_ms is null
 with timed as (
   select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
     issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds

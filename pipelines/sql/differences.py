@@ -38,20 +38,22 @@ _EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
     ("publication", "issued_round", "issued", ("source", "source_seq", "topic", "content"), ""),
     ("sent_message", "sent_round", "sent", ("kind", "src", "dst", "due_round", "source", "source_seq", "body"), ""),
 )  # fmt: skip
-"""Table, round column, event, identifying columns, and condition, in the execution order of a round."""
+"""One tuple per type of event, in the execution order of a round: table, round column, name of the event, identifying
+columns, and a condition on the rows."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference of two runs.
+    """The first difference between two runs.
 
     Attributes:
         run_id: The run id; for two runs with different ids, the id of the first run.
-        round: The round; None if the inputs of the runs differ, before any round.
-        table: The table.
-        event: The event, if the table has several.
-        in_first: Rows of that round and table that only the first run has, at most ten, keyed by column; nodes by name.
-        in_second: Rows that only the second run has.
+        round: The round of the difference; None if the inputs of the runs differ.
+        table: The table of the difference.
+        event: The type of the event, if the table has several types.
+        in_first: At most ten rows of that round and table that only the first run has. A row maps columns to values;
+            nodes are given by name.
+        in_second: Rows of that round and table that only the second run has, in the same form.
         counts: For each table, the number of rows that differ from this round on, summed over both runs.
     """
 
@@ -69,7 +71,7 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
 
     Args:
         first: A store.
-        second: Another or the same store, in the same session.
+        second: A store in the same session; it may be the same store.
         runs: A run of ``first`` and a run of ``second``; None compares all runs by id.
 
     Raises:
@@ -101,7 +103,10 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
 
 
 def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[int, int]) -> dict[str, tuple[Any, Any]]:
-    """Returns the parameters, including the seed, in which two runs differ: path to both values."""
+    """Returns the parameters, including the seed, in which two runs differ.
+
+    The result maps the path of a parameter to its values in both runs.
+    """
     mine, theirs = (_parameters(reader, run_id) for reader, run_id in zip((first, second), runs, strict=True))
     return {
         path: (mine.get(path), theirs.get(path))
@@ -111,7 +116,10 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of one run, with run id 0, or of all runs."""
+    """Returns the events of run ``run_id``; without ``run_id``, those of all runs. Column ``n`` has the value ``sign``.
+
+    The events of a single run get run id 0, so that runs with different ids can be compared.
+    """
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []
     for place, (table, round_, _, columns, condition) in enumerate(_EVENTS):

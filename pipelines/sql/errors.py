@@ -87,7 +87,7 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
 
 
 def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | None:
-    """Returns the parts of the name in the first matching pattern; None without a match."""
+    """Returns the parts of the name that the first matching pattern finds in ``message``; None without a match."""
     for pattern in patterns:
         found = pattern.search(message)
         if found is not None:
@@ -96,7 +96,7 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
 
 
 def _one_line(message: str, text: str, prefix: str) -> str:
-    """Removes codes, plans and stack traces; converts positions to positions in the user's statement."""
+    """Returns an engine's message without codes, plans and stack traces, with positions in the user's statement."""
 
     def at(found: re.Match[str]) -> str:
         return f"at {place(text, int(found[1]) - len(prefix))}"

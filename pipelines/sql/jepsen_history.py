@@ -1,9 +1,10 @@
 """Exports a run as a history of operations, in the format of checkers such as Jepsen's.
 
 The operations are ``publish`` at the source and ``deliver`` at the subscriber. Each operation has two consecutive
-entries, ``invoke`` and ``ok``. The ``ok`` of a publication does not mean its confirmation, because a publisher does not
-wait for that. Each node is a process. In a round, a node delivers before it publishes. Crashes and recoveries of nodes
-are entries of type ``info`` of process ``nemesis``, before the operations of their round.
+entries, ``invoke`` and ``ok``. The ``ok`` of a publication does not mean that the publication was confirmed: a
+publisher does not wait for the confirmation. Each node is a process. In a round, a node delivers before it publishes.
+Crashes and recoveries of nodes are entries of type ``info`` of process ``nemesis``, before the operations of their
+round.
 """
 
 from __future__ import annotations

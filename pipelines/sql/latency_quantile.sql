@@ -4,7 +4,7 @@
 -- :* delivery
 -- :quantile share of the deliveries, from 0 to 1
 -- :latency_rounds the smallest latency with at least this share of the deliveries at or below it
--- :latency_ms latency_rounds in ms; null where run.round_ms is
+-- :latency_ms latency_rounds in ms; null where run.round_ms is null
 with counted as (
   select run_id, latency_rounds, count(1) as n
   from delivery

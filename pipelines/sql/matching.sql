@@ -1,8 +1,8 @@
 -- Which publication satisfies which subscription?
 -- A publication satisfies a subscription if every comparison of its predicate holds, independently of rounds. A missing
 -- attribute satisfies no comparison, not even !=. A number never equals a string; true and false are strings. A topic
--- filter is compared level by level (MQTT 5.0, section 4.7). Equalities are joined by value, other comparisons by
--- attribute (probe '*').
+-- filter is compared level by level (MQTT 5.0, section 4.7). The query joins equality comparisons by value, and all
+-- other comparisons by attribute (probe '*').
 with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
   from publication
@@ -78,7 +78,7 @@ with item as (
         when size(split(v.value_text, '/')) > size(split(c.text, '/')) and not endswith(c.text, '/#') then false
         else forall(
           sequence(1, size(split(c.text, '/')) - int(endswith(c.text, '/#'))),
-          -- An engine may evaluate this for rows of other branches, so indexes must stay within the topic.
+          -- An engine may evaluate this expression for rows of other branches, so indexes must stay within the topic.
           i -> element_at(split(c.text, '/'), i)
             in ('+', element_at(split(v.value_text, '/'), least(i, size(split(v.value_text, '/')))))
         )

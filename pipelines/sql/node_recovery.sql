@@ -1,13 +1,13 @@
 -- When did each node crash and recover, and how long did that take?
 -- One row per crash. A node with status RECOVERING in the round of its recovery is operational when its status becomes
 -- OPERATIONAL, or VALID_JOINED if its join restarts; any other node is operational in the round of its recovery.
--- :incarnation number of the crash at its node, from 0: the incarnation that ends with the crash
+-- :incarnation number of the incarnation that the crash ends: 0 for the first crash of the node
 -- :operational_round round from which the node is operational again; null: never, or not before its next crash
 -- :end_round operational_round, or the round of the next crash if that is earlier; null: neither happened
 -- :down_rounds rounds from the crash to the recovery; null: the node did not recover
 -- :recovering_rounds rounds from the recovery to operational_round; null where operational_round is null
--- :down_ms down_rounds in ms; null where run.round_ms is
--- :recovering_ms recovering_rounds in ms; null where run.round_ms is
+-- :down_ms down_rounds in ms; null where run.round_ms is null
+-- :recovering_ms recovering_rounds in ms; null where run.round_ms is null
 with fault as (
   select run_id, node_id, kind, round as crash_round,
     lead(round, 1) over (partition by run_id, node_id order by round) as recovery_round,

@@ -1,4 +1,4 @@
-"""SQL over a store: queries its tables and views by their bare names, at the newest or an earlier round.
+"""SQL over a store: a statement uses the bare names of tables and views, and reads the newest or an earlier round.
 
 Each statement is wrapped in a WITH clause that defines the names in the statement. A table becomes a temporary view
 whose name is unique to the store and the round; a view becomes its SQL. So one session can query several stores and
@@ -7,12 +7,12 @@ hides the store's name.
 
 As of round R:
 
-- History tables contain the events up to the end of round R: handled messages (``sent_message`` also has messages in
-  flight), and issued publications and subscriptions. Rounds after R are null, as is the result of a run that ends after
-  R.
+- History tables contain the events up to the end of round R, such as handled messages, issued publications and issued
+  subscriptions. ``sent_message`` also contains the messages in flight. A column that contains a round after R is null
+  there, and so is the result of a run that ends after R.
 - State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns its round). Before
   the first commit they do not exist.
-- In a finished store, a round after the last one selects the last round. Negative rounds are rejected, and so are
+- In a finished store, a round after the last round selects the last round. Negative rounds are rejected, and so are
   uncommitted rounds of an unfinished store.
 
 In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
@@ -71,23 +71,23 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
 PROTOCOL = "protocol"
-"""Name of the view of protocols."""
+"""Name of the view that lists the installed protocols."""
 _PARAMETER = "parameter"
 MADE = {
-    _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
+    _PARAMETER: "the parameters of each run, one column each; protocol_delta has the parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
-    BROKEN_ORDER: "counts of deliveries in a wrong order, whether promised or not; one row per run with deliveries",
+    BROKEN_ORDER: "numbers of deliveries in a wrong order, promised or not; one row per run with deliveries",
     HELD_STATE: "rows and bytes of the protocols' state at the end; one row per run and non-empty state table",
-    SENT_MESSAGE: "every message put on a link, including messages in flight; columns as in message",
+    SENT_MESSAGE: "every message put on a link, including messages in flight; has the columns of message",
 }
-"""Computed views of every store, with their descriptions."""
+"""The computed views that every store has, with their descriptions."""
 
 
 class StoreReader:
     """A reader of a store that answers SQL."""
 
     def __init__(self, session: Session, root: Root) -> None:
-        """Opens the store at ``root``; raises `StoreError` if it is not a store."""
+        """Opens the store at ``root``; raises `StoreError` if ``root`` is not a store."""
         self._session = session
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
@@ -105,11 +105,11 @@ class StoreReader:
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
-        """Returns one of `protocols`; raises `ProtocolError` if it is not installed."""
+        """Returns the protocol ``name``; raises `ProtocolError` if the protocol is not installed."""
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader restricted to the runs of an installed protocol; its state tables omit the protocol name."""
+        """Returns a reader restricted to the runs of an installed protocol; names of state tables omit the protocol."""
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -145,7 +145,7 @@ class StoreReader:
         return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
 
     def _reader_of(self, view: str) -> StoreReader:
-        """Returns the reader for a view: a view of one protocol reads only the runs of that protocol."""
+        """Returns the reader for ``view``: this reader, or a reader restricted to the protocol that owns the view."""
         owner = view_owner(view)
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
 
@@ -188,15 +188,18 @@ class StoreReader:
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Returns the Delta versions of a state table at the end of each round, one per batch.
+        """Returns the Delta versions of a state table at the end of each round in ``rounds``: one version per batch.
 
-        Equal versions have equal rows.
+        Rounds with equal versions have equal rows.
         """
         ledger, stored = self._ledger(), self._stored_name(name)
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
 
     def last_round(self) -> int:
-        """Returns the last committed round: of the batch that has not ended, or of all batches if all have ended."""
+        """Returns the last committed round of the unfinished batch.
+
+        If all batches have ended, it is the last round of all batches.
+        """
         return self._ledger().last_round
 
     def is_finished(self) -> bool:
@@ -252,7 +255,7 @@ class StoreReader:
             return self._defined_once(alias, commits, lambda: computed(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
-        # Only a commit, or an audit for some tables, changes the rows of a name.
+        # The rows of a name change only with a commit or, for some tables, with an audit.
         versions = self._store.version(ROUND_COMMIT.name), self._store.version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
 
@@ -260,7 +263,10 @@ class StoreReader:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
     def _own(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows of the reader's protocol; all rows if the reader is not restricted to one protocol."""
+        """Returns the rows of ``rows`` that belong to the reader's protocol.
+
+        A reader of all protocols returns ``rows`` unchanged.
+        """
         if self._only is None:
             return rows
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
@@ -289,7 +295,7 @@ class StoreReader:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
     def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
-        """Returns the rows of a computed view, united over the protocols."""
+        """Returns the rows of a computed view: the union of the rows for each protocol in ``views``."""
         parts = (view.make(AsOf(self.of_protocol(protocol), round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
@@ -319,7 +325,10 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
-        """Returns the meanings of the columns of a table or view, keyed by column; additional columns may occur."""
+        """Returns the meanings of the columns of a table or view, keyed by column.
+
+        The result may include columns that ``name`` lacks.
+        """
         if name in self._in_flight():
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
@@ -345,7 +354,7 @@ class StoreReader:
         return meanings | dict(head.columns)
 
     def _in_flight(self) -> Mapping[str, Sequence[str]]:
-        """Returns the names of the tables of messages in flight, each with its protocols."""
+        """Returns the names of the tables with messages in flight, and for each table the protocols that use it."""
         found: dict[str, list[str]] = {}
         for protocol in (name for name in self.protocols if name in PROTOCOLS):
             name = IN_FLIGHT if self._only is not None else self._runs.stored(protocol, IN_FLIGHT)
@@ -362,7 +371,7 @@ class StoreReader:
         return history | states
 
     def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
-        """Returns the computed views of the installed protocols by name, each with its protocols."""
+        """Returns the computed views of the installed protocols: for each name, pairs of a protocol and its view."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
             for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():

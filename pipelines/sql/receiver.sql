@@ -3,16 +3,17 @@
 -- A subscriber requests a publication if one of its matching subscriptions is active:
 -- * Protocols that confirm: the subscription was confirmed in or before the round of the publication (confirmations are
 --   handled before calls), and no unsubscription was issued before the publication was confirmed. An unconfirmed
---   publication is not requested if the subscription was ended.
+--   publication is not requested if an unsubscription was issued.
 -- * Protocols that do not confirm: the subscription is active from the first matching publication that was delivered to
---   its node after it was issued, until an unsubscription. A publication that may have been in flight at the
---   unsubscription, by the largest latency of the run, is not requested. A delivery counts for every matching
---   subscription of its node.
--- :due_round round by which the delivery is due: the round of the publication's confirmation if a confirmation implies
---   delivery; for protocols that do not confirm, by the largest latency of the run; null: the end of the run
+--   its node after it was issued, until an unsubscription. A publication whose due_round is not before the
+--   unsubscription is not requested, because it may have been in flight at the unsubscription. A delivery counts for
+--   every matching subscription of its node.
+-- :due_round round by which the delivery is due; if a confirmation implies delivery: the round of the publication's
+--   confirmation; if the protocol does not confirm: the round of the publication plus the largest latency of a delivery
+--   in the run; null: the end of the run
 -- :subscription_id lowest id of the active matching subscriptions
 -- :excuse subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
---   publisher_crashed: the publisher crashed before its confirmation; null: no excuse
+--   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery

@@ -1,7 +1,7 @@
 -- How did each run end, and what did it cost?
 -- One row per run. The 95th percentile is the smallest value with at least 95 % of the values at or below it; the
--- median is the smallest with at least 50 %. Expected deliveries depend on the protocol and its settings, wanted
--- deliveries do not: compare runs by wanted_ratio. Null: nothing to measure.
+-- median is the smallest value with at least 50 %. Expected deliveries depend on the protocol and its settings, but
+-- wanted deliveries do not. So compare runs by wanted_ratio. A measure is null if the run has nothing to measure.
 -- :* run
 -- :n_publications publications that were issued
 -- :delivery_ratio share of the expected deliveries that happened
@@ -10,15 +10,15 @@
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 95th percentile of latency_rounds of the deliveries
 -- :latency_rounds_max maximum of latency_rounds of the deliveries
--- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is
--- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
--- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
+-- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is null
+-- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is null
+-- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is null
 -- :confirmation_rounds_median median of the rounds from a publication's issue to its confirmation
 -- :confirmation_rounds_max maximum of the rounds from a publication's issue to its confirmation
--- :confirmation_ms_median confirmation_rounds_median in ms; null where run.round_ms is
--- :confirmation_ms_max confirmation_rounds_max in ms; null where run.round_ms is
+-- :confirmation_ms_median confirmation_rounds_median in ms; null where run.round_ms is null
+-- :confirmation_ms_max confirmation_rounds_max in ms; null where run.round_ms is null
 -- :n_violations violations that are not excused
--- :n_violations_excused violations of a run beyond the bound
+-- :n_violations_excused violations that are excused because the faults of the run exceeded the protocol's fault model
 with published as (
   select run_id, count(1) as n_publications
   from publication

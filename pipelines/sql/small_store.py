@@ -22,9 +22,9 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 VERY_FEW_BYTES: Final = 2 * 1024**2
-"""Maximal size of a small store."""
+"""Maximal size of a small store in bytes."""
 _MOST_BYTES: Final = 16 * 1024**2
-"""Maximal size of cached rows of a view."""
+"""Maximal size in bytes of the cached rows of a view."""
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
@@ -48,7 +48,10 @@ class SmallStoreReader(StoreReader):
         return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names in the query; a cached view does not need the definitions of the tables that it reads."""
+        """Returns the names in the query itself.
+
+        A cached view does not need the definitions of the tables that it reads.
+        """
         return sorted(identifiers(body))
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
@@ -61,7 +64,10 @@ class SmallStoreReader(StoreReader):
         return self._defined_once(self._alias(name, round_), versions, lambda: self._kept(text, round_))
 
     def _kept(self, text: str, round_: int | None) -> DataFrame:
-        """Returns a frame of the fetched rows of a view, or the view's query if the rows exceed `_MOST_BYTES`."""
+        """Fetches the rows of query ``text`` and returns them as a frame.
+
+        If the rows exceed `_MOST_BYTES`, returns a lazy frame that computes them again.
+        """
         answer = self._query(text, round_)
         rows = answer.toArrow()
         return frame_of(self._session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer

@@ -61,12 +61,15 @@ class StoredRuns:
         return protocol_named(name)
 
     def form(self, name: str) -> ProtocolForm:
-        """Returns the form of a protocol that played its runs; raises `ProtocolError` if it is not installed."""
+        """Returns the form in which a protocol played its runs.
+
+        Raises `ProtocolError` if the protocol is not installed.
+        """
         return protocol_form(name, self._forms[name])
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
-        """Protocol, first run id and last run id of each sequence of runs with one protocol."""
+        """Protocol, first run id and last run id of each sequence of consecutive runs that have one protocol."""
         rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
@@ -116,7 +119,7 @@ class StoreSnapshot:
     """The tables of a store at the end of a round."""
 
     def __init__(self, store: Store, runs: StoredRuns, ledger: Ledger, round_: int | None) -> None:
-        """Selects the round; None for the newest.
+        """Selects the round ``round_``; None selects the newest round.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.
@@ -154,7 +157,7 @@ class StoreSnapshot:
         return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
 
     def _known(self, table: DataFrame, name: str) -> DataFrame:
-        """Returns a table without the rows after the last commit."""
+        """Returns the rows of ``table`` up to the last commit."""
         last = self._ledger.last
         if last.n_later_runs:
             table = table.where(f"run_id <= {last.last_run}")
@@ -177,7 +180,7 @@ class StoreSnapshot:
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Returns the rows of final calls, which are exactly the calls outside the newest call log."""
+        """Returns the rows of final calls, which are exactly the calls that the newest call log lacks."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
@@ -224,7 +227,10 @@ class StoreSnapshot:
         return self._until(rows, SUBSCRIPTION.columns, *later)
 
     def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns the rows issued up to the round; later rounds in the columns ``later`` become null."""
+        """Returns the rows that were issued up to the snapshot's round.
+
+        Later rounds in the columns ``later`` become null.
+        """
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
@@ -236,7 +242,7 @@ _HAPPENED = {
     ROUND_COMMIT.name: "last_round <= {round}",
     **{table.name: "round <= {round}" for table in (DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC, VIOLATION)},
 }
-"""For each table, the condition of rows that exist at the end of a round."""
+"""For each table, the SQL condition for the rows that exist at the end of a round."""
 
 
 def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:

@@ -32,7 +32,7 @@ class Statement:
         verb: ``query``, ``explain`` (of a query), ``describe`` (columns of a relation), or ``tables`` (list of
             relations).
         body: The query, or the name of the relation; empty for ``tables``.
-        mode: The mode of ``explain``, e.g. EXTENDED; else empty.
+        mode: The mode of ``explain``, e.g. EXTENDED; empty for other verbs and without a mode.
     """
 
     verb: Verb
@@ -54,7 +54,7 @@ def identifiers(text: str) -> frozenset[str]:
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:
-    """Converts the given names in a SQL string to lower case, because some engines distinguish case."""
+    """Converts the names in ``names`` to lower case where a SQL string uses them: some engines distinguish case."""
     if not any(word.lower() in names for word in _CAPITALS.findall(text)):
         return text
     tokens = list(_tokens(text))
@@ -101,7 +101,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _verb(tokens: list[_Token]) -> str:
-    """Returns the first word of a statement, after any opening parentheses of a query."""
+    """Returns the first word of a statement; skips opening parentheses before the word."""
     first = next((token for token in tokens if token.text != "("), tokens[0])
     verb = first.text.lower() if first.kind == "word" else ""
     if verb not in (_VERBS if first is tokens[0] else _QUERY):

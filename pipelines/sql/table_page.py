@@ -30,11 +30,11 @@ _COLUMNS = "| column | type | meaning |\n|---|---|---|"
 _WHOLE_WORDS: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 PAGE = Path(__file__).parent / "TABLES.md"
 _HEAD = """# Tables and views
-Made by `python -m pipelines.sql.table_page` from the definitions in the program. `roundtable sql DIR "DESCRIBE name"`
-says the same of one store.
+This page lists the tables and views of a store. `python -m pipelines.sql.table_page` generates it from the definitions
+in the program. `roundtable sql DIR "DESCRIBE name"` describes the columns of a table or view in one store.
 
-Rounds are whole numbers; node names are in table `node` and in views, all other tables have ids. Keys are null in
-`violation` and `fault_event` only.
+Rounds are whole numbers. Table `node` and the views contain the names of nodes; the other tables contain their ids.
+Only the tables `violation` and `fault_event` can have nulls in key columns.
 """
 
 
@@ -45,16 +45,18 @@ def page_text(session: Session) -> str:
 
 def _lines(session: Session) -> Iterator[str]:
     yield _HEAD
-    yield "## History\nRows are written once; audits write `violation`, and how each `run` ended."
+    yield "## History\nRows are written once. Audits then write `violation` and the outcome of each run in `run`."
     for table in HISTORY:
         yield from _table(table)
-    yield "\n## Views\nThe question that each answers, what a row is, and the columns. A view of one protocol names it."
+    yield "\n## Views\nEach section has the question that the view answers, the grain and the columns."
+    yield "If a view belongs to a protocol, its section names the protocol."
     views = _views(session)
     for name in sorted(views):
         yield views[name]
-    yield "\n## State of the engine\nOverwritten at each commit; with `--as-of-round R` as of the last commit up to R."
+    yield "\n## State of the engine\nThese tables are overwritten at each commit."
+    yield "With `--as-of-round R` they have the state of the last commit up to round R."
     yield from _table(_MESSAGE_IN_FLIGHT)
-    yield "\nMore columns are what the messages of the protocol carry."
+    yield "\nFurther columns contain the fields that the messages of the protocol carry."
     yield from _table(CALL_LOG)
     for protocol in PROTOCOLS:
         yield f"\n## State of protocol {protocol}"
@@ -94,7 +96,7 @@ def _described(reader: StoreReader, view: str, given: Container[str]) -> Iterato
     for row in (row for row in rows if row.col_name not in given):
         yield _row(row.col_name, row.data_type, row.comment)
     if any(row.col_name in given for row in rows):
-        yield "\nMore columns are the parameters of the runs, for example `protocol_delta`."
+        yield "\nFurther columns contain the parameters of the runs, for example `protocol_delta`."
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -112,7 +114,7 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 
 def _head(view: str) -> str:
-    """Returns the head of a view as Markdown: the question, then the explanation."""
+    """Returns the comment lines of a view as Markdown: the question, then the explanation."""
     if view in MADE:
         return _wrapped(MADE[view])
     head = view_head(view)

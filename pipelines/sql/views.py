@@ -2,12 +2,12 @@
 
 The files in ``pipelines/sql`` are views of every store. A protocol's package may have further views (`Protocol.views`).
 
-A file has comment lines and one SELECT. The first comment line is the question that the view answers. The next lines
-state the grain and further facts. The last lines describe the columns:
+A file has comment lines and one SELECT. The first comment line is the question that the view answers. The lines after
+it state the grain and further facts. The last lines describe the columns:
 
 - ``-- :column meaning``; a line without a leading colon continues the meaning;
-- ``-- :* relation``: a column without its own line has the meaning of the column in this relation, which the view
-  reads.
+- ``-- :* relation``: a column without its own line has the meaning of the column of the same name in this relation,
+  which the view reads.
 
 Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
 resolves the names.
@@ -44,7 +44,7 @@ class ViewHead:
         question: The question that the view answers.
         prose: Lines with the grain and further facts; list items begin with ``*``.
         columns: Meanings by column name.
-        like: Relations that define the meanings of further columns; the first one takes precedence.
+        like: Relations that define the meanings of further columns; an earlier relation takes precedence.
     """
 
     question: str
@@ -75,7 +75,7 @@ def view_head(name: str) -> ViewHead:
     """Returns the parsed comment lines of a view.
 
     Raises:
-        QueryError: The view does not exist, or its ``:*`` line names a relation that it does not read.
+        QueryError: The view does not exist, or a ``:*`` line names a relation that the view does not read.
     """
     text = view_sql(name)
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())
@@ -104,7 +104,7 @@ def view_owner(name: str) -> str | None:
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a query and in the views that it reads; views are last, in dependency order."""
+    """Returns the names in a query and in the views that the query reads; views are last, in dependency order."""
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -136,7 +136,7 @@ def _files(package: str) -> Mapping[str, str]:
 def _sources() -> Mapping[str, str]:
     packages = ["pipelines.sql", *(spec.views for spec in PROTOCOLS.values() if spec.views)]
     texts: dict[str, str] = {}
-    for package in reversed(packages):  # a view of every store precedes a protocol's view of the same name
+    for package in reversed(packages):  # a view of every store takes precedence over a protocol's view of the same name
         texts |= _files(package)
     reads = {name: (identifiers(text) & texts.keys()) - {name} for name, text in sorted(texts.items())}
     return {name: texts[name] for name in TopologicalSorter(reads).static_order()}
@@ -163,7 +163,7 @@ COMMON: Final[Mapping[str, str]] = {
     "subscriber_name": "name of the subscriber",
     "publication_round": "round in which the publication was issued",
     "delivery_round": "round of the first delivery; null: not delivered",
-    "latency_ms": "latency_rounds in ms; null where run.round_ms is",
+    "latency_ms": "latency_rounds in ms; null where run.round_ms is null",
     "crash_round": "round of the crash",
     "recovery_round": "round of the recovery; null: the node did not recover",
     "n_messages": "messages that were put on a link, including lost ones",
@@ -175,15 +175,15 @@ COMMON: Final[Mapping[str, str]] = {
     "wanted_ratio": "n_wanted_delivered / n_wanted",
     "n_crashes": "crashes of nodes",
 }
-"""Meanings of columns that several views share, by column name; taken from a table where possible."""
+"""Meanings of the columns that several views share, by column name; taken from a table where possible."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
-    "confirms": "whether it confirms calls; otherwise a call is final when it is issued",
+    "confirms": "whether the protocol confirms calls; without confirmations, a call is final when it is issued",
     "confirms_delivery": "whether a publication is confirmed only after all its subscribers have got it",
     "keeps_source_order": "whether a subscriber gets all publications of a source in the order of publication",
     "maintenance": "types of messages that nodes send periodically, without end",
-    "application": "types that carry publications; view comparison uses this class and the next two",
+    "application": "types that carry publications; view comparison has measures of this class and the next two",
     "acknowledgement": "types that acknowledge the receipt, the storage or the processing of a message",
     "recovery": "types that request or repeat lost messages or serve recovering nodes; all other types are control",
 }

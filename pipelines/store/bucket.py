@@ -1,7 +1,7 @@
 """Paths in an object store: S3, Google Cloud Storage or Azure.
 
-Credentials, region and endpoint come from the environment variables of each cloud's own tools. This module neither
-stores nor prints credentials.
+The credentials, the region and the endpoint come from the environment variables of each cloud's own tools. This module
+neither stores nor prints credentials.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.store.damage import disk_error
 from pipelines.store.place import RemotePath, Tag, check_address
 
 RETRY_SECONDS = 10
-"""Seconds after which a failing request is not repeated; much less than the duration of a lease."""
+"""Seconds for which the client repeats a failing request; much less than the duration of a lease."""
 _RETRIES = 3
 
 
@@ -117,7 +117,7 @@ class Bucket(RemotePath):
             return None
 
     def lock(self, name: str) -> Bucket:
-        """Returns object ``name`` below this prefix as a lock file: objects support conditional writes."""
+        """Returns object ``name`` below this prefix as a lock file. Every object supports conditional writes."""
         return self / name
 
     def unlink(self) -> None:
@@ -134,7 +134,7 @@ class Bucket(RemotePath):
 
     def _put(self, content: bytes, mode: Any) -> Tag:  # noqa: ANN401 - as in obstore
         with _told(self._address):
-            # A condition holds for one request only, not for the parts of a large object.
+            # A conditional write must be a single request: an upload in several parts ignores the condition.
             return _tag(obstore.put(self._store, self._key, content, mode=mode, use_multipart=False))
 
     @property
@@ -148,7 +148,10 @@ def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it
 
 @contextmanager
 def _told(address: str) -> Iterator[None]:
-    """Converts errors of an object store to `StoreError`, except errors that callers handle."""
+    """Converts errors of an object store to `StoreError`.
+
+    Re-raises errors about missing, existing and changed objects.
+    """
     try:
         yield
     except (AlreadyExistsError, PreconditionError):
@@ -162,5 +165,5 @@ def _told(address: str) -> Iterator[None]:
 
 def _unknown(error: Exception, address: str) -> RoundtableError:
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    cause = re.sub(r"\?\S+", "", said)  # what follows may be a signature
+    cause = re.sub(r"\?\S+", "", said)  # the query string of a URL may contain a signature
     return StoreError(f"the object store of {address!r} fails: {cause}; check the address and the endpoint")

@@ -25,7 +25,7 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 PROPERTY = "roundtable.store"
-"""The schema property that names the location of the store if it differs from the schema's location."""
+"""The schema property that names the location of the store; without it, the store is at the schema's location."""
 SPARKS_OWN = "spark_catalog"
 _VALUE = re.compile(rf"\({re.escape(PROPERTY)},([^()]*)\)")
 _MANAGED = "__unitystorage"
@@ -39,8 +39,9 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
     Args:
         place: A folder, an address, or a schema.
         spark: The session whose catalog has the schema; None opens a session.
-        engine: The engine of the opened session. An engine without a persistent catalog, and None, select the engine in
-            ROUNDTABLE_ENGINE, else ``connect`` if SPARK_REMOTE is set, else ``spark``.
+        engine: The engine of the opened session. None, or an engine without a persistent catalog, is replaced by the
+            engine in ROUNDTABLE_ENGINE. Without this variable, ``connect`` is used if SPARK_REMOTE is set, else
+            ``spark``.
 
     Raises:
         StoreError: The schema does not exist or has no writable location.
@@ -64,7 +65,7 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
 def new_place(
     place: Root | Schema | None, session: Session, scenario: str, say: Callable[[str], None]
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
-    """Creates and locks the location of a new store as `folder.new_store` does, and a missing schema.
+    """Creates a schema if it is missing; creates and locks the location of a new store as `folder.new_store` does.
 
     Args:
         place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
@@ -120,7 +121,7 @@ def _holds_something(root: Root) -> bool:
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
-    """Registers the tables of a store as external tables of its schema, unless they are registered.
+    """Registers the tables of a store as external tables of its schema; skips tables that are already registered.
 
     If the session's catalog lacks the schema, or has another location for it, the function reports this with ``say``
     and registers no table.
@@ -161,12 +162,14 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 
 
 def check_no_store(name: str, session: Session) -> None:
-    """Checks that a schema (quoted for SQL) contains no store: other programs must not write a store's tables.
+    """Checks that a schema contains no store, because an export would overwrite the store's tables.
+
+    ``name`` is the name of the schema, quoted for SQL.
 
     Raises:
         StoreError: The schema contains the tables of a store.
     """
-    if session.engine == "local":  # no schema of engine local holds a store
+    if session.engine == "local":  # engine local has no persistent schemas, so no store
         return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
@@ -212,7 +215,7 @@ def _tables(schema: Schema, session: Session) -> set[str]:
 
 
 def _forgetful(schema: Schema, session: Session) -> str:
-    """Returns a clause for messages about an in-memory catalog; "" for a persistent catalog."""
+    """Returns a clause that warns about an in-memory catalog, for messages; "" for a persistent catalog."""
     is_own = session.is_classic and schema.catalog == SPARKS_OWN
     if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
         return ", which is kept in memory and forgets its schemas when the process of Spark ends"

@@ -37,7 +37,7 @@ _RENEWALS = 8
 
 
 class Lease:
-    """A writer's exclusive right to a store, valid until it expires; `leased` acquires and renews it."""
+    """A writer's exclusive right to a store until the lease expires; `leased` acquires and renews leases."""
 
     def __init__(self, file: Exclusive, writer: str, tag: Tag, token: str) -> None:
         self._file = file
@@ -154,7 +154,7 @@ LOCK = ".lock"
 MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
-_LOCK_SECONDS = 0.5  # `is_being_written` holds the lock briefly
+_LOCK_SECONDS = 0.5  # waits while `is_being_written` of another program holds the lock for a moment
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
@@ -195,7 +195,7 @@ def check_format(root: Root) -> None:
     except StoreError:  # the server is unreachable
         raise
     except (OSError, ValueError, AttributeError):
-        return  # The manifest is missing or damaged; `Manifest.read` reports that.
+        return  # The manifest is missing or damaged, which `Manifest.read` reports.
     if written != STORE_FORMAT:
         raise StoreError(
             f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
@@ -269,9 +269,9 @@ def is_being_written(root: Root) -> bool:
 def new_store(
     given: Root | None, scenario: str, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
-    """Creates and locks the folder of a store; an error before the first commit removes the folder.
+    """Creates and locks the folder of a new store; removes the folder if an error occurs before the first commit.
 
-    A store in the default folder becomes the target of the link ``runs/<scenario>/latest`` when it is created.
+    If the store is in the default folder, the link ``runs/<scenario>/latest`` leads to it.
 
     Args:
         given: The folder, new or empty; None for ``runs/<scenario>/<UTC time>``.
@@ -311,7 +311,7 @@ def resume_hint(root: Root) -> str:
 
 
 def _link_latest(root: Path) -> Path | None:
-    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link."""
+    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link, or None without one."""
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
     point(link, Path(root.name))
@@ -319,7 +319,7 @@ def _link_latest(root: Path) -> Path | None:
 
 
 def _unlink_latest(root: Path, earlier: Path | None) -> None:
-    """Restores the previous target of the link, unless another run has changed the link."""
+    """Restores ``earlier`` as the target of the link ``latest``, unless the link no longer leads to ``root``."""
     link = root.parent / LATEST
     if not link.is_symlink() or link.readlink() != Path(root.name):
         return
@@ -342,7 +342,7 @@ def _is_store(root: Root) -> bool:
 
 
 def _n_commits(root: Root) -> int:
-    """Returns the number of rows of the ledger; version 0 of the ledger is its creation."""
+    """Returns the number of rows of the ledger: each version after version 0, the creation, adds a row."""
     log = root / ROUND_COMMIT.name / _LOG
     return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
 
@@ -352,7 +352,7 @@ def _has_parent(root: Root) -> TypeGuard[Path]:
 
 
 def _held(root: Root, inside: Sequence[str]) -> str:
-    """Returns the content of a non-empty folder and the user's next step, for an error message."""
+    """Returns a clause about a non-empty folder for an error message: what the folder holds, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it holds {_some(inside)}; {another}"

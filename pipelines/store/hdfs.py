@@ -80,7 +80,7 @@ class Hdfs(RemotePath):
         return self._is_dir() is not None
 
     def iterdir(self) -> Iterator[Hdfs]:
-        """Yields the paths in this folder except unfinished temporary files; nothing if the folder is missing."""
+        """Yields the paths in this folder except temporary files; yields nothing if the folder does not exist."""
         for path, _ in self._below(is_deep=False):
             name = path.rpartition("/")[2]
             if not _PART.fullmatch(name):
@@ -135,14 +135,17 @@ class Hdfs(RemotePath):
             return None
 
     def _below(self, *, is_deep: bool) -> Iterator[tuple[str, int | None]]:
-        """Yields the path and the size in bytes of each entry in this folder; folders have no size."""
+        """Yields the path and the size in bytes of each file and folder in this folder.
+
+        A folder has the size None.
+        """
         try:
             with _told(self._address):
                 found = [*self._client.list_status(self._path, recursive=is_deep)]
         except FileNotFoundError:
             return
         for status in found:
-            if status.path != self._path:  # a file lists itself
+            if status.path != self._path:  # the listing of a file contains the file itself
                 yield status.path, None if status.isdir else status.length
 
 
@@ -170,7 +173,10 @@ class HdfsLock:
         return {_TAG: name}
 
     def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the lock file atomically if its tag equals ``tag``; returns the new tag, or None if it differs."""
+        """Writes the lock file atomically if its tag equals ``tag``.
+
+        Returns the new tag, or None if the tags differ.
+        """
         name = quote_plus(text)
         with _told(str(self)):
             try:
@@ -193,16 +199,17 @@ class HdfsLock:
         return unquote_plus(self._name())
 
     def unlink(self) -> None:
-        """Removes the lock file, and its parent folder if that becomes empty."""
+        """Removes the lock file; removes its parent folder, too, if this folder is then empty."""
         self._folder.remove_all()
         with suppress(RuntimeError):  # the folder is not empty
             self._client.delete(_path(str(self).rpartition("/")[0]))
 
     def _given(self, name: str) -> Tag | None:
-        """Returns the tag of ``name`` if the lock file has that name, else None.
+        """Returns the tag of ``name`` if the lock's folder contains file ``name``, else None.
 
-        If the answer to a rename is lost, the client repeats the rename, which then fails although the first one
-        succeeded. No other program uses the same name.
+        The method is called after a failed rename to ``name``. If the answer to a rename is lost, the client repeats
+        the rename, and the repetition fails. No other program uses the same name, so the file's existence proves that
+        the first rename succeeded.
         """
         return {_TAG: name} if (self._folder / name).exists() else None
 
@@ -236,7 +243,7 @@ def _part(address: str) -> str:
 
 @contextmanager
 def _told(address: str) -> Iterator[None]:
-    """Converts errors of the HDFS client to `StoreError`, except missing and existing files, which callers handle."""
+    """Converts errors of the HDFS client to `StoreError`; re-raises errors about missing and existing files."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):

@@ -1,4 +1,4 @@
-"""The ledger of a store: the complete rounds, and for each commit the versions of all tables.
+"""The ledger of a store: it lists the complete rounds and, for each commit, the versions of all tables.
 
 A commit writes the other tables first and the ledger last. If the program is killed during a commit, the ledger still
 names the versions of the last complete round. Rows of later versions belong to no complete round.
@@ -43,7 +43,7 @@ class Commit:
         return f"run_id between {self.first_run} and {self.last_run}"
 
     def holds(self, run_id: int) -> bool:
-        """Returns whether this commit contains the end of run ``run_id``."""
+        """Returns whether run ``run_id`` had ended at this commit, in this batch or in an earlier batch."""
         return run_id < self.first_run or (run_id <= self.last_run and self.is_final)
 
 
@@ -83,13 +83,16 @@ class Ledger:
 
     @property
     def last_round(self) -> int:
-        """The last committed round: of the batch that has not ended, or of all batches if all have ended."""
+        """The last committed round of the unfinished batch.
+
+        If all batches have ended, it is the last round of all batches.
+        """
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def cut(self, round_: int | None) -> int | None:
         """Returns the last round of history to read; None reads all rounds.
 
-        If the runs have ended, a round after the last one selects all rounds, as None does.
+        In a finished store, a ``round_`` after the last round selects all rounds, as None does.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.
@@ -105,7 +108,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Returns, for each batch, the last commit up to a round; its versions of the state tables hold the state.
+        """Returns, for each batch, the last commit up to a round; the commit names the versions of the state tables.
 
         Raises:
             QueryError: The round precedes the end of the first commit, is negative, or is not committed yet.

@@ -1,4 +1,4 @@
-"""`Root`, the location of a store or table: a local folder or a remote path; operations on both, and schema names."""
+"""`Root`, the location of a store or table (a local folder or a remote path), its operations, and schema names."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def root_of(given: str | Path | RemotePath) -> Root:
 
 
 def engine_path(root: Root) -> str:
-    """Returns the path of ``root`` for Spark: a folder below ``/dbfs`` becomes a ``dbfs:/`` path."""
+    """Returns the path by which Spark opens ``root``; a folder below ``/dbfs`` becomes a ``dbfs:/`` path."""
     text = str(root)
     return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
 
 
 def plain(root: Root, scratch: Path) -> Root:
-    """Returns a path that Sail can open: ``root`` itself, or a symbolic link to it in folder ``scratch``.
+    """Returns a path that Sail can open: ``root`` itself, or a symbolic link to ``root`` in folder ``scratch``.
 
     Sail 0.7 encodes a path as a URL twice. It cannot open paths with characters that URLs escape, such as spaces and
     letters beyond ASCII. A remote path is returned unchanged.

@@ -1,8 +1,8 @@
 """The store: Delta tables in a local folder or at a remote path, read by name and version.
 
 All writes are appends and overwrites. Only one program writes a store (`folder.locked`), so each write creates the next
-version of its table; Sail creates no version for zero rows. A higher version than expected reveals another writer, for
-example an engine that outlives its program.
+version of its table, except that Sail creates no version for zero rows. A higher version than expected reveals another
+writer, for example an engine that outlives its program.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
 _LARGE_BYTES = 1 << 30
-"""Size from which a table stays in several chunks: an Arrow array holds at most 2 GiB of strings."""
+"""Size in bytes from which a table is not combined into one chunk: an Arrow array holds at most 2 GiB of strings."""
 Mode = Literal["append", "overwrite"]
 
 
 @dataclass
 class _Open:
-    """An open table for writes without the engine; opening a table takes longer the more versions it has.
+    """A table that the Delta library has opened for writes without the engine.
+
+    It stays open, because opening a table takes longer the more versions it has.
 
     Attributes:
         table: The table at the version that this program last wrote or read.
         columns: Schema of the table.
-        digest: Digest of all rows if a single overwrite wrote them; None if unknown.
+        digest: Digest of all rows if a single overwrite wrote them; None if the digest is unknown.
     """
 
     table: DeltaTable
@@ -67,7 +69,7 @@ class Store:
     """The Delta tables of one experiment.
 
     Attributes:
-        is_small: Whether tables have few rows. The store then reads and writes them without the engine.
+        is_small: Whether tables have few rows; the store reads and writes small tables without the engine.
     """
 
     def __init__(self, root: Root, session: Session, check_locked: Callable[[], None] = lambda: None) -> None:
@@ -91,7 +93,10 @@ class Store:
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
-        """Returns a view of this store with another ``is_small`` attribute; both share their cached table versions."""
+        """Returns a store object for the same tables with another attribute ``is_small``.
+
+        Both objects share the cached table versions.
+        """
         store = Store(self.root, self.session, self._check_locked)
         store.is_small, store._versions, store._open = is_small, self._versions, self._open
         return store
@@ -129,12 +134,12 @@ class Store:
     def overwrite(self, name: str, rows: DataFrame) -> None:
         """Replaces the rows of a table in one commit; the old version stays readable.
 
-        A small table whose rows are known to be equal gets no new version.
+        A small table gets no new version if its rows are known to equal ``rows``.
         """
         self._save(name, rows, "overwrite")
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
-        """Writes Arrow rows to a table in one commit, by the Delta library: a commit of an engine takes longer."""
+        """Writes Arrow rows to a table in one commit of the Delta library, which is faster than an engine."""
         if not len(rows) and mode == "append":
             return
         known = self._opened(name)
@@ -167,7 +172,7 @@ class Store:
         self._check_locked()
         name = ROUND_COMMIT.name
         ledger, known = self._opened(name), self._known(name)
-        if isinstance(self.root, Path) and self.version(name) > known:  # a plain rename would overwrite its row
+        if isinstance(self.root, Path) and self.version(name) > known:  # an unconditional rename replaces its row
             raise self._written_by_others(name)
         once = CommitProperties(max_commit_retries=0)
         try:
@@ -232,7 +237,10 @@ class Store:
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
 
     def _check_files(self, name: str, version: int, newest: int) -> None:
-        """Raises `VacuumedError` if a file of an old version is missing; engines detect that only when they read."""
+        """Raises `VacuumedError` if a file of an old version is missing.
+
+        Engines detect a missing file only when they read it.
+        """
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             files = pa.table(table.get_add_actions())["path"].to_pylist()
@@ -240,7 +248,7 @@ class Store:
             raise VacuumedError(self.root, name, version, newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a usually small table as dicts; the engine reads the table only if it is large.
+        """Returns the rows of a table as dicts; the engine reads a large table, the Delta library a small one.
 
         Raises:
             StoreError: The table does not exist, or it is damaged.
@@ -300,7 +308,7 @@ class Store:
         return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
 
     def is_committed(self) -> bool:
-        """Returns whether the ledger has a row: whether a round is complete."""
+        """Returns whether the ledger has a row, so that at least one round is complete."""
         return self.version(ROUND_COMMIT.name) > 0
 
     def tables(self) -> list[str]:

@@ -38,11 +38,11 @@ _TRIES = 64
 
 
 def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
-    """Returns the pauses of nodes, in order of (start, node); a node that is down does not pause.
+    """Returns the pauses of nodes, in order of (start, node), without the rounds in which the node is down.
 
-    Pauses of a node that overlap or touch are merged. A crash ends a pause, and messages that wait for the node are
-    lost.
-    `crashes` are disjoint for each node. Pauses that begin after the horizon are omitted.
+    Pauses of one node that overlap or touch are merged. A crash ends a pause, and the messages that wait for the node
+    are lost. The argument `crashes` has disjoint outages for each node. Pauses that begin after the horizon are
+    omitted.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
@@ -63,9 +63,9 @@ def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
 def drawn_intervals(
     wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
 ) -> list[Outage]:
-    """Returns drawn intervals of faults at `places` (node ids or link indexes); the intervals of a place are disjoint.
+    """Returns drawn intervals of faults at `places` (node ids or link indexes); intervals at one place are disjoint.
 
-    `at` is the path of the generator in the scenario, for errors.
+    `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
         FaultError: The rounds have no room for the intervals, or their number exceeds `MAX_OUTAGES`.
@@ -104,7 +104,10 @@ def _tries(
 
 
 def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
-    """Returns the ids of a drawn node and of the nodes nearest to it by hops: `share` of all nodes, never all."""
+    """Returns the ids of a group of nodes: a drawn node and the nodes with the fewest hops to it.
+
+    The group has `share` of all nodes, at least one and never all.
+    """
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
     linked = neighbours(overlay)
@@ -166,9 +169,10 @@ def build_faults(
 
 
 def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields a listed fault itself, or the faults that a generator of pauses, breaks, partitions or replacements draws.
+    """Yields a listed `fault` unchanged.
 
-    `number` is the index of the fault in the scenario. Crash generators yield nothing: `crash_times` draws crashes.
+    If `fault` is a generator of pauses, breaks, partitions or replacements, yields the drawn faults. `number` is the
+    index of the fault in the scenario. A generator of crashes yields nothing, because `crash_times` draws crashes.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
@@ -180,7 +184,7 @@ def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: 
 
 def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
-    # Partitions have one common place, so that only one at a time exists.
+    # All partitions are drawn at one place, whose intervals are disjoint: only one partition exists at a time.
     places = np.zeros(1, dtype=np.int64)
     if isinstance(generator, PauseGenerator):
         places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
@@ -224,7 +228,7 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
-    """Yields the key, the file and the model of each crash trace of the scenario."""
+    """Yields, for each crash trace of the scenario, the path of its key, its file and its model."""
     for number, fault in enumerate(faults):
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator) and fault.generate.trace:
             trace = fault.generate.trace

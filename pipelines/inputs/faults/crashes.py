@@ -37,16 +37,16 @@ class _Draws(Protocol):
 
 @dataclass(frozen=True)
 class Chains:
-    """The parameters of drawn chains of crashes; a chain is a path of neighbours that crash one after another.
+    """The parameters of drawn chains of crashes; a chain is a path in the overlay whose nodes crash one after another.
 
     Attributes:
         count: The number of chains.
         length: The number of nodes in a chain.
         stagger: Rounds between the crashes of two neighbours in a chain.
-        down: Fewest and most rounds for which a node is down; None: for good.
+        down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
         rounds: First and last round in which a node may crash.
-        most: Largest number of nodes that are not operational at once; None: unlimited.
-        recovery: Rounds for which a recovered node is not yet operational.
+        most: The largest number of nodes that may be non-operational at once; None sets no limit.
+        recovery: The number of rounds after its recovery in which a node is not yet operational.
     """
 
     count: int
@@ -63,7 +63,10 @@ class Chains:
         return self.rounds[1] - (self.length - 1) * self.stagger
 
     def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
-        """Returns the outages of the chain `path` from round `start` on, with `extra` rounds more than the fewest."""
+        """Returns the outages of the nodes of `path`, from round `start` on.
+
+        An outage lasts ``down[0] + extra`` rounds; without `down` it never ends.
+        """
         starts = [start + place * self.stagger for place in range(len(path))]
         ends = [FOR_GOOD if self.down is None else begin + self.down[0] + extra for begin in starts]
         return [Outage(*row) for row in zip(path, starts, ends, strict=True)]
@@ -94,7 +97,7 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Adds chains of crashes to a copy of `timeline`; returns it and the number of chains that found room.
+    """Adds chains of crashes to a copy of `timeline`; returns the copy and the number of chains that it contains.
 
     1. For each chain, draw a path of `nodes`, a round and a down time, repeatedly until the chain fits.
     2. If a chain never fits, start again with all chains; the last attempts use the shortest down time.
@@ -144,7 +147,8 @@ def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[in
 
 
 def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) -> None:
-    # A chain begins in the first round or directly after an outage, since otherwise an earlier round fits as well.
+    # Only the first round and the rounds directly after an outage are tried: if a later round fits, so does one of
+    # these.
     wanted = placing.wanted
     paths = list(islice(_all_paths(neighbours, wanted.length, draws), _MAX_PATHS))
     starts = [wanted.rounds[0], *_ends(placing.timeline.outages(), wanted)]
@@ -187,7 +191,7 @@ def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> 
 
 @dataclass(frozen=True)
 class _Context:
-    """The inputs that all draws of one generator share; `place` is its path in the scenario."""
+    """The inputs that all draws of one generator share; `place` is the path of the generator in the scenario."""
 
     overlay: Overlay
     seed: int
@@ -250,7 +254,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
     outages = _outages(generator, nodes, rounds, context)
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
-        # In order of their starts; those of one round in drawn order.
+        # Outages are taken in order of their starts; outages of one round are in drawn order.
         node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
         drawn = draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start)
         outages = [outages[i] for i in np.lexsort((drawn, start)).tolist() if room.take([outages[i]])]

@@ -25,8 +25,8 @@ class Replacement(NamedTuple):
     Attributes:
         broken: The round of the break.
         round: The first round of the new link.
-        old: Ends of the link that breaks.
-        new: Ends of the new link.
+        old: The two ends of the link that breaks.
+        new: The two ends of the new link.
         latency: Latency of the new link in rounds.
         number: Index of the fault in the scenario.
     """
@@ -95,7 +95,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 def drawn_replacements(
     generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
 ) -> Iterator[Replace]:
-    """Yields drawn replacements; each breaks an existing link, and its new link joins the two parts of the tree.
+    """Yields drawn replacements: each breaks an existing link and adds a link that joins the two parts of the tree.
 
     The draws assume that no other replacement changes `overlay`.
     """
@@ -115,7 +115,8 @@ def drawn_replacements(
         tree.remove_edge(*old)
         sides = [sorted(nx.node_connected_component(tree, end)) for end in old]
         first, begun = drawn("end0", sides[0], place), round_ + after
-        # The link table keeps a broken link until its replacement begins, so no new link may join its ends before.
+        # The link table keeps a broken link until its replacement begins. Until then no new link may have the same
+        # ends.
         free = [node for node in sides[1] if ending.get(frozenset((first, node)), 0) <= begun]
         new = [first, drawn("end1", free, place)] if free else [*old]
         tree.add_edge(*new)

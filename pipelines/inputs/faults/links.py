@@ -36,15 +36,14 @@ _RATE = LINK_FAULT.names.index("rate")
 
 
 def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> tuple[Ints, Ints, Ints]:
-    """Returns the bad periods of links, which alternate between good and bad (channel of Gilbert and Elliott).
+    """Returns the bad periods of links that alternate between good and bad periods (channel of Gilbert and Elliott).
 
     A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods are
-    geometric,
-    which is memoryless, so the age of the first period does not matter.
+    geometric, which is memoryless, so the age of the first period does not matter.
 
     Args:
         burst: The mean lengths of good and bad periods.
-        link: A number for each directed link, on which alone its draws depend.
+        link: A number for each directed link, which determines the draws of the link.
         rounds: The first round, and the round after the last one.
         seed: The run's seed.
         purpose: The name of the draws.
@@ -120,7 +119,10 @@ class LinkRows:
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
-        """Adds the rows of a fault whose links exist; `number`, its index in the scenario, is a key of its draws."""
+        """Adds the rows of a fault whose links exist.
+
+        The draws of the fault depend on `number`, its index in the scenario.
+        """
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
@@ -135,7 +137,7 @@ class LinkRows:
         if isinstance(fault, Loss) and fault.burst is not None:
             self._bursts(fault, fault.burst, drawn, until)
         elif not is_split:
-            # After the end of a delay, messages still wait for delayed ones.
+            # After the end of a delay, messages may still wait for delayed messages.
             spread = drawn.rounds[1] if drawn.effect == "delay" else 0
             for pair in self._pairs(fault):
                 self._row(drawn, pair, fault.round, until + spread)
@@ -152,7 +154,7 @@ class LinkRows:
         return int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
 
     def replace(self, replaced: Replacement) -> None:
-        """Adds the rows of a replacement: the old link loses messages until the new link replaces it in the overlay."""
+        """Adds the rows of a replacement: the old link loses all messages until the new link replaces the old link."""
         name = self.overlay.names
         gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
         if replaced.broken < replaced.round:
@@ -165,7 +167,7 @@ class LinkRows:
                 self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Adds the events of a fault's begin and, unless it is after the horizon, of its end."""
+        """Adds an event for the begin of a fault, and one for its end if the end is not after the horizon."""
         self._event.add((start, kind, node, *pair))
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))
@@ -205,7 +207,7 @@ class LinkRows:
                 self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
 
     def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
-        """Adds the sides of a partition into groups; returns the directed links between different groups."""
+        """Records the group of each node in a partition; returns the directed links between different groups."""
         groups = fault.groups if isinstance(fault, Partition) else None
         ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
         for number, names in enumerate(groups or [], start=1):
@@ -223,7 +225,8 @@ class LinkRows:
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
     """Returns rows of `SIDE` for partitions, which may overlap.
 
-    Each part has the first round, the round of the end, and the group of each node.
+    Each element of `parts` is a partition: its first round, the round after its last round, and the group of each node.
+    A row has a node, a span of rounds, and the side of the node in this span.
     """
     rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
     rows: list[tuple[int, ...]] = []
@@ -236,13 +239,16 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def stream_of(fault: LinkFaultSpec, number: int) -> int:
-    """Returns the number of the random stream of a fault: its key `stream`, else its index `number`."""
+    """Returns the number of the random stream of a fault: the fault's key `stream` if set, else its index `number`."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 
 
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
-    """Returns the kinds of a fault's events; all causes of overtaking are events of kind ``reorder``."""
+    """Returns the kinds of a fault's events.
+
+    A fault that lets messages overtake others has events of kind ``reorder``.
+    """
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:

@@ -1,4 +1,4 @@
-"""Outages of named nodes: tables with the columns node, down and up, and state profiles of SimGrid."""
+"""Reads outages of named nodes from tables (columns node, down and up), and state profiles of SimGrid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class NamedOutages:
-    """The outages in a table.
+    """The outages that a table lists, one for each row.
 
     Attributes:
         places: The place of each row in the file, for messages.
@@ -57,8 +57,8 @@ class Profile:
 
     Attributes:
         seconds: The times of state changes, ascending.
-        is_up: The state from each time on.
-        period: Seconds after which the profile repeats; None: it does not repeat.
+        is_up: Whether the node is up from each time on.
+        period: Seconds after which the profile repeats; None if the profile does not repeat.
     """
 
     seconds: tuple[float, ...]
@@ -67,7 +67,7 @@ class Profile:
 
 
 def named_format(path: Path, given: str | None) -> str | None:
-    """Returns ``named`` or ``simgrid`` for a file of this format, else None.
+    """Returns the format of a file: ``named`` for a table, ``simgrid`` for a profile, and None for any other format.
 
     Raises:
         DataFileError: The file cannot be read.
@@ -90,10 +90,9 @@ def named_format(path: Path, given: str | None) -> str | None:
 def outages_of_file(
     path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
 ) -> list[Outage]:
-    """Returns the outages of a file, of the nodes `nodes` in the rounds from ``rounds[0]`` to ``rounds[1]``.
+    """Returns the outages of `nodes` that a file describes, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
-    A table names the nodes, and rows of nodes outside of `nodes` are skipped. A profile applies to every node of
-    `nodes`.
+    A table names its nodes; rows of nodes that `nodes` lacks are skipped. A profile applies to every node of `nodes`.
 
     Raises:
         DataFileError: The file cannot be used; the message names the rows.
@@ -112,7 +111,7 @@ def outages_of_file(
 
 
 def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
-    """Returns notes on the times of a readable table of outages, a sentence for each column; empty for other files."""
+    """Returns notes on the times in a readable table of outages, one sentence for each column; none for other files."""
     if named_format(path, spec.format) != "named":
         return []
     table = _table(path, spec.unit)

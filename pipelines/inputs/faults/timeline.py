@@ -23,7 +23,7 @@ _CYCLES = 32
 
 
 class Outage(NamedTuple):
-    """An interval in which a node is down: from round `start` on, up again in round `end`."""
+    """An interval in which a node is down: it crashes in round `start` and recovers in round `end`."""
 
     node: int
     start: int
@@ -63,7 +63,7 @@ class Spans:
 
 
 class Levels:
-    """A step function over the rounds, 0 at first."""
+    """A step function over the rounds: a number for each round, at first 0."""
 
     def __init__(self) -> None:
         self._rounds = [0]
@@ -99,7 +99,7 @@ class Timeline:
         return not self._of_node[outage.node].meets(outage.start, outage.end)
 
     def add(self, outage: Outage) -> None:
-        """Adds `outage`, merged with the outages of the node that it overlaps or touches."""
+        """Adds `outage`, merged with those outages of the same node that it overlaps or touches."""
         self._of_node[outage.node].add(outage.start, outage.end)
 
     def outages(self) -> list[Outage]:
@@ -115,7 +115,7 @@ class Room:
     """
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Counts existing disjoint `outages`, which may exceed the limit `most`."""
+        """Counts the existing `outages`, which are disjoint for each node and may exceed the limit `most`."""
         self._most = most
         self._recovery = recovery
         self._levels = Levels()
@@ -126,11 +126,14 @@ class Room:
             self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
 
     def _new(self, outage: Outage) -> list[tuple[int, int]]:
-        # The intervals in which only `outage` makes the node not operational.
+        # Returns the intervals in which the node is not operational because of `outage` alone.
         return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
 
     def take(self, outages: Sequence[Outage]) -> bool:
-        """Counts `outages` of different nodes if all fit within the limit, else none; returns whether they fit."""
+        """Counts `outages` of different nodes if all of them fit within the limit, and returns whether they fit.
+
+        If they do not fit, none of them is counted.
+        """
         taken: list[tuple[int, int]] = []
         for outage in outages:
             for gap in self._new(outage):
@@ -150,7 +153,7 @@ class OutageLimitError(ValueError):
 
 
 def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key) -> Ints:
-    """Returns drawn times in whole rounds, at least 1, in the broadcast shape of `keys`."""
+    """Returns drawn times in whole rounds, at least 1; the shape is the broadcast shape of `keys`."""
     drawn: Floats
     match times:
         case Exponential(mean=mean):
@@ -166,9 +169,10 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 
 
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
-    """Returns the outages of nodes that alternate between up and down; every node is up before the first round.
+    """Returns the outages of nodes that alternate between up and down; every node is up at first.
 
-    The times of a node depend on its id, not on the set of nodes. `rounds` are the first and last round of crashes.
+    The times of a node depend on the node's id, not on the other `nodes`. `rounds` are the first and the last round in
+    which a node may crash.
 
     Raises:
         OutageLimitError: More than `MAX_OUTAGES` crashes.

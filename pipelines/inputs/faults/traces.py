@@ -31,7 +31,10 @@ _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
 _LANL_TIME = "%m/%d/%Y %H:%M"
 _FTA_DOWN = 0
 _OPEN = ("NULL", "NA", "NONE", "\\N")
-"""Notations of an unknown stop time: the event lasts until the next event of its node, or until the trace ends."""
+"""Notations of an unknown stop time.
+
+An event with an unknown stop time lasts until the next event of its node, or until the end of the trace.
+"""
 _SECONDS = 3600.0
 _ROUNDING = 1e-6
 
@@ -61,7 +64,9 @@ class Trace:
 
 @cached_until_changed(maxsize=4)
 def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
-    """Reads the outages of a trace, of all systems or of one; without `format_` the titles determine the format.
+    """Reads the outages in a trace; without `format_`, the titles determine the format.
+
+    `system` selects one of the systems in the trace; None selects all.
 
     Raises:
         DataFileError: The file is damaged or not of its format.
@@ -152,7 +157,7 @@ def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> N
 
 
 def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
-    # Times are in seconds. Events with the node up only show that the node exists, and the length of the trace.
+    # Times are in seconds. An event of a node that is up adds no outage: it adds the node and extends the trace.
     if not len(node):
         raise DataFileError(f"{path} has no events of nodes; give a trace with one or more")
     backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
@@ -175,7 +180,7 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
 
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
-    """Returns a trace with the up times and the down times of each node in random order."""
+    """Returns a copy of a trace; each node has its own up times and down times in random order."""
     first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
     place = np.arange(len(trace.node)) - first[trace.node]
     down = (trace.end - trace.start)[_permuted(trace.node, place, seed, f"{purpose}.down")]
@@ -186,7 +191,7 @@ def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
 
 
 def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
-    # The up time after the last outage of a node takes part in the permutation, too.
+    # The permutation of a node's up times includes the up time after its last outage.
     before = np.where(place == 0, 0.0, np.roll(trace.end, 1))
     last_end = np.zeros(trace.n_nodes)
     np.maximum.at(last_end, trace.node, trace.end)
@@ -201,7 +206,7 @@ def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
 
 
 def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
-    # A permutation of the rows within each owner, for ascending owners.
+    # Returns a permutation that moves each row only among the rows of its owner; the owners are ascending.
     return np.lexsort((draws_numpy.bits(seed, purpose, owner, index), owner)).astype(np.int64)
 
 
@@ -210,8 +215,8 @@ def mapped(
 ) -> list[Outage]:
     """Returns the outages of a trace as outages of `nodes`, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
-    1. Draw distinct pairs of a trace's node and a node of the overlay, as many as the smaller of both sets has.
-    2. Permute the times of each node if ``spec.shuffled`` is set.
+    1. Pair nodes of the trace with nodes of `nodes` at random; every node of the smaller set gets a different partner.
+    2. If ``spec.shuffled`` is set, permute the up times and the down times of each node.
     3. Map hour ``spec.skip_hours`` to the first round; an outage that covers this hour starts in the first round.
     4. Round the length of each outage to whole rounds, at least one.
 
