@@ -11,7 +11,9 @@ has ended. The last commit writes all others.
 
 from __future__ import annotations
 
+import ctypes
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -227,12 +229,23 @@ class History:
         self._store.commit(pa.table(row))
         self._rows.clear()
         self.n_rounds, self.first_round = 0, None
+        _release_memory()
 
     def _overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
         if isinstance(rows, pa.Table):
             self._store.load(name, rows, "overwrite")
         else:
             self._store.overwrite(name, rows)
+
+
+def _release_memory() -> None:
+    """Returns freed memory to the operating system.
+
+    Arrow and glibc keep it; other C libraries have no such call. With Spark the process grew by 100 MB with each batch of 500 runs, to 1.2 GiB.
+    """
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
 
 
 def _counted(message: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@
 -- :role repository, publisher (R2P-Recovery answers the client) or subscriber (R2S-Rectify answers the client)
 -- :end_round round in which the recovery ended; null: it did not end before the next crash or the end of the run
 -- :recovering_rounds rounds from recovery_round to end_round; null if end_round is null
--- :recovering_ms recovering_rounds in ms; null where run.round_ms is
+-- :recovering_ms recovering_rounds in ms; null where run.round_ms is null
 -- :n_fetched messages that the repository fetched; 0 for clients
 with answer as (
   select run_id, dst as node_id, due_round, case kind when 'R2P-Recovery' then 'publisher' else 'subscriber' end as role
