@@ -9,7 +9,10 @@ from typing import Final, Literal, get_args
 from pipelines.errors import FormError, nearest
 
 Form = Literal["program", "dataflow"]
-"""In form ``program`` one core plays the nodes of a run, many rounds in a job. In form ``dataflow`` a job plays one round.
+"""A form of a protocol.
+
+- ``program``: one core plays the nodes of a run, many rounds in a job;
+- ``dataflow``: a job plays one round of all runs.
 """
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)

@@ -80,7 +80,7 @@ class Protocol:
         audits: The guarantees beside the general ones.
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
         views: The package whose SQL files are views of this protocol's stores; None: no views.
-        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, and a ``reason``.
+        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
             The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So a bound
             reads the input of runs and no report of a node. By default no run exceeds the bound.
         assumes: The assumptions about the network; link faults that break one exceed the bound, too.

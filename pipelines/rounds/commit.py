@@ -174,8 +174,7 @@ class History:
         return sum(int(table.nbytes) for tables in self._rows.values() for table in tables)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
-        """Overwrites the state tables `state` before the next commit; that commit records their versions in the ledger.
-        """
+        """Overwrites the state tables `state` before the next commit, which records their versions in the ledger."""
         for name, rows in state.items():
             self._store.overwrite(self._names[name], rows)
 

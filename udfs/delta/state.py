@@ -109,7 +109,7 @@ class Processing(Processed):
 
 @record(key="source,source_seq,sender")
 class Waiting:
-    """A sender of a duplicate; it gets CONF when the message is finished."""
+    """A sender of a duplicate, which gets CONF when the message is finished."""
 
     source: Annotated[int, "source of the multicast message m"]
     source_seq: Annotated[int, "number of m at its source"]
@@ -155,7 +155,7 @@ class WaitingCall:
 
 @record(key="peer")
 class PeerState:
-    """A node X as node N knows it. A neighbour that N knows as live has no row."""
+    """The state of another node X as node N knows it; a live neighbour has no row."""
 
     peer: Annotated[int, "the other node X"]
     status: Annotated[str, "WAITING for its answer, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
@@ -165,7 +165,7 @@ class PeerState:
 
 @record(key="incarnation")
 class Status:
-    """The status of a node since its last crash; a node that has not crashed has no row."""
+    """The status of a node since its last crash."""
 
     status: Annotated[str, "RECOVERING, REJOINING (until its REJOIN is confirmed) or OPERATIONAL"]
     incarnation: Annotated[int, "number of its recoveries"]
@@ -188,7 +188,7 @@ class SynRequested:
 
 @record(key="subscription_id")
 class Tombstone:
-    """An ended subscription: a late PAR_SUB does not restore its entry."""
+    """An ended subscription, whose entry a late PAR_SUB does not restore."""
 
     subscription_id: Annotated[int, "the subscription"]
 

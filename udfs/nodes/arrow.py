@@ -357,7 +357,7 @@ class Messages:
 
 
 def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads (source, source_seq) of a message; a field that the message class lacks is None."""
+    """Returns a function that reads (source, source_seq) of a message, with None for a field that the class lacks."""
     if has_source and has_seq:
         return attrgetter(*HEAD)
     return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)

@@ -118,7 +118,7 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns `processing` (ProcessingList) with the rows of `row` in place of the rows with equal keys."""
+    """Returns `processing` (ProcessingList); `row` replaces the rows with equal keys."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))

@@ -238,7 +238,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 def copies_for_joiner(added: DataFrame) -> DataFrame:
     """Returns the messages of `processing_for_joiner` as copies for the joining node, in ProcessingList order.
 
-    They leave behind PAR_TOP and PAR_SUB.
+    They leave the node after PAR_TOP and PAR_SUB.
     """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
@@ -252,7 +252,7 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
     """Moves copies for a joining node behind the answer of its join point (rule R16).
 
     A join point adds the link before it forwards the copies of the round. So it may forward a copy to the joining node
-    that arrived before the JOIN_REQUEST. Such a copy also leaves after the older messages of ProcessingList.
+    that arrived before the JOIN_REQUEST. This copy also leaves after the older messages of ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
