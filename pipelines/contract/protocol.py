@@ -81,8 +81,8 @@ class Protocol:
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
         views: The package whose SQL files are views of this protocol's stores; None: no views.
         bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
-            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So a bound
-            reads the input of runs and no report of a node. By default no run exceeds the bound.
+            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So the
+            bound reads the input of runs and no report of a node. By default no run exceeds the bound.
         assumes: The assumptions about the network; link faults that break one exceed the bound, too.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
             the program. None: the protocol has the form ``program`` only.
