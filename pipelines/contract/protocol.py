@@ -83,7 +83,7 @@ class Protocol:
         bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
             The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So the
             bound reads the input of runs and no report of a node. By default no run exceeds the bound.
-        assumes: The assumptions about the network; link faults that break one exceed the bound, too.
+        assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
             the program. None: the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
@@ -222,10 +222,11 @@ group by m.run_id
     "no_duplicates": _since_fault("duplicate", "links may bring messages twice"),
     "order": _since_fault("reorder", "messages may overtake others on links"),
 }
-"""SQL for the runs that break an assumption: ``run_id``, the first ``round`` in which they do, and a ``reason``.
+"""SQL for the runs that break an assumption: ``run_id``, the ``round`` of the first breach, and a ``reason``.
 
-- ``no_loss``: a message on a link arrives, unless its receiver is down. The first lost message breaks it, if a fault or
-  a setting of the scenario loses messages. A protocol that drops messages and reports them as lost is not excused.
+- ``no_loss``: a message on a link arrives, unless its receiver is down. If a fault or a setting of the scenario loses
+  messages, the first lost message breaks the assumption. A protocol that drops messages and reports them as lost is not
+  excused.
 - ``no_duplicates``: a message arrives once. The first message that is sent after the start of a fault ``duplicate``
   breaks it.
 - ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent

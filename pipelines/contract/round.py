@@ -145,7 +145,7 @@ class RoundResult:
     Attributes:
         state: The changed relations: all rows, or the new increment of a relation that grows by increments.
         outbox: The messages to send.
-        sent_fields: The columns of the outbox beside `OUTBOX`, if it lacks some payload columns or ``latency_rounds``.
+        sent_fields: If the outbox lacks payload columns or ``latency_rounds``: those of these columns that it has.
             The engine adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue it later), ``issued`` or ``confirmed``.

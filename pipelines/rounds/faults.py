@@ -202,9 +202,9 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the first round after `after` with a crash or recovery, and the first one with a link replacement.
+        """Returns the first rounds after `after` with a crash or recovery, and with a link replacement.
 
-        The list omits a round that does not exist.
+        A round that does not exist is left out.
         """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]

@@ -158,9 +158,9 @@ _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
 
 
 class Connection(NamedTuple):
-    """A connection of a node to the incarnation `incarnation` of `peer`.
+    """A connection of a node to one incarnation of `peer`.
 
-    An incarnation of None stands for the one that will answer a JOIN_REQUEST.
+    An `incarnation` of None stands for the incarnation that will answer the node's JOIN_REQUEST.
     """
 
     peer: int

@@ -221,9 +221,9 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
     """Makes `joiner` a recipient of unconfirmed messages in the join point's ProcessingList, and sends them.
 
-    These are all SUB and UNSUB, and each J whose scope contains `joiner`. The J that `joiner` issued is excluded. It
-    may still be unconfirmed if `joiner` crashed and asks again. The join point and `joiner` would then wait for each
-    other.
+    These are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is excluded.
+    It may still be unconfirmed if `joiner` crashed and joins again. If the join point sent this J to `joiner`, the two
+    would wait for each other.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

@@ -109,9 +109,9 @@ def _connect(turn: Turn) -> None:
 def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if this
-    node suspects its sender. Messages to the former incarnation of the sender take another path, and new messages would
-    overtake them. The node then waits for a SYN_REQUEST of the sender.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
+    does not count: messages that were sent through the peer before its failure take another path, and new messages
+    would overtake them. This node then waits for a SYN_REQUEST of the peer.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -183,13 +183,15 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
-    """Resends `m` to the recovering nodes `asked` on a path to an unconfirmed recipient: PrevOut (rule R26).
+    """Resends `m` to each node of `asked` that is on the path to an unconfirmed recipient (PrevOut, rule R26).
 
-    Each of these nodes becomes responsible for the recipients behind it; returns all these recipients. If two of them
-    are on one path, both get the message, and the last one is responsible.
+    The node becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one path, both
+    get `m`, and the last one is responsible. A node of `asked` that is in `reach` is a recipient itself, even if it had
+    confirmed: it has lost the effect of `m`, and PAR_SUB contains this effect only after `m` is finished here. The
+    nodes behind it need not confirm again.
 
-    A node of `asked` that is in `reach` is a recipient itself, even if it had confirmed. It has lost the effect of `m`,
-    and PAR_SUB contains this effect only after `m` is finished here. The nodes behind it need not confirm again.
+    Returns:
+        The recipients for which a node of `asked` is responsible now.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:
@@ -286,7 +288,12 @@ _LOW = -1
 
 
 class Route(NamedTuple):
-    """A path from the recovering node R to a node X, and whether X lies behind R as seen from this node."""
+    """The path from a recovering node to a node X.
+
+    Attributes:
+        path: The path.
+        is_behind: Whether the path from this node to X leads through the recovering node.
+    """
 
     path: tuple[int, ...]
     is_behind: bool

@@ -133,7 +133,7 @@ class Leaving(NamedTuple):
 _leaving = tuple.__new__
 _LEAST = -(1 << 63)
 _SERVING_NONE = frozenset({"DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"})
-"""The message kinds that serve no call."""
+"""The message kinds that no application call causes."""
 
 
 class Turn:

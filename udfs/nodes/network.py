@@ -227,7 +227,7 @@ class Network:
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Records the state of the nodes `acting` before they act; other nodes read it during the round."""
+        """Records the state of the nodes `acting` before they act. Other nodes read this state in the round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -240,8 +240,8 @@ class Network:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            The contexts that send the failure detector reports, and the crashed peers of each connected node. The
-            latter are empty unless the program has the handler `on_round`; the former are empty if it does.
+            For programs with `on_round`: no contexts, and for each node the crashed nodes that it is connected to. For
+            other programs: the contexts that send the failure detector reports, and no crashed nodes.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():
@@ -288,7 +288,7 @@ class Network:
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
         """Replaces the links that end in round `round_`.
 
-        Returns the changes of links by node, for programs that handle them; for other programs nothing.
+        Returns the changes of links by node; empty if the program does not handle them.
         """
         changes = self._links.change(round_)
         if changes:

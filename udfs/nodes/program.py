@@ -46,8 +46,8 @@ class Declared:
 
     Attributes:
         form: ``keyed``, ``ordered``, ``one`` or ``appended``.
-        record: The record class of its rows.
-        is_durable: Whether its rows survive a crash of the node.
+        record: The record class of the attribute's rows.
+        is_durable: Whether the rows survive a crash of the node.
     """
 
     form: str

@@ -52,9 +52,9 @@ PAYLOAD = T.StructType(
 )
 """Fields that the body does not show:
 
-- ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any, or the first;
+- ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
 - ``guide``: g.to of a Guided message, null for a plain one;
-- ``origin_path``: P(R, m.from) of a Guided message.
+- ``origin_path``: the path from the receiver to m.from, of a Guided message.
 """
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""

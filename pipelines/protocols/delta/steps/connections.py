@@ -269,9 +269,9 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if the
-    receiver suspects its sender. Messages to the former incarnation of the sender take another path, and new messages
-    would overtake them. The receiver then waits for a SYN_REQUEST of the sender.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
+    does not count: messages that were sent through the peer before its failure take another path, and new messages
+    would overtake them. The node then waits for a SYN_REQUEST of the peer.
 
     Returns:
         The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast

@@ -211,9 +211,9 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Makes each joining node a recipient of unconfirmed messages in ProcessingList of its join point.
 
-    These are all SUB and UNSUB, and each J whose scope contains the joining node. The J of the joining node itself is
-    excluded. It may still be unconfirmed if the node crashed and asks again. The node and its join point would then
-    wait for each other.
+    These are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node itself
+    issued is excluded. It may still be unconfirmed if the node crashed and joins again. If the join point sent this J
+    to the node, the two would wait for each other.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.

@@ -92,11 +92,11 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns PrevOut: the recipients that a recovering node R becomes responsible for at S, which it asks (rule R26).
+    """Returns PrevOut: the unconfirmed recipients whose path from S leads through a recovering node R (rule R26).
 
-    They are the unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its scope,
-    even if R had confirmed (``is_reopened``). R has lost their effect, and PAR_SUB contains it only after they are
-    finished at S. The nodes behind R need not confirm again.
+    R is the sender and S the receiver of a SYN_REQUEST. R becomes responsible for these recipients. R itself is a
+    recipient of J, SUB and UNSUB in its scope, even if R had confirmed (``is_reopened``): R has lost their effect, and
+    PAR_SUB contains the effect only after they are finished at S. The nodes behind R need not confirm again.
 
     Returns:
         Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
