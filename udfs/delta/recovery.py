@@ -110,7 +110,7 @@ def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the newest status of each peer that sent a message about a connection.
 
     The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
-    does not count: messages that were sent through the peer before its failure take another path, and new messages
+    does not count. Since the failure of that peer, messages for nodes behind it are on another path, and new messages
     would overtake them. This node then waits for a SYN_REQUEST of the peer.
     """
     found: dict[int, PeerAnswer] = {}
