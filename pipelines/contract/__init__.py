@@ -1,1 +1,1 @@
-"""The contract between the engine and a protocol; imports nothing, so `protocol` loads without PySpark."""
+"""The contract between the engine and a protocol. This module imports nothing, so `protocol` loads without PySpark."""

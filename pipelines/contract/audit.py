@@ -1,6 +1,7 @@
 """Audits: guarantees as queries over the tables and views of a store.
 
-An audit reads nothing of the round engine's memory, so anyone with the store can repeat it. One query covers all runs.
+An audit reads the store only, and nothing of the round engine's memory. So anyone with the store can repeat the audit.
+One query covers all runs.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pa
 where c.kind = 'crash'
 group by c.run_id
 """
-"""SQL for the bound of protocols whose timers depend on link latencies: ``run_id, round, reason``."""
+"""SQL for a bound of protocols whose timers depend on link latencies: ``run_id, round, reason``."""
 
 
 class Reader(Structural):
-    """A store with access by table name and by SQL."""
+    """A store whose tables and views can be read by name and by SQL."""
 
     def table(self, name: str) -> DataFrame:
-        """Returns a table or view."""
+        """Returns the table or view `name` of the store."""
         ...
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the result of a query over the tables and views."""
+        """Returns the result of query `text` over the tables and views of the store."""
         ...
 
     def is_finished(self) -> bool:
-        """Returns whether all runs have ended."""
+        """Returns whether all runs of the store have ended."""
         ...
 
 
@@ -56,18 +57,18 @@ def arrow_rows(
     rows: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     columns: Sequence[tuple[str, str]],
 ) -> DataFrame:  # fmt: skip
-    """Applies an Arrow function to rows; `columns` are its output columns with their SQL types."""
+    """Applies an Arrow function to `rows`; `columns` are its output columns with their SQL types."""
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
 class Evidence:
     """The input of audits: the tables and views of a store, and the relations that audits share.
 
-    SQL names relations like tables. A relation is computed when it is first read, and kept.
+    In SQL, a relation has a name like a table. It is computed when it is first read, and then kept.
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Prepares the relations, of which each may read those before it; computes none of them."""
+        """Prepares the relations and computes none of them. A relation may read the relations before it."""
         self.reader = reader
         self.checkpoints = checkpoints
         self._relations = relations
@@ -85,15 +86,15 @@ class Evidence:
             self.checkpoints.session.spark.catalog.dropTempView(f"{self._prefix}_{name}")
 
     def table(self, name: str) -> DataFrame:
-        """Returns a table or view of the store, or a relation."""
+        """Returns the table, view or relation `name`."""
         return self._relation(name) if name in self._relations else self.reader.table(name)
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the result of a query over the store and the relations."""
+        """Returns the result of query `text` over the tables and views of the store, and the relations."""
         return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
-        """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        """Returns all δ-paths of trees. Arguments and rows are those of `delta_paths`."""
         from pipelines.engines.paths import delta_paths  # loads PySpark
 
         return delta_paths(self.checkpoints.session, link, max_hops)
@@ -129,7 +130,7 @@ def sql_files(package: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Audit:
-    """A guarantee that can be checked.
+    """A guarantee, and the query that finds its violations.
 
     Attributes:
         name: The name of the guarantee.
@@ -160,7 +161,7 @@ _FLAGS = tuple(field.name for field in fields(Audit) if field.default is False)
 
 
 def sql_audits(package: str) -> tuple[Audit, ...]:
-    """Returns an audit for each SQL file of a package that starts with ``-- audit: summary``, in the order of names.
+    """Returns an audit for each SQL file of `package` that starts with ``-- audit: summary``, in the order of names.
 
     Flags of `Audit` follow the word ``audit``, as in ``-- audit, is_unconditional: no copy goes back to its sender``.
 
@@ -183,10 +184,10 @@ def sql_audits(package: str) -> tuple[Audit, ...]:
 def arrow_bound(
     text: str, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> Callable[[Reader], DataFrame]:
-    """Returns a bound for `Protocol.bound`: an Arrow function over the answer of a query.
+    """Returns a bound for `Protocol.bound` that applies an Arrow function to the result of a query.
 
     Args:
         text: SQL over the history.
-        function: Takes batches of the answer; returns rows of `udfs.batches.BEYOND`.
+        function: Takes the batches of the query's result; returns rows of `udfs.batches.BEYOND`.
     """
     return lambda reader: arrow_rows(reader.sql(text), function, BEYOND)

@@ -21,7 +21,7 @@ def check_protocol(protocol: Protocol, form: ProtocolForm) -> None:
     """Checks a protocol and one of its forms.
 
     Raises:
-        ProtocolError: It lists all problems.
+        ProtocolError: The check found problems; the message lists all of them.
     """
     body = _parsed("body", f"select {form.body}")
     problems = [*_kinds(protocol), *_payload(form), *_states(form), *_statements(protocol), *body]

@@ -9,23 +9,27 @@ from typing import Final, Literal, get_args
 from pipelines.errors import FormError, nearest
 
 Form = Literal["program", "dataflow"]
-"""``program``: one core plays the nodes of a run, many rounds in a job; ``dataflow``: jobs play a round of all runs."""
+"""A form of a protocol.
+
+- ``program``: one core plays the nodes of a run, many rounds in a job;
+- ``dataflow``: a job plays one round of all runs.
+"""
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
-"""The fault kinds of `Inputs.faults` that dataflow steps play; other faults need a node program."""
+"""The fault kinds (items of `Inputs.faults`) that dataflow steps play. Other faults need a node program."""
 MOST_NODES: Final = 20_000
-"""The greatest number of nodes of a run for which the program is at least as fast as dataflow."""
+"""The greatest number of nodes of a run for which the form ``program`` is at least as fast as ``dataflow``."""
 
 NTH: Final = "faults with nth"
-"""The fault kind that applies to one message and counts messages."""
+"""The fault kind that strikes the n-th message that matches it."""
 
 
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
-    """Returns the requested form: `given`, else the environment variable ROUNDTABLE_FORM, else `otherwise`.
+    """Returns the requested form: `given`, else environment variable ROUNDTABLE_FORM, else `otherwise`.
 
     Raises:
-        FormError: ROUNDTABLE_FORM is not a form.
+        FormError: The value of ROUNDTABLE_FORM is not a form.
     """
     named = os.environ.get("ROUNDTABLE_FORM")
     if given is not None or not named:
@@ -39,7 +43,7 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
 def chosen_form(
     protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, faults: Sequence[str] = ()
 ) -> tuple[Form, str]:  # fmt: skip
-    """Returns the form that plays the runs of a protocol, and the reason.
+    """Returns the form that plays the runs of a protocol, and the reason for the choice.
 
     Args:
         protocol: The name of the protocol.

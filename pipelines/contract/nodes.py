@@ -32,7 +32,7 @@ _NODE = ("run_id", "node_id")
 
 
 class ProgramForm(ProtocolForm):
-    """The relations and messages of a node program, as the engine handles them."""
+    """The relations and messages of a node program, in the form that the engine needs."""
 
     payload = _PAYLOAD
     body = "body"
@@ -47,13 +47,13 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations of dataflow steps; none of them is durable."""
+    """Returns the tables of a program as relations for dataflow steps; none of these relations is durable."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns the error of a failed handler that an engine's exception reports; None: it reports another failure."""
+    """Returns the error of the failed handler that `error`, an engine's exception, reports; None: another failure."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
     if not found:
         return None
@@ -62,7 +62,7 @@ def program_error(error: Exception) -> NodeProgramError | None:
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
-    """Returns all relations: nodes, their durable state, appended rows, and the tables derived from these."""
+    """Returns all relations of a program: nodes, their durable state, appended rows, and tables derived from these."""
     nodes = _table(NODE_STATE, "a node that is up, with its state between rounds", INTERNAL, rows.volatile)
     found = [StateRelation(nodes)]
     if rows.durable:
@@ -76,12 +76,12 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
 
 
 def record_table(name: str, record: type) -> Table:
-    """Returns the table of the keyed rows of a record class."""
+    """Returns the schema of the table with the keyed rows of a record class."""
     return _shown(name, Declared("keyed", record, is_durable=False))
 
 
 def _relation(rows: ProgramColumns, name: str) -> str:
-    """Returns the relation whose JSON documents contain the rows of a declaration."""
+    """Returns the name of the relation whose JSON documents contain the rows of declaration `name`."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
 

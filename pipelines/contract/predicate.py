@@ -56,13 +56,13 @@ _PLAIN = re.compile(
 
 
 def has_wildcard(topic: str) -> bool:
-    """Returns whether a topic contains a wildcard: a level is ``+``, or the last level is ``#``."""
+    """Returns whether one level of `topic` is ``+``, or its last level is ``#``."""
     levels = topic.split(_SEPARATOR)
     return LEVEL in levels or levels[-1] == REST
 
 
 def check_filter(text: str, column: int | None = None) -> None:
-    """Checks the syntax of a topic filter; `column` is its position in a predicate, for the error.
+    """Checks the syntax of topic filter `text`; `column` is the position of the filter in a predicate, for the error.
 
     Raises:
         PredicateError: The filter is empty or a shared subscription, a wildcard shares its level with other characters,
@@ -83,9 +83,9 @@ def check_filter(text: str, column: int | None = None) -> None:
 
 
 def pattern_of(text: str) -> str:
-    """Returns a regular expression for a topic filter; it matches topics with a slash appended.
+    """Returns a regular expression for topic filter `text`. It matches topics to which a slash is appended.
 
-    The slash makes ``a/#`` match ``a``. It also keeps ``$`` from ignoring a line break at the end of a topic. The
+    Because of the slash, ``a/#`` matches ``a``, and ``$`` does not ignore a line break at the end of a topic. The
     expression has the same meaning in Java, Rust and Python.
     """
     *parents, last = text.split(_SEPARATOR)
@@ -138,10 +138,10 @@ def _shortened(text: str) -> str:
 
 
 def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> tuple[Predicate, ...]:
-    """Parses the conjunction of a subscription.
+    """Parses the predicate of a subscription, a conjunction of comparisons.
 
     Args:
-        topic: Short for ``topic = '...'``; comes first.
+        topic: A topic; short for a first comparison ``topic = '...'``.
         where: The other comparisons.
         is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
@@ -164,7 +164,7 @@ def _composed(predicate: Predicate) -> Predicate:
 
 
 def _as_filter(predicate: Predicate) -> Predicate:
-    """Converts an equality whose topic has wildcards to a filter; other comparisons stay unchanged.
+    """Converts an equality whose topic has wildcards to a filter. Other comparisons stay unchanged.
 
     Raises:
         PredicateError: The wildcards are not allowed in a filter.
@@ -177,7 +177,10 @@ def _as_filter(predicate: Predicate) -> Predicate:
 
 
 def canonical(predicates: Sequence[Predicate]) -> str:
-    """Returns the canonical string of a conjunction, e.g. ``topic = 'news' and price > 10``; parsing inverts it."""
+    """Returns the canonical string of a conjunction, for example ``topic = 'news' and price > 10``.
+
+    Parsing the string returns `predicates` again.
+    """
     shown = []
     for p in predicates:
         is_bare = _BARE.fullmatch(p.attribute) and p.attribute.lower() != "and"
@@ -193,12 +196,12 @@ def _shown_value(value: float | str) -> str:
 
 
 def whole_number(value: float) -> int | None:
-    """Returns a number as an int, if it is a whole number of 64 bits; else None."""
+    """Returns `value` as an int if it is a whole number of 64 bits, else None."""
     return int(value) if -MAX_WHOLE - 1 <= value <= MAX_WHOLE and value == int(value) else None
 
 
 def as_double(value: float) -> float:
-    """Returns the double for comparisons with numbers that are not whole numbers of 64 bits.
+    """Returns the double of `value` for comparisons with numbers that are not whole numbers of 64 bits.
 
     The greatest whole numbers are rounded down, so that their doubles stay below 2**63.
     """
@@ -206,7 +209,7 @@ def as_double(value: float) -> float:
 
 
 def read_number(text: str) -> int | float:
-    """Parses a decimal number: an int if it is a whole number of 64 bits, else a float.
+    """Parses a decimal number. Returns an int for a whole number of 64 bits, else a float.
 
     Raises:
         OverflowError: The number exceeds a double, or it is a whole number of more than 64 bits without an equal
@@ -324,13 +327,12 @@ def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
 
 
 def predicate_rows(subscription: pa.Table) -> pa.Table:
-    """Parses the canonical predicates of column ``predicate``; equal predicates are parsed once.
+    """Parses the canonical predicates in column ``predicate`` of `subscription`; equal predicates are parsed once.
 
     Returns:
         One row per comparison, columns `PREDICATE`, in the order of subscription and position in the conjunction.
-            ``subscription`` is the row number in the argument. Either ``number`` or ``text`` is null. ``whole`` is the
-            number
-        as an integer, if it is a whole number of 64 bits: a double may not represent it exactly.
+        ``subscription`` is the row number in the argument. Either ``number`` or ``text`` is null. For a whole number of
+        64 bits, ``whole`` is the number as an integer: a double may not represent it exactly.
     """
     encoded = subscription["predicate"].combine_chunks().dictionary_encode()
     conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
@@ -347,7 +349,7 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
 
 
 def compiled(predicate: pa.Table) -> pa.Table:
-    """Returns the comparisons with topic filters replaced by regular expressions, see `pattern_of`."""
+    """Returns the comparisons in `predicate` with topic filters replaced by regular expressions (see `pattern_of`)."""
     ops, texts = (predicate[name].combine_chunks() for name in ("op", "text"))
     is_filter = pc.equal(ops, FILTER)
     if not pc.any(is_filter).as_py():
@@ -358,11 +360,11 @@ def compiled(predicate: pa.Table) -> pa.Table:
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
-    """Returns the topic of each canonical predicate that has an equality with a topic, else null.
+    """Returns the topic of each canonical predicate that has an equality with a topic; null for all other predicates.
 
     Args:
         predicate: The predicates.
-        is_alone: Whether a predicate with further comparisons counts as one without a topic.
+        is_alone: Whether to return null for a predicate that has further comparisons.
     """
     encoded = predicate.combine_chunks().dictionary_encode()
     topics = [_topic(text, is_alone=is_alone) for text in encoded.dictionary.to_pylist()]
@@ -377,7 +379,10 @@ def _topic(text: str, *, is_alone: bool) -> str | None:
 
 
 def _comparisons(text: str) -> list[Comparison]:
-    """Parses a canonical predicate; the pattern fits nearly all of them and takes a tenth of the parser's time."""
+    """Parses a canonical predicate.
+
+    A regular expression parses nearly all predicates, in a tenth of the time that the parser needs.
+    """
     found = list(_PLAIN.finditer(text))
     if found and sum(match.end() - match.start() for match in found) == len(text):
         return [(m[1], m[2], *value_columns(m[4] if m[3] is None else read_number(m[3]))) for m in found]
@@ -385,5 +390,5 @@ def _comparisons(text: str) -> list[Comparison]:
 
 
 def value_columns(value: float | str) -> tuple[float | None, int | None, str | None]:
-    """Returns ``number, whole, text`` of a value, columns of `PREDICATE`."""
+    """Returns ``number, whole, text`` of `value`, the columns of `PREDICATE`."""
     return (None, None, value) if isinstance(value, str) else (as_double(value), whole_number(value), None)

@@ -24,20 +24,23 @@ if TYPE_CHECKING:
 
 
 SETTINGS_JSON = "settings_json"
-"""The column with all settings of a run as JSON."""
+"""The name of the column with all settings of a run as JSON."""
 NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
-"""A query for no run: the bound of a protocol that tolerates all faults."""
+"""A query that returns no run: the bound of a protocol that tolerates all faults."""
 Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
-"""Yields the parts of a run's input that a protocol with given settings cannot play, with their location."""
+"""A function that yields the parts of a run's input that a protocol cannot play, with their location.
+
+Its arguments are the settings, the overlay, the workload and the faults.
+"""
 Bound = str | Callable[[Reader], "DataFrame"]
 
 
 @dataclass(frozen=True)
 class ComputedView:
-    """A view that a Python function computes from a store.
+    """A view of a store that a Python function computes.
 
     Attributes:
-        question: The question that the view answers, and then the meaning of a row.
+        question: The question that the view answers, followed by the meaning of a row.
         make: Returns the rows.
         columns: The meaning of each column that is not in `sql.views.COMMON`.
     """
@@ -49,13 +52,13 @@ class ComputedView:
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table that is derived from the rows of a program's declaration.
+    """A table that is derived from the rows of one declaration of a program.
 
     Attributes:
         name: The name without the prefix ``state_``.
         record: The record class of its columns beside ``run_id`` and ``node_id`` (`udfs.nodes.records`).
         of: The name of the declaration.
-        make: Derives the rows from those of the declaration's table.
+        make: Derives the rows from the rows of the declaration's table.
     """
 
     name: str
@@ -77,22 +80,22 @@ class Protocol:
         audits: The guarantees beside the general ones.
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
         views: The package whose SQL files are views of this protocol's stores; None: no views.
-        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` in which they do, and a
-            ``reason``. It is SQL over the history, or a function of a store. Violations of these runs are excused, so a
+        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
+            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So the
             bound reads the input of runs and no report of a node. By default no run exceeds the bound.
-        assumes: The assumptions about the network; link faults that break one exceed the bound, too.
+        assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
             the program. None: the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
-        undecided: The runs that ended before the audits can decide, although only maintenance messages were in flight;
-            columns as in `bound`. By default no run.
+        undecided: The runs that ended before the audits can decide, although only messages of kinds `maintenance` were
+            in flight; columns as in `bound`. By default no run.
         waits: By declaration of the program: SQL over the history for publications that wait in its table, ``run_id,
             node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
             since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
             ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. None: no such waits.
         made_views: The views that functions compute, by name.
-        shown: Tables that are derived from declarations of the program.
+        shown: Further tables of the store, which are derived from declarations of the program.
         scenarios: The package whose YAML files are scenarios of the protocol; None: no scenarios.
         check: Checks the overlay, workload and faults of a run beside the general rules; None: no further checks.
         needs_tree: Whether the protocol requires a tree as overlay.
@@ -106,13 +109,13 @@ class Protocol:
         edges: The view of the links of a protocol with `makes_overlay`, for reports: ``run_id, node_id, held_node_id,
             is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. None: no such view.
         servers: The role of servers in table ``node``; None: its overlays have no servers.
-        calls: The kinds of calls that it accepts beside subscriptions, publications and `workload.joins`.
+        calls: The kinds of calls that the protocol accepts beside subscriptions, publications and joins.
         draws: Whether nodes draw random numbers, so that rows depend on the seed.
         maintenance: The message kinds that nodes send forever: a run that ends with only these in flight is decided.
         application: The message kinds that carry publications, for comparisons with other protocols.
         acknowledgement: The message kinds that acknowledge receipt, storage or processing.
         recovery: The message kinds that request or resend lost messages, or restore nodes. All other kinds are control.
-        variants: Settings to try where protocols are compared on a scenario, without the name.
+        variants: Settings, without the name, that comparisons of protocols on a scenario also try.
     """
 
     name: str
@@ -173,11 +176,11 @@ class Protocol:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """The forms of the protocol; the form that `auto` selects for small runs comes first."""
+        """The forms of the protocol. The form that `auto` selects for small runs comes first."""
         return ("program",) if self.steps is None else ("program", "dataflow")
 
     def refused_faults(self, faults: Sequence[str]) -> list[str]:
-        """Returns the given fault kinds (`Inputs.faults`) that the dataflow form does not play."""
+        """Returns those of `faults`, fault kinds of `Inputs.faults`, that the dataflow form does not play."""
         return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
 
 
@@ -219,10 +222,11 @@ group by m.run_id
     "no_duplicates": _since_fault("duplicate", "links may bring messages twice"),
     "order": _since_fault("reorder", "messages may overtake others on links"),
 }
-"""SQL for the runs that break an assumption: ``run_id``, the first ``round`` in which they do, and a ``reason``.
+"""SQL for the runs that break an assumption: ``run_id``, the ``round`` of the first breach, and a ``reason``.
 
-- ``no_loss``: a message on a link arrives, unless its receiver is down. The first lost message breaks it, if a fault or
-  a setting of the scenario loses messages. A protocol that drops messages and reports them as lost is not excused.
+- ``no_loss``: a message on a link arrives, unless its receiver is down. If a fault or a setting of the scenario loses
+  messages, the first lost message breaks the assumption. A protocol that drops messages and reports them as lost is not
+  excused.
 - ``no_duplicates``: a message arrives once. The first message that is sent after the start of a fault ``duplicate``
   breaks it.
 - ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent

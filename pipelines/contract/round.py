@@ -10,9 +10,9 @@ Several frames have fixed columns:
   due_round, source, source_seq`` and the columns of the protocol's payload. A node handles its messages in ascending
   order of ``message_id``.
 - *call*: one row per application call that is due: ``run_id, node_id, source_seq, round, kind``. Further columns are
-  ``subscription_id`` (subscribe, unsubscribe), ``join_point`` (join), ``topic`` (publish, and subscribe if the
-      predicate asks for one), ``guarantee``, ``keys`` and ``matches`` (publish; the ids of the matching subscriptions).
-      Other calls (`contract.protocol.Protocol.calls`) use ``topic``, ``peer`` and ``role``.
+  ``subscription_id`` (subscribe, unsubscribe), ``join_point`` (join), ``topic`` (publish; subscribe if the predicate
+  has an equality with a topic), ``guarantee``, ``keys`` and ``matches`` (publish; the ids of the matching
+  subscriptions). Other calls (`contract.protocol.Protocol.calls`) use ``topic``, ``peer`` and ``role``.
 - *outbox*: one row per message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
   payload's columns and ``latency_rounds``. The messages of a node leave in the order (trigger, rank, dst). The trigger
   is the id of the message that caused the message, or `CALL_TRIGGER`. A null ``latency_rounds`` stands for the latency
@@ -31,7 +31,10 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from pipelines.tables import BIGINT, STRING, Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
-"""SQL for the trigger of messages that an application call causes: after all received messages, in order of issue."""
+"""SQL for the trigger of messages that an application call causes.
+
+It sorts behind the ids of all received messages, and in the order of issue.
+"""
 
 OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
 
@@ -54,8 +57,8 @@ class StateRelation:
     Attributes:
         table: The schema, with the name without ``state_``.
         facts: Counters that later rounds may read: by name the SQL condition of the counted rows.
-        compact: For a relation that grows by increments: folds the union of the increments into the relation. None: a
-            round that changes the relation returns all of its rows.
+        compact: For a relation that grows by increments: computes the relation from the union of the increments. None:
+            a round that changes the relation returns all of its rows.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
         derived_from: The relation from which this one is derived at a commit; rounds neither read nor write this one.
@@ -70,19 +73,22 @@ class StateRelation:
 
 
 def grown(increments: DataFrame) -> DataFrame:
-    """Returns the increments: `StateRelation.compact` of a relation whose rows are never replaced."""
+    """Returns `increments` unchanged: the `StateRelation.compact` of a relation whose rows are never replaced."""
     return increments
 
 
 class Keeper(Structural):
-    """Computes frames that several steps of a round read."""
+    """Materialises frames that several steps of a round read."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes a frame once; returns a frame that reads its rows. Frames with one name have equal columns."""
+        """Computes `frame` once, and returns a frame that reads the computed rows.
+
+        Frames with one `name` have equal columns.
+        """
         ...
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to be empty, so that steps can be skipped.
+        """Returns whether a materialised frame is known to be empty, so that steps can be skipped.
 
         An engine that needs a job for the answer returns False.
         """
@@ -134,13 +140,13 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """The output of a round; None and missing names stand for no rows.
+    """The output of a round. None, or a missing name, stands for no rows.
 
     Attributes:
         state: The changed relations: all rows, or the new increment of a relation that grows by increments.
         outbox: The messages to send.
-        sent_fields: The payload columns, and ``latency_rounds``, that the outbox has, if it lacks some; the engine adds
-            the others as null. Rows with fewer columns are numbered and sorted faster.
+        sent_fields: If the outbox lacks payload columns or ``latency_rounds``: those of these columns that it has.
+            The engine adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue it later), ``issued`` or ``confirmed``.
         node_status: The status changes of nodes, columns of table ``node_status``. A node whose recovery takes rounds
@@ -174,10 +180,10 @@ class ProtocolForm:
 
 
 class DataflowForm(ProtocolForm, ABC):
-    """The dataflow steps of a protocol; ``STEPS`` in the module that `contract.protocol.Protocol.steps` names.
+    """The dataflow steps of a protocol. Its instance is ``STEPS`` in the module `contract.protocol.Protocol.steps`.
 
     Attributes:
-        kinds: The message kinds that its rounds send, named as in the paper.
+        kinds: The message kinds that the protocol's nodes send, named as in the paper.
     """
 
     kinds: Sequence[str] = ()
@@ -188,7 +194,7 @@ class DataflowForm(ProtocolForm, ABC):
         return self.kinds
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations that have rows before the first round, by name; none by default.
+        """Returns the relations that have rows before the first round, by name. The default returns no relation.
 
         The result may also contain ``node_status`` rows, and an ``outbox`` of messages that are sent in round -1.
         """
@@ -196,7 +202,7 @@ class DataflowForm(ProtocolForm, ABC):
 
     @abstractmethod
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round."""
+        """Computes one round: returns the result of the inputs in `round_`."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +227,7 @@ class Start:
 
 
 ANY_KIND = "*"
-"""In `Due.kinds`, for protocols that do not distinguish kinds: a message is due."""
+"""The only item of `Due.kinds` for a protocol that does not distinguish kinds: some message is due."""
 
 
 @dataclass(frozen=True)
@@ -242,12 +248,13 @@ class Due:
 
 @dataclass(frozen=True)
 class CrashesDue:
-    """The crashes and recoveries of a round; None: no rows.
+    """The crashes and recoveries of a round. A frame of None stands for no rows.
 
     Attributes:
         crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
         recovered: The nodes that recover, with their new incarnation.
-        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: for good.
+        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: they never
+            recover.
         disturbed: The runs in which a node has crashed up to this round.
     """
 
@@ -270,7 +277,7 @@ class RunSet:
     run: DataFrame | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of the runs of the subset."""
+        """Returns the rows of `rows` that belong to runs in this set."""
         if self.is_all:
             return rows
         if self.run is None:
@@ -279,7 +286,7 @@ class RunSet:
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 
     def marked(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows with a BOOLEAN column `name`: whether the run is in the subset."""
+        """Returns `rows` with a BOOLEAN column `name`: whether the row's run is in this set."""
         if self.run is None:
             return rows.selectExpr("*", f"{str(self.is_all).lower()} as {name}")
         flag = self.run.selectExpr("run_id", f"true as {name}").hint("shuffle_hash")
@@ -289,9 +296,9 @@ class RunSet:
 
 @dataclass(frozen=True)
 class FaultsDue(CrashesDue):
-    """The faults of a round, for a protocol: the engine has already changed the state relations.
+    """The faults of a round, for a protocol. The engine has already changed the state relations.
 
-    The rows of crashed nodes are deleted, except durable rows. The durable rows of recovered nodes are restored.
+    The engine deletes the rows of crashed nodes, except durable rows, and restores the durable rows of recovered nodes.
 
     Attributes:
         may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
@@ -309,15 +316,15 @@ class FaultsDue(CrashesDue):
         return self.crashing.is_all or self.crashing.run is not None
 
     def in_crashing_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of the runs with a scheduled crash."""
+        """Returns the rows of `rows` in runs with a scheduled crash."""
         return self.crashing.of(rows)
 
     def in_disturbed_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of the runs in which a node has crashed up to this round."""
+        """Returns the rows of `rows` in runs in which a node has crashed up to this round."""
         return self.disturbed.of(rows)
 
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:
-        """Returns the rows with `column` set to null in runs without a scheduled crash."""
+        """Returns `rows` with `column` set to null in runs without a scheduled crash."""
         if self.crashing.is_all:
             return rows
         marked = self.crashing.marked(rows, "is_crashing")
@@ -325,7 +332,7 @@ class FaultsDue(CrashesDue):
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:
-    """Returns the columns of messages in flight: the head, then the payload."""
+    """Returns the columns of messages in flight: the columns of all messages, then the payload."""
     names = ["run_id", "message_id", "src", "dst", "sent_round", "due_round", "remaining_rounds"]
     keys = [T.StructField(name, BIGINT, False) for name in names]
     keys.insert(2, T.StructField("kind", STRING, False))

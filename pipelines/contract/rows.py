@@ -7,11 +7,12 @@ Windows sort by keys that are unique in a partition (`row_number`), because engi
 execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
 check.
 
-Routing entries change within a round. A message sees the changes by messages that its node handles earlier, and no
-later ones (`seen_entries`). The result equals that of handling messages one by one in the order of their triggers.
+Routing entries change within a round. A message sees the changes by messages that its node handles before it, and no
+changes by later messages (`seen_entries`). So the result equals that of a node that handles one message after the
+other, in the order of triggers.
 
-A draw is a hash of the run's seed, a purpose and the keys of an entity: it is equal on every engine, in any order of
-rows. Expressions read column ``seed`` of frame ``setting``; keys are SQL of type BIGINT.
+A draw is a pseudorandom number: a hash of the run's seed, a purpose and the keys of an entity. It is equal on every
+engine, in any order of rows. Expressions read column ``seed`` of frame ``setting``; keys are SQL of type BIGINT.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ KEY = [*NODE, "source", "source_seq"]
 
 
 def issued(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event``: the calls are issued in this round."""
+    """Returns rows of ``call_event``: nodes issue the calls `calls` in this round."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
 def held(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event``: the nodes accept the calls in this round, and will issue them later."""
+    """Returns rows of ``call_event``: nodes accept the calls `calls` in this round, and will issue them later."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
 
 
 def received(inbox: DataFrame, *carried: str) -> DataFrame:
-    """Returns the messages of an inbox as copies with the payload columns `carried`."""
+    """Returns the messages of `inbox` as copies with the payload columns `carried`."""
     return inbox.selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
         "due_round as round", *carried,
@@ -72,7 +73,7 @@ def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **
 
 
 def deliveries(copies: DataFrame) -> DataFrame:
-    """Returns copies with columns ``issued_round`` and ``hops`` as deliveries at their nodes."""
+    """Returns `copies`, which have columns ``issued_round`` and ``hops``, as deliveries at their nodes."""
     return copies.selectExpr(
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "cast(hops as bigint) as hops",
@@ -80,7 +81,7 @@ def deliveries(copies: DataFrame) -> DataFrame:
 
 
 def outbox(rows: DataFrame, payload: T.StructType, **columns: str) -> DataFrame:
-    """Returns rows as messages to send, with all columns of the payload in schema order.
+    """Returns `rows` as messages to send, with all columns of the payload in schema order.
 
     Args:
         rows: ``run_id`` and the columns that the expressions read.
@@ -130,7 +131,7 @@ def row_number(what: str, partition: str, order: str) -> str:
 
 @contextmanager
 def ties_named() -> Iterator[None]:
-    """Converts an engine's report of tied rows, inside the block, to an error that names the sort keys.
+    """Converts an engine's report of tied rows inside the block to an error that names the sort keys.
 
     Raises:
         AmbiguousOrderError: Two rows had equal keys in a window of `row_number`.
@@ -152,7 +153,7 @@ _KEY = ["run_id", "node_id", "subscription_id"]
 
 @dataclass(frozen=True)
 class EntryChanges:
-    """The subscription entries that a round adds and removes.
+    """The routing entries that a round adds and removes.
 
     Attributes:
         added: The new entries, each with the ``trigger`` of the message that adds it.
@@ -165,7 +166,7 @@ class EntryChanges:
 
 
 def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
-    """Returns the entries after a round: ``run_id, node_id, subscription_id`` and further columns."""
+    """Returns the entries after the changes of a round: ``run_id, node_id, subscription_id`` and further columns."""
     whole = entry.unionByName(changes.added.drop("trigger"))
     return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
 
@@ -197,14 +198,14 @@ _LONG_BIT = 1 << 61
 
 
 def drawn_bits(purpose: str, *keys: str) -> str:
-    """Returns SQL for 64 hashed bits (a BIGINT); draws with different purposes are independent."""
+    """Returns SQL for 64 pseudorandom bits (a BIGINT). Draws with different purposes are independent."""
     digest = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
     salt = digest % _LONG_BIT + _LONG_BIT  # large enough to be a BIGINT literal
     return f"xxhash64({', '.join(['seed', str(salt), *keys])})"
 
 
 def drawn_uniform(purpose: str, *keys: str) -> str:
-    """Returns SQL for a number in [0, 1) with 53 random bits; arguments as in `drawn_bits`."""
+    """Returns SQL for a pseudorandom number in [0, 1) with 53 random bits. The arguments are those of `drawn_bits`."""
     return as_uniform(drawn_bits(purpose, *keys))
 
 

@@ -46,9 +46,9 @@ number of rounds of the effect:
 
 - ``lose``: the message is lost;
 - ``reorder``: the message is delayed and may be overtaken;
-- ``delay``: all messages of the link in one round are delayed, and later messages do not overtake them. Draws are for
-  rounds ``first_round`` to ``last_round``; messages of later rounds may wait for delayed ones;
-- ``duplicate``: a copy arrives that many rounds after the original.
+- ``delay``: all messages of the link in one round are delayed, and later messages do not overtake them. Rounds
+  ``first_round`` to ``last_round`` have draws; messages of later rounds may wait for delayed ones;
+- ``duplicate``: a copy of the message arrives ``low`` to ``high`` rounds after the original.
 """
 NTH_FAULT = pa.schema([
     ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
@@ -58,8 +58,8 @@ NTH_FAULT = pa.schema([
 """One row per fault of a single message: the ``nth`` message that matches the other columns.
 
 Columns as in `LINK_FAULT`; ``src`` or ``dst`` alone may be null. Messages count in the order of their ids; copies do
-not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. The latter duplicates the message; the id of the copy is
-that of the message plus 2^29, so that all other ids stay unchanged.
+not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. Effect ``copy`` duplicates the message. The id of the copy
+is that of the message plus 2^29, so that all other ids stay unchanged.
 """
 SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
 """One row per node and period of a partition: messages between different sides are lost.
@@ -88,11 +88,11 @@ class Overlay:
         a: The lower end of each undirected link, a node id; shape (links,), links sorted by (a, b).
         b: The higher end of each link; shape (links,).
         latency_rounds: The latency from ``a`` to ``b`` in whole rounds, at least 1; shape (links,).
-        n_clients: The number of clients; each has one link, to its edge broker. An overlay that the protocol builds has
-            no links: its brokers act as servers, and all nodes with applications are clients.
+        n_clients: The number of clients. Each client has one link, to its edge broker. An overlay that the protocol
+            builds has no links: its brokers act as servers, and all nodes with applications are clients.
         roles: The roles of brokers and of clients in table ``node``.
         n_servers: The number of servers; each has one link, to its edge broker.
-        notes: Sentences about the derivation of the overlay from its source, for the user.
+        notes: Sentences for the user about the derivation of the overlay from its source.
         back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). None: equal to `latency_rounds`.
     """
 
@@ -124,12 +124,15 @@ class Overlay:
 
     @property
     def has_links(self) -> bool:
-        """Whether the overlay has links before the protocol builds any."""
+        """Whether the overlay has links at the start; an overlay that the protocol builds has none."""
         return len(self.a) > 0 or len(self.names) == 1
 
     @property
     def applications(self) -> Ints:
-        """The nodes that may have applications: the clients, if the overlay has servers or no links; else all nodes."""
+        """The ids of the nodes that may have applications.
+
+        These are the clients if the overlay has servers or no links; else all nodes.
+        """
         is_served = not self.has_links or self.n_servers > 0
         return np.arange(self.first_client if is_served else 0, len(self.names), dtype=np.int64)
 
@@ -144,11 +147,11 @@ class Workload:
     """The application calls of one run, in the order of their source.
 
     Attributes:
-        subscription: One row per subscription. A null ``end_round`` stands for the end of the run; ``predicate`` is
+        subscription: One row per subscription. A null ``end_round`` stands for the end of the run. ``predicate`` is
             canonical (``topic = 'news' and price > 10``).
         publication: One row per publication; ``content`` is JSON with sorted keys, without the topic.
         attribute: One row per attribute of a publication, including ``topic``. ``publication`` is the row number in
-            ``publication``. Either ``number`` or ``text`` is null; ``whole`` is set for whole numbers of 64 bits.
+            table ``publication``. Either ``number`` or ``text`` is null; ``whole`` is set for whole numbers of 64 bits.
         join: One row per node that joins during the run.
         other_call: One row per call of another kind.
     """
@@ -162,7 +165,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of one run, in tables named like their schemas (`CRASH` to `EVENT`)."""
+    """The faults of one run: one table for each schema from `CRASH` to `EVENT`, named like the schema."""
 
     crash: pa.Table
     link_fault: pa.Table
@@ -174,7 +177,7 @@ class Faults:
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Builds an Arrow table from rows."""
+    """Builds an Arrow table of schema `schema` from `rows`."""
     if not rows:
         return schema.empty_table()
     columns = zip(zip(*rows, strict=True), schema, strict=True)

@@ -1,4 +1,4 @@
-"""Models of scenario parts and protocol settings: strict models, bounded numbers, unions, and checks of values."""
+"""Models of scenario parts and of protocol settings: strict models, bounded numbers, unions, and checks of values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Scalar = str | Whole | Number | bool
 
 
 def nfc(text: str) -> str:
-    """Returns a name or topic in Unicode's composed form; all comparisons of names and topics use it."""
+    """Returns a name or topic in Unicode's composed form (NFC); all comparisons of names and topics use this form."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -40,7 +40,7 @@ Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 
 
 class Strict(BaseModel):
-    """A part of a scenario: immutable; an unknown key is an error."""
+    """The base class of the parts of a scenario: immutable; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +58,7 @@ ORDERED = AfterValidator(_ordered)
 
 
 def by_name(key: str) -> Discriminator:
-    """Returns a discriminator that selects a branch of a union by the value of `key`; the branch has tag ``<value>``.
+    """Returns a discriminator that selects the branch of a union with tag ``<value>``, where value is that of `key`.
 
     The angle brackets distinguish tags from keys in the locations of errors.
     """
@@ -73,12 +73,15 @@ def by_name(key: str) -> Discriminator:
 
 
 def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
-    """Returns a discriminator that selects a branch of a union by `tag`, a function from a value to a tag or None."""
+    """Returns a discriminator that selects the branch of a union whose tag `tag` returns for the value.
+
+    `tag` returns None for a value that fits no branch.
+    """
     return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
 
 
 def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-    """Returns the tag of the branch of `Nodes` for a value of a file; None: no branch."""
+    """Returns the tag of the branch of union `Nodes` that `value`, read from a file, belongs to; None: no branch."""
     if isinstance(value, (list, tuple)):
         return "<list>"
     if isinstance(value, Mapping):
@@ -97,7 +100,7 @@ Nodes = Annotated[
 
 
 def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
-    """Checks that exactly one of the keys `names` is set.
+    """Checks that exactly one of the keys `names` of `model` is set.
 
     Args:
         model: The part of the scenario with the keys.
@@ -127,7 +130,7 @@ def repetition_problems(
     Args:
         path: The location of the values.
         values: The values.
-        identity: Maps equal values to equal keys; the default works for scalars.
+        identity: Returns equal keys for equal values; the default works for scalars.
     """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
@@ -140,7 +143,7 @@ def repetition_problems(
 
 
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
-    """Yields a problem if `until` is not after `round_`."""
+    """Yields a problem if round `until`, the end of something, is not after its start `round_`."""
     if until is not None and until <= round_:
         message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
         yield Problem(("until",), message)

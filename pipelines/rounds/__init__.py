@@ -1,1 +1,1 @@
-"""The round engine: plays the runs of a protocol, many rounds or one round in a job, and commits their history."""
+"""The round engine: plays the runs of a protocol, one round or many rounds in a job, and commits their history."""

@@ -1,7 +1,7 @@
 """The program form: a job plays a block, consecutive rounds of whole runs, and one core plays each run.
 
 Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
-blocks the driver holds the runs as Arrow tables; it commits a block while the next one is played.
+blocks the driver holds the runs as Arrow tables. It commits a block while the executors or processes play the next one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from udfs.nodes.processes import Play, check, until
 from udfs.nodes.world import BEFORE, Flight
 
 _MOST_BYTES = 1 << 30
-"""The maximum size of a list column's chunk; an Arrow array holds at most 2 GiB of strings."""
+"""The maximum size of a chunk of a list column. An Arrow array holds at most 2 GiB of strings."""
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 _TAG = "roundtable-block"
@@ -69,7 +69,7 @@ class BlockRows:
     """
 
     def __init__(self, runs: pa.Table, protocol: ProgramForm) -> None:
-        """Computes the counts from the rows of the runs."""
+        """Computes the counts from `runs`, the result rows of a block."""
         self.runs, self._protocol = runs, protocol
         self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
         self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
@@ -77,7 +77,8 @@ class BlockRows:
     def history(self, last: int) -> dict[str, pa.Table]:
         """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses and call events.
 
-        Lost messages that are due in a round without another event of their run are taken from the messages in flight.
+        A lost message may be due in a round without another event of its run. Such messages are taken from those in
+        flight.
         """
         lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
         message = pa.concat_tables([exploded(self.runs, "handled"), lost])
@@ -89,26 +90,29 @@ class BlockRows:
         }
 
     def grown(self) -> dict[str, pa.Table]:
-        """Returns the new rows of append-only relations, copied: a view keeps all rows of its block in memory."""
+        """Returns copies of the new rows of append-only relations, by relation.
+
+        A view of these rows would keep all rows of the block in memory.
+        """
         return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
 
 
 class RunState:
-    """The nodes of all runs after a block, and the messages in flight.
+    """The nodes of all runs, and the messages in flight, between two blocks.
 
     Attributes:
         runs: One row per run.
     """
 
     def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
-        """Selects the columns of the state.
+        """Selects the columns of the state from `runs`.
 
         Args:
             runs: ``run_id`` and lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
                 (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`); after a block also a list for
                 each declared table.
             protocol: The program form of the protocol.
-            after: The last played round; messages due up to it are dropped.
+            after: The last played round; messages that are due up to it are dropped.
         """
         rows = rows_of(protocol.program)
         self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
@@ -123,14 +127,14 @@ class RunState:
 
     @property
     def next_rounds(self) -> list[int]:
-        """The rounds with the next due message, and with the next expired timer of each chunk of runs."""
+        """The round of the next due message, and the round of the next expired timer of each chunk of runs."""
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
         due: int | None = pc.min(self._flight["due_round"]).as_py()
         return awake if due is None else [*awake, due]
 
     def state(self) -> dict[str, pa.Table]:
-        """Returns the state tables of nodes, and the declared tables."""
+        """Returns the tables with the state of nodes, and the declared tables, by name."""
         rows = rows_of(self._protocol.program)
         node = exploded(self.runs, "nodes")
         found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
@@ -139,27 +143,30 @@ class RunState:
         return found | {name: exploded(self.runs, name) for name in self._shown}
 
     def messages(self) -> pa.Table:
-        """Returns the messages in flight, columns of `in_flight_schema`."""
+        """Returns the messages in flight, with columns of `in_flight_schema`."""
         remaining = pc.subtract(self._flight["due_round"], self._after)
         found = self._flight.append_column("remaining_rounds", remaining)
         return found.select(in_flight_schema(self._protocol.payload).names)
 
 
 def with_fate(message: pa.Table, fate: str) -> pa.Table:
-    """Returns messages as rows of table ``message``; a null fate becomes `fate`."""
+    """Returns `message` as rows of table ``message``; a null fate becomes `fate`."""
     fates = pc.fill_null(message["fate"], fate)
     return message.set_column(message.schema.get_field_index("fate"), "fate", fates).select(MESSAGE.columns)
 
 
 def without(rows: pa.Table, node: pa.Table) -> pa.Table:
-    """Returns the rows of nodes that are not in `node` (``run_id, node_id``)."""
+    """Returns the rows of `rows` at nodes that are not in `node` (``run_id, node_id``)."""
     index = pa.array(range(len(rows)), pa.int64())
     kept = rows.select(_NODE).append_column("index", index).join(node, _NODE, join_type="left anti")
     return rows.take(kept["index"].sort())
 
 
 def exploded(runs: pa.Table, name: str) -> pa.Table:
-    """Returns the structs of list column `name` as rows with ``run_id``, by chunks: an Arrow array holds 2 GiB."""
+    """Returns the structs of list column `name` as rows with ``run_id``.
+
+    The rows are computed chunk by chunk: an Arrow array holds at most 2 GiB.
+    """
     return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
 
 
@@ -198,12 +205,12 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
 
 @dataclass(frozen=True)
 class _Block:
-    """A block in execution.
+    """A block that is being played.
 
     Attributes:
         asked: The last requested round.
         last: The last round of the block; less than `asked` if the rounds have very many calls.
-        runs: The future result.
+        runs: The future of the result rows.
     """
 
     asked: int
@@ -212,13 +219,13 @@ class _Block:
 
 
 class Blocks(Rounds):
-    """Plays the runs of a node program, a block of rounds in a job."""
+    """Plays the runs of a node program; each job plays a block of rounds."""
 
     def __init__(
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects the constant inputs of each run; `setting` has one row per run."""
+        """Collects the input columns of each run that are constant; `setting` has one row per run."""
         self.round = BEFORE
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
@@ -255,7 +262,7 @@ class Blocks(Rounds):
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
-        """Sets the state of the end of a round from the stored relations, messages in flight and table ``message``."""
+        """Sets the state of the end of round `round_` from stored tables."""
         rows = rows_of(self._protocol.program)
         node = state[NODE_STATE]
         if rows.plan.durable:
@@ -273,7 +280,7 @@ class Blocks(Rounds):
         self._written = {state.table.name for state in self._protocol.states}
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
-        """Returns for each run a list: the number of messages that each `NthFault` has matched."""
+        """Returns a list for each run: for each `NthFault` the number of messages that have matched it."""
         rows = self._inputs.nth_fault
         faults: dict[int, list[NthFault]] = {}
         if len(rows):
@@ -306,12 +313,12 @@ class Blocks(Rounds):
         return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Submits the next block, if processes or executors play it."""
+        """Submits the next block if worker processes or executors play it."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._begun(last)
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds, or waits for a submitted block; returns the number of due messages."""
+        """Plays a block, or waits for the block that `play_ahead` submitted; returns the number of due messages."""
         if self._block is None or self._block.asked != last:
             self._block = self._begun(last)
         block = self._block
@@ -353,7 +360,7 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays runs in this process or on the executors; `close` interrupts it."""
+        """Plays the runs `given` in processes of this machine or on the executors; `close` interrupts it."""
         with until(self._ended):
             check()
             if self._n_executors == 0:
@@ -362,7 +369,7 @@ class Blocks(Rounds):
                 return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
     def _with_worlds(self, given: pa.Table) -> pa.Table:
-        """Adds the input columns of the first block."""
+        """Adds the input columns that only the first block needs."""
         run = self._run
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
         given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
@@ -378,18 +385,18 @@ class Blocks(Rounds):
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
     def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
-        """Returns the state tables, except tables that are empty now and at the last commit."""
+        """Returns the state tables for a commit, except those that are empty now and were empty at the last commit."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
     def discard(self) -> None:
-        """Drops the failed block."""
+        """Drops the block that failed."""
         self._block = None
 
     def close(self) -> None:
-        """Interrupts the block in execution; no block follows."""
+        """Interrupts the block that is being played. No block follows."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
@@ -398,7 +405,7 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Starts the worker processes for the runs; they start while the runs are built."""
+    """Returns a context with worker processes for the runs; they start while the inputs of the runs are built."""
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
     protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None

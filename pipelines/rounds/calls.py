@@ -1,11 +1,11 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
-Node programs match publications with subscriptions themselves (`udfs.nodes.matching`). For dataflow steps the engine
-does so, for a window of rounds at a time, so that memory holds the matches of one window only.
+In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form ``dataflow``
+the engine matches them, one window of rounds at a time, so that memory holds the matches of one window only.
 
-Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, an equality if it has
-one. A hash join on the value of the anchor, or on its attribute, returns candidate pairs. A candidate matches if the
-publication satisfies all comparisons of the subscription.
+Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, and an equality if the
+subscription has an equality. A hash join on the value or the attribute of the anchor returns candidate pairs. A pair
+matches if the publication satisfies all comparisons of the subscription.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pipelines.tables import BIGINT, LONGS, STRING
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
   partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
-"""SQL for the rank of a comparison in its subscription; comparisons with equal ranks are equal."""
+"""SQL for the rank of a comparison in its subscription. Comparisons with equal ranks are equal."""
 _WINDOW_CALLS = 200_000
 _ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
 
 
 def _compared(op: str) -> str:
-    """Returns SQL for a comparison of strings, of whole numbers (exact), or of doubles."""
+    """Returns SQL for comparison `op` of two strings, two whole numbers (exact), or two doubles."""
     return (
         f"case when number is null then value_text {op} text "
         f"when whole is null or value_whole is null then value_number {op} number else value_whole {op} whole end"
@@ -53,7 +53,7 @@ end"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds columns ``position`` (1 for the anchor) and ``n_comparisons`` of the subscription."""
+    """Adds the columns ``position`` (1 for the anchor) and ``n_comparisons`` (of the subscription)."""
     return predicate.selectExpr(
         "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )
@@ -105,14 +105,14 @@ CALL = _schema(
     topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
 WINDOW = to_arrow_schema(T.StructType([*CALL.fields, T.StructField("matches", LONGS)]))
-"""The columns of calls with ``matches``: the sorted ids of the matching subscriptions of a publication, or null."""
+"""The columns of calls with ``matches``: the sorted ids of the matching subscriptions of a publication, else null."""
 
 
 class Calls:
-    """The calls of all runs."""
+    """The application calls of all runs, by round."""
 
     def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
-        """Sorts the calls by round; the engine of `checkpoints` matches publications and keeps frames."""
+        """Sorts the calls by round. The engine of `checkpoints` matches publications and keeps frames."""
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()
@@ -132,12 +132,12 @@ class Calls:
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
     def kinds(self, round_: int) -> set[str]:
-        """Returns the kinds of the calls of a round."""
+        """Returns the kinds of the calls in round `round_`."""
         first, last = np.searchsorted(self._rounds, [round_, round_ + 1])
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls of a round as a frame, columns of `WINDOW`; None: the round has no calls."""
+        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None: the round has no calls."""
         if not self.kinds(round_):
             return None
         self._read_window(round_)
@@ -150,7 +150,7 @@ class Calls:
 
         Returns:
             The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,
-                number, whole, text``; the last round that the result covers.
+            number, whole, text``; the last round that the result covers.
         """
         first, end = np.searchsorted(self._rounds, [after, last], side="right")
         reach = last
@@ -166,7 +166,7 @@ class Calls:
         return self._checkpoints.load(self._call.select(CALL.names))
 
     def _read_window(self, round_: int) -> None:
-        """Loads the window that begins with `round_`, unless the loaded window contains the round."""
+        """Loads the window that begins with `round_`, unless the present window contains `round_`."""
         if self._window[0] <= round_ < self._window[1]:
             return
         start = int(np.searchsorted(self._rounds, round_))
@@ -177,7 +177,7 @@ class Calls:
         self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
-        """Returns the matching subscriptions of each call; null: none."""
+        """Returns the matching subscriptions of each call; null: the call matches no subscription."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
@@ -191,7 +191,10 @@ class Calls:
         return found["matches"].take(joined["index"])
 
     def _last_round(self, start: int, end: int) -> int:
-        """Returns the last round whose calls all lie before index `end`; the round of `start` if it has more calls."""
+        """Returns the last round whose calls all lie before index `end`.
+
+        If the round of the call at `start` has calls beyond `end`, returns that round.
+        """
         last = int(self._rounds[min(end, len(self._rounds)) - 1])
         if end < len(self._rounds) and int(self._rounds[start]) < last:
             return int(self._rounds[int(np.searchsorted(self._rounds, last)) - 1])

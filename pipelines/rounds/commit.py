@@ -1,12 +1,12 @@
 """History rows: buffers them between commits, appends them to the history tables, and keeps the call log.
 
-The call log (``state_call_log``) holds accepted calls that are not final. A node may hold a call and issue it later:
-the log has the round of the call first, and then the round of its issue. If the node crashes before it issues the call,
-the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no row in
-``publication`` or ``subscription``.
+The call log (``state_call_log``) holds accepted calls that are not final. A node may hold a call and issue it later.
+The log then has the round of the call at first, and later the round of the issue. If the node crashes before the issue,
+the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no
+row in ``publication`` or ``subscription``.
 
 A row of ``publication`` is written when the publication is confirmed, a row of ``subscription`` when the subscription
-has ended. The last commit writes all others.
+has ended. The last commit writes the rows of all other publications and subscriptions.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _LOGGED = to_arrow_schema(CALL_LOG.schema)
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
 """The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"
-"""The name of the buffered call events; the call log consumes them."""
+"""The name under which call events are buffered; the call log consumes them."""
 _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
 """The history tables that receive buffered rows without change."""
 
 
 class CallLog:
-    """The calls that are not final.
+    """The application calls that are not final, and the rows of those that become final.
 
     Attributes:
-        rows: One row per call, columns of table ``state_call_log``.
+        rows: One row per call that is not final, columns of table ``state_call_log``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CallLog:
         """Sets the calls of the runs, and the log at the last commit.
 
         Args:
-            call: All calls, `Inputs.call`.
+            call: All calls, as in `Inputs.call`.
             subscription: ``run_id, subscription_id, subscriber, predicate``.
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             crash: ``run_id, node_id, round`` of all crashes.
@@ -70,7 +70,7 @@ class CallLog:
         self.rows = _LOGGED.empty_table() if rows is None else rows.select(_LOGGED.names).cast(_LOGGED)
 
     def take(self, event: pa.Table | None, last_round: int, *, is_final: bool) -> dict[str, pa.Table]:
-        """Adds call events to the log, and removes the calls that are final.
+        """Adds call events to the log, and removes the calls that are final from it.
 
         Args:
             event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: no events.
@@ -108,7 +108,7 @@ class CallLog:
         }
 
     def _logged(self, event: pa.Table) -> pa.Table:
-        """Returns the log with newly accepted calls and the rounds of confirmations.
+        """Returns the log with the accepted calls and the confirmations in `event`.
 
         Calls other than subscriptions and publications leave the log when they are confirmed.
         """
@@ -129,7 +129,7 @@ class CallLog:
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
 
     def _without_lost(self, last_round: int) -> pa.Table:
-        """Returns the log; held calls whose node has crashed are no longer marked as held."""
+        """Returns the log; held calls of nodes that have crashed up to `last_round` are no longer marked as held."""
         held = self.rows.filter(self.rows["is_held"])
         if not held:
             return self.rows
@@ -145,7 +145,7 @@ class CallLog:
 
 
 def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """Adds the columns of `given` to rows by key; a key is unique in `given`."""
+    """Returns `rows` with the columns `columns` of `given`, joined by `key`, which is unique in `given`."""
     index = given.select(key).append_column("index", pa.array(range(len(given)), pa.int64()))
     found = rows.join(index, list(key), join_type="inner")
     taken = given.take(found["index"])
@@ -156,12 +156,12 @@ class History:
     """Buffers the history rows of rounds, and commits them.
 
     Attributes:
-        n_rounds: The number of buffered rounds or blocks.
+        n_rounds: The number of buffered rounds, or of buffered blocks in the form ``program``.
         first_round: The first buffered round; None: no round is buffered.
     """
 
     def __init__(self, store: Store, batch: Batch, log: CallLog, names: Mapping[str, str]) -> None:
-        """Starts with an empty buffer; `names` maps the protocol's name of a state table to its stored name."""
+        """Starts with an empty buffer; `names` maps a protocol's name for a state table to its name in the store."""
         self._store = store
         self._batch = batch
         self._names = names
@@ -176,17 +176,20 @@ class History:
         return sum(int(table.nbytes) for tables in self._rows.values() for table in tables)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
-        """Overwrites state tables before the next commit; the ledger records their versions at that commit."""
+        """Overwrites the state tables `state` before the next commit, which records their versions in the ledger."""
         for name, rows in state.items():
             self._store.overwrite(self._names[name], rows)
 
     def read_state(self, name: str) -> DataFrame:
-        """Returns the latest version of a state table."""
+        """Returns the latest version of the state table `name`."""
         stored = self._names[name]
         return self._store.read(stored, self._store.version(stored))
 
     def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers rows of `first_round` and later rounds: history tables except ``round_metric``, and `CALL_EVENT`."""
+        """Buffers the history rows of `first_round` and later rounds.
+
+        `tables` has rows of history tables except ``round_metric``, and rows of `CALL_EVENT`, by table name.
+        """
         if self.first_round is None:
             self.first_round = first_round
         self.n_rounds += 1
@@ -199,11 +202,11 @@ class History:
             self._rows[ROUND_METRIC.name].append(_counted(table))
 
     def commit(self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: pa.Table | None) -> None:
-        """Writes the buffered rows and the state, then the ledger.
+        """Writes the buffered rows and the state, and then the ledger.
 
         Args:
             last_round: The last complete round.
-            state: The state tables that changed since the last commit, by the protocol's name of the table.
+            state: The state tables that changed since the last commit, by the protocol's name for the table.
             rest: In the final commit the messages that are still in flight, as rows of table ``message``; else None.
         """
         if rest is not None:
@@ -249,6 +252,6 @@ def _release_memory() -> None:
 
 
 def _counted(message: pa.Table) -> pa.Table:
-    """Returns the number of messages by run, due round, kind and fate, as rows of ``round_metric``."""
+    """Returns the number of messages for each run, due round, kind and fate, as rows of ``round_metric``."""
     counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
     return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)

@@ -3,12 +3,12 @@
 A round has these steps:
 
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
-   durable rows from the store. **inbox**: selects the due messages (`network.due_messages`) and application calls;
-2. **protocol steps**: the protocol's steps, in one lazy plan (`contract.round`);
-3. **network**: puts the outbox on links, beside the messages that stay in flight (`network.put_on_links`);
+   durable rows from the store. **inbox**: the engine selects the due messages (`network.due_messages`) and calls;
+2. **protocol steps**: the protocol computes its steps, in one lazy plan (`contract.round`);
+3. **network**: the engine adds the outbox to the messages that stay in flight (`network.put_on_links`);
 4. **checkpoint**: one job computes state, messages in flight and history rows, and cuts off the plan
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
-5. **commit**, every k rounds: writes history and state to the store.
+5. **commit**, every k rounds: the engine writes history and state to the store.
 
 The counts contain the kinds of messages that are due in each round. The engine skips rounds without due messages and
 calls, and omits the steps of absent kinds from the plan.
@@ -54,7 +54,7 @@ _EVENTS: Final = {
         [T.StructField(name, STRING if name == "event" else T.LongType()) for name in CALL_EVENT_COLUMNS]
     ),
 }
-"""The history tables of a round beside ``message``, named like attributes of `RoundResult`."""
+"""The history tables that a round adds rows to, except ``message``, named like attributes of `RoundResult`."""
 
 
 class Relations:
@@ -74,17 +74,17 @@ class Relations:
 
     @property
     def kept(self) -> list[DataFrame]:
-        """The frames that rounds read."""
+        """The frames that later rounds read."""
         return [part for parts in self._parts.values() for part in parts]
 
     def frames(self) -> dict[str, DataFrame]:
-        """Returns the relation frames by name, as rounds read them."""
+        """Returns the frame of each relation, by name, for the next round."""
         return {name: union(parts) for name, parts in self._parts.items()}
 
     def after_faults(
         self, crashes: CrashesDue, stored: Callable[[str], DataFrame]
     ) -> tuple[dict[str, DataFrame], list[str]]:
-        """Applies the crashes and recoveries of a round.
+        """Applies the crashes and recoveries of a round to the relations.
 
         `stored` returns the latest version of a state table.
 
@@ -109,13 +109,16 @@ class Relations:
         return state, touched
 
     def part(self, name: str, rows: DataFrame) -> Part:
-        """Returns a relation, or its increment, as an argument of a checkpoint."""
+        """Returns `rows`, the rows or the increment of relation `name`, as an argument of a checkpoint."""
         state = self._states[name]
         flags = ", ".join(f"case when {condition} then '{fact}' end" for fact, condition in state.facts.items())
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
     def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Stores the frames of a checkpoint: whole relations, and the increments of relations that grow."""
+        """Stores the frames of the checkpoint `cut` as relations; the frames of growing relations are increments.
+
+        `is_stored` tells that the store has these rows already.
+        """
         for name in self._states.keys() & cut.frames.keys():
             if self._states[name].compact is None:
                 self._parts[name] = [cut.frames[name]]
@@ -132,11 +135,11 @@ class Relations:
             self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
     def to_commit(self) -> dict[str, DataFrame]:
-        """Returns the state tables that changed since the last commit, by table name, with increments folded."""
+        """Returns the state tables that changed since the last commit, by table name; increments are merged."""
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the changed durable state tables: nodes that crash in this round read them when they recover."""
+        """Returns the changed durable state tables. Nodes that crash in this round read them when they recover."""
         return self._to_write([name for name in self._changed if self._states[name].is_durable])
 
     def _to_write(self, names: Sequence[str]) -> dict[str, DataFrame]:
@@ -151,7 +154,7 @@ class Relations:
             self._fold(name, compact(union(self._parts[name])))
 
     def _fold(self, name: str, whole: DataFrame) -> DataFrame:
-        """Checkpoints a relation that grows by increments; returns its frame."""
+        """Checkpoints `whole`, all rows of the growing relation `name`; returns the new frame."""
         cut = self._checkpoints.checkpoint({name: self.part(name, whole)})
         self._parts[name] = [cut.frames[name]]
         self._changed.add(name)
@@ -159,7 +162,7 @@ class Relations:
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the rows of nodes that are not in `node`."""
+    """Returns the rows of `frame` at nodes that are not in `node`."""
     return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
@@ -191,7 +194,7 @@ class Job:
 
 
 class RoundEngine(Rounds):
-    """Plays one protocol for many runs, one round after the other."""
+    """Plays the runs of one protocol in the dataflow form, one round after the other."""
 
     def __init__(self, job: Job) -> None:
         """Starts with empty relations and no messages in flight."""
@@ -204,13 +207,13 @@ class RoundEngine(Rounds):
         self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame]) -> None:
-        """Sets the initial relations and messages, the result of `DataflowForm.start`."""
+        """Sets the initial relations and messages from `state`, the result of `DataflowForm.start`."""
         own = {name: rows for name, rows in state.items() if name not in (NODE_STATUS.name, "outbox")}
         result = RoundResult(own, state.get("outbox"), node_status=state.get(NODE_STATUS.name))
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Sets all relations and the messages in flight of the end of a round, instead of `start`."""
+        """Sets the relations and the messages in flight from the stored end of round `round_`; replaces `start`."""
         parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
         cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
         self._relations.take(cut, is_stored=True)
@@ -273,7 +276,7 @@ class RoundEngine(Rounds):
         return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
-        """Returns the relations that a round changes, and the messages in flight after it."""
+        """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint."""
         job, messages = self._job, list(waiting)
         if result.outbox is not None:
             outbox = network.Outbox(result.outbox, result.sent_fields)
@@ -289,7 +292,7 @@ class RoundEngine(Rounds):
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
     ) -> None:
-        """Computes the frames of a round in one job, stores the relations, and buffers the history rows."""
+        """Computes the frames of round `round_` in one job, stores the relations, and buffers the history rows."""
         history = {
             name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None
         }
@@ -310,7 +313,7 @@ class RoundEngine(Rounds):
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:
-        """Returns due messages as rows of table ``message``, with their final fate."""
+        """Returns the messages `due` as rows of table ``message``, with their final fate."""
         if fate is None:
             return due.selectExpr(*self._message_columns("coalesce(fate, 'delivered')"))
         dropped = fate.selectExpr("run_id", "message_id", "fate as dropped")

@@ -1,8 +1,8 @@
 """Runs an experiment into a store, from the first round or from the last commit of the store.
 
-Spark reruns the tasks of a lost executor. It cannot recompute a relation in the executor's memory whose plan was cut
-off: the job fails, while the session and the other executors work on. `execute_and_survive` then resumes from the last
-commit.
+If an executor is lost, Spark runs its tasks again. But a relation whose plan was cut off exists only in the memory of
+the executor, and Spark cannot recompute it. The job then fails, while the session and the other executors continue.
+`execute_and_survive` resumes from the last commit.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Experiment:
 
     Attributes:
         runs: The expanded runs; the runs of one protocol are adjacent.
-        inputs: Their overlays, workloads and faults.
-        commit_every: Rounds between commits; None: automatic.
+        inputs: The overlays, workloads and faults of the runs.
+        commit_every: The number of rounds between two commits; None: automatic.
         batch_runs: The number of runs in a batch; None: all runs with the same protocol and horizon.
-        rounds_per_job: Rounds of a job; None: automatic, see `experiment.jobs`.
+        rounds_per_job: The number of rounds of a job; None: automatic, see `experiment.jobs`.
         form: The requested form.
     """
 
@@ -75,16 +75,16 @@ class Experiment:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols of the runs, in their order."""
+        """The names of the runs' protocols, each once, in the order of the runs."""
         return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
     @cached_property
     def forms(self) -> Mapping[str, tuple[Form, str]]:
-        """The form that plays the runs of each protocol, and the reason; raises the errors of `forms_of`."""
+        """The form that plays the runs of each protocol, and the reason for it; raises the errors of `forms_of`."""
         return forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
 
     def jobs(self, protocol: ProtocolForm) -> Jobs:
-        """Returns the division of the rounds into jobs and commits."""
+        """Returns the division of the rounds of `protocol` into jobs and commits."""
         return jobs_of(
             form="program" if isinstance(protocol, ProgramForm) else "dataflow",
             n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
@@ -102,10 +102,11 @@ def execute(
     experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
     start: Callable[[Batch], None] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Plays all rounds of all runs, one batch after the other; the audits compute the verdicts.
+    """Plays all rounds of all runs, one batch after the other.
 
-    It resumes after the last complete round of the store: it removes later rows, and the tables end with the rows of an
-    uninterrupted run. Without a complete round it starts with the first round.
+    It resumes after the last complete round of the store and removes later rows. The final tables equal those of an
+    uninterrupted run. Without a complete round it starts with the first round. At the end the audits compute the
+    verdicts.
 
     Args:
         experiment: The runs.
@@ -143,7 +144,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Plays all rounds of a batch, after its last commit if one exists."""
+    """Plays all rounds of `batch`, after its last commit if one exists."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
@@ -193,7 +194,7 @@ def _run(
 
 
 def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Checkpoints) -> Start:
-    """Returns the input of the initial state; its δ-paths exclude nodes that join during the run."""
+    """Returns the input of the initial state. Its δ-paths exclude nodes that join during the run."""
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
     def paths(max_hops: int) -> DataFrame:
@@ -213,7 +214,7 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: R
 
 
 def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
-    """Writes the tables of input: nodes, links, predicates, control calls and faults."""
+    """Writes the input tables of a store: nodes, links, predicates, control calls and faults."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links)
     store.load(PREDICATE.name, inputs.predicate)
@@ -241,7 +242,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
 
 
 def is_executor_lost(error: BaseException) -> bool:
-    """Returns whether a job failed because of a lost executor."""
+    """Returns whether `error`, the error of a job, reports a lost executor."""
     seen: BaseException | None = error
     while seen is not None:
         if _LOST.search(str(seen)):
@@ -254,7 +255,7 @@ def execute_and_survive(
     experiment: Experiment, session: Session, open_store: Callable[[], Store], observe: Callable[[Progress], None],
     start: Callable[[Batch], None], say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Calls `execute`, and again from the last commit if an executor is lost.
+    """Calls `execute`, and calls it again if an executor was lost; it then resumes from the last commit.
 
     Args:
         experiment: As in `execute`.
@@ -293,7 +294,7 @@ def last_commit(store: Store) -> Commit | None:
 
 
 def done(last: Commit | None) -> str:
-    """Returns a phrase for the last commit, e.g. "after round 40"."""
+    """Returns a phrase that names the round of the commit `last`, for example "after round 40"."""
     if last is None:
         return "from the beginning"
     ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"

@@ -1,13 +1,13 @@
 """The faults of runs by round: crashes, link faults and link replacements.
 
-The driver holds the rounds of crashes and recoveries; their frames are filters of one frame, the crash schedule.
+The driver holds the rounds of crashes and recoveries. The frame of a round's crashes filters one frame, the schedule.
 
-The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles nothing
-from that round on. If it recovers in ``end_round``, its next incarnation begins.
+The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles no event
+from that round on. If the node recovers in ``end_round``, its next incarnation begins.
 
 Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`). The periods of link
-faults are cut at the start and end of each fault. So a message meets at most one row: an array of the faults that may
-apply to it.
+faults are cut at the start and end of each fault. So at most one row applies to a message: an array of the faults that
+may strike it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
-"""One row per crash: ``incarnation`` crashes in ``round``; a null ``end_round`` stands for no recovery."""
+"""One row per crash: ``incarnation`` of the node crashes in ``round``; a null ``end_round``: it never recovers."""
 _COLUMNS = ("run_id", "src", "dst", "latency_rounds")
 _FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
 _SIDE = ("run_id", "node_id", "round", "end_round", "side")
@@ -39,7 +39,7 @@ class Crashes:
     """The crashes of all runs."""
 
     def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
-        """Numbers the incarnations; `crash` has one row per crash, ``run_id, node_id, round, end_round``."""
+        """Numbers the incarnations in `crash`, which has one row per crash: ``run_id, node_id, round, end_round``."""
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         rows = ordered.add_column(2, "incarnation", _incarnations(ordered))
         self._node = ordered.select(["run_id", "node_id"])
@@ -58,7 +58,7 @@ class Crashes:
 
     @cached_property
     def schedule(self) -> DataFrame | None:
-        """The crash schedule, columns `CRASH`; None: no crash is scheduled."""
+        """The crash schedule, with columns `CRASH`; None: no crash is scheduled."""
         return self._checkpoints.load(self._rows) if self.is_any else None
 
     @cached_property
@@ -79,7 +79,7 @@ class Crashes:
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
     def has_crash(self, round_: int) -> bool:
-        """Returns whether a node crashes in a round."""
+        """Returns whether a node of any run crashes in round `round_`."""
         return bool((self._start == round_).any())
 
     def crashed_between(self, after: int, last: int) -> pa.Table:
@@ -87,7 +87,7 @@ class Crashes:
         return self._node.filter(pa.array((self._start > after) & (self._start <= last)))
 
     def due(self, round_: int) -> CrashesDue:
-        """Returns the crashes and recoveries of a round."""
+        """Returns the crashes and recoveries of round `round_`."""
         if self.schedule is None:
             return CrashesDue(None, None, None, self.runs)
         crashed = recovered = down = None
@@ -105,7 +105,7 @@ class Crashes:
         return CrashesDue(crashed, recovered, down, disturbed)
 
     def faults(self, crashes: CrashesDue) -> FaultsDue:
-        """Returns the faults of a round for a protocol, from its crashes and recoveries."""
+        """Returns `crashes`, the crashes and recoveries of a round, as the input of a protocol's round."""
         of = (crashes.crashed, crashes.recovered, crashes.down, crashes.disturbed)
         return FaultsDue(*of, may_duplicate=self.is_any, crashing=self.runs)
 
@@ -124,7 +124,7 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
 
 
 def _incarnations(ordered: pa.Table) -> pa.Array:
-    """Returns the number of earlier crashes of the node of each row."""
+    """Returns for each crash in `ordered` the number of earlier crashes of its node."""
     run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
     rank = np.arange(len(ordered))
     is_first = np.ones(len(ordered), dtype=bool)
@@ -136,7 +136,7 @@ class Replacements:
     """The link replacements of all runs.
 
     Attributes:
-        rows: The links that exist in some round, with their latencies.
+        rows: The links that exist in at least one round, with their latencies.
     """
 
     def __init__(self, replacement: pa.Table, link: pa.Table) -> None:
@@ -151,7 +151,7 @@ class Replacements:
 
 
 def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
-    """Returns the initial links and the links that replace others, one row per direction, columns `_COLUMNS`."""
+    """Returns the initial links and those that replace other links, one row per direction, columns `_COLUMNS`."""
     directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
     new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
     whole = pa.concat_tables([link.select(_COLUMNS), *new])
@@ -165,8 +165,8 @@ class LinkFaultTimes:
         on_link: ``run_id, src, dst, round, end_round, faults``: the faults of single links; None: no such faults.
         anywhere: ``run_id, round, end_round, faults``: the faults of all links; None: no such faults.
         sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: no partitions.
-        duplicating: The ids of the runs with a fault that duplicates messages; every second message id of these runs is
-            reserved for copies. The ids of a run do not depend on the other runs of its job.
+        duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
+            reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table) -> None:
@@ -202,23 +202,26 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the first round after `after` with a crash or recovery, and the first one with a link replacement."""
+        """Returns the first rounds after `after` with a crash or recovery, and with a link replacement.
+
+        A round that does not exist is left out.
+        """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]
 
 
 def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:
-    """Cuts the overlapping periods of faults into disjoint ones.
+    """Cuts the overlapping periods of faults into disjoint periods.
 
     Args:
         fault: One row per fault of an entity, from ``round`` on, before ``end_round``; periods may overlap.
-        keys: Integer columns that identify the entity.
+        keys: The integer columns that identify the entity.
         fields: The columns that describe the fault.
 
     Returns:
         ``keys, round, end_round, faults``: one row per period of an entity in which the set of its faults is constant
-            and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows. Sorted by
-            keys and round.
+        and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows. The rows are
+        sorted by keys and round.
     """
     n_rows = len(fault)
     entity = [fault[name].to_numpy() for name in keys]

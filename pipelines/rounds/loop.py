@@ -39,41 +39,44 @@ class Rounds(ABC):
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds `upcoming` to `last` at most in one job; returns the number of due messages.
+        """Plays rounds from `upcoming` up to `last` at most, in one job; returns the number of due messages.
 
         Raises:
-            PySparkException: The job failed; the state is that of before the job.
+            PySparkException: The job failed; the state is still the state before the job.
         """
 
     def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
-        """Starts a job that can run during a commit; the arguments are those of the next `play`."""
+        """Starts a job that may run during a commit. The next call of `play` has the same arguments."""
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
 
     def discard(self) -> None:  # noqa: B027 - optional
-        """Drops the state of a failed job."""
+        """Drops the state that a failed job has computed."""
 
     def close(self) -> None:  # noqa: B027 - optional
-        """Ends the running job; no round follows."""
+        """Ends the running job. No round follows."""
 
 
 class Loop:
-    """Plays the rounds of some runs to their end."""
+    """Plays the rounds of the runs of one protocol to their end."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
-        """Starts after the last played round; `horizon` is the greatest round number."""
+        """Starts after the last played round of `rounds`; `horizon` is the greatest round number."""
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
         self._n_rounds = rounds.history.n_rounds  # the start counts as a round
         self._n_buffered = 0
 
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
-        """Plays rounds until no event remains, or to the horizon; the last commit writes all remaining rows.
+        """Plays rounds until no event remains or `horizon` is reached; the last commit writes all remaining rows.
 
         A commit comes early if many messages are buffered, or the buffered rows take much memory.
-        `scheduled_round` is the last round with a call or a fault; `observe` receives the progress after each job.
+
+        Args:
+            scheduled_round: The last round with a call or a fault.
+            observe: Receives the progress after each job.
 
         Raises:
             NodeProgramError: A handler of a node program failed.
@@ -103,7 +106,7 @@ class Loop:
         return upcoming if upcoming is not None and upcoming <= self._horizon else None
 
     def _last(self, upcoming: int) -> int:
-        """Returns the last round of a job that starts at `upcoming`; a job ends at the next commit at the latest."""
+        """Returns the last round of a job that starts at `upcoming`. No job passes the round of the next commit."""
         n_rounds = max(1, min(self._most, self._jobs.commit_every - self._n_rounds))
         return min(self._horizon, upcoming + n_rounds - 1)
 
@@ -112,13 +115,13 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns half of the `n_rounds` of a job whose node program failed.
+        """Returns the number of rounds of the next attempt after a job of `n_rounds` rounds failed: half of them.
 
-        Halving repeats until the job before the failing round is played.
+        Halving repeats until a job ends just before the failing round.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.
-            PySparkException: The job failed for another reason.
+            PySparkException: The job failed for another reason than a node program.
         """
         failed = program_error(error)
         if failed is None:

@@ -1,8 +1,8 @@
 """The network step of the dataflow form: puts messages on links, and selects the due ones.
 
 A message in flight has the columns of `in_flight_schema`: those of table ``message``, the protocol's payload, and
-``remaining_rounds``, the rounds until it is due. A countdown keeps the plan of all rounds equal, so that engines
-compile it once; a comparison of ``due_round`` with a literal would not.
+``remaining_rounds``, the rounds until it is due. Because of this countdown all rounds have equal plans, which an engine
+compiles once. A comparison of ``due_round`` with a literal would change the plan in each round.
 
 Crashes are known in advance. A message whose receiver will be down gets its fate when it is sent, and no node handles
 it. A message from a node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and
@@ -23,7 +23,10 @@ from pipelines.errors import InternalError
 _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds", "source", "source_seq"]
 _GROUP = "src div 1024"
-"""The senders whose messages are numbered in one window partition: small partitions take four times as long."""
+"""SQL for the group of a sender; the messages of a group are numbered in one window partition.
+
+Smaller partitions take four times as long.
+"""
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
 _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_id"
@@ -31,7 +34,7 @@ _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_
 
 @dataclass(frozen=True)
 class Outbox:
-    """The messages that a round sends.
+    """The messages that nodes send in a round.
 
     Attributes:
         rows: Columns of `contract.round.OUTBOX`, and `fields`.
@@ -42,14 +45,14 @@ class Outbox:
     fields: Collection[str] | None
 
     def has(self, name: str) -> bool:
-        """Returns whether `rows` has a column; a missing column is null."""
+        """Returns whether `rows` has column `name`; a missing column counts as null."""
         return self.fields is None or name in self.fields
 
 
 def put_on_links(
     outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
 ) -> DataFrame:
-    """Returns an outbox as messages in flight. Links keep order, because their latency is constant.
+    """Returns the messages of `outbox` as messages in flight. Links keep order, because their latency is constant.
 
     Args:
         outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
@@ -77,7 +80,7 @@ def put_on_links(
 
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
-    """Sets fate ``lost_crash`` for messages whose receiver is down at the due round."""
+    """Sets fate ``lost_crash`` of each message whose receiver is down in the round in which the message is due."""
     down = crash.selectExpr(
         "run_id as down_run", "node_id as down_node", "round as down_round", "end_round as up_round"
     )
@@ -90,12 +93,15 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
-    """Returns the messages that are due within ``step`` rounds; messages due before the last of them are lost ones."""
+    """Returns the messages that are due within ``step`` rounds.
+
+    Messages that are due before the last of these rounds have a fate: no node handles them.
+    """
     return in_flight.where(f"remaining_rounds <= {step}")
 
 
 def handled_messages(due: DataFrame) -> DataFrame:
-    """Returns the due messages that a node handles: those without a fate."""
+    """Returns the messages of `due` without a fate: a node handles them."""
     return due.where("fate is null")
 
 
@@ -112,11 +118,11 @@ class InFlightCounts:
     """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: By kind the rounds until the first message that a node will handle is due.
+        waits: For each kind the rounds until the first message that a node will handle is due.
         last_wait: The rounds until the last message is due; 0 without messages.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.
-        n_new: The number of messages that the last round sent.
+        n_new: The number of messages that nodes sent in the last round.
     """
 
     waits: dict[str, int]
@@ -131,12 +137,15 @@ class InFlightCounts:
         return min(self.waits.values(), default=None)
 
     def due_kinds(self, step: int) -> Iterable[str]:
-        """Returns the kinds that are due after `step` rounds."""
+        """Returns the kinds of the messages that are due after `step` rounds."""
         return (kind for kind, wait in self.waits.items() if wait == step)
 
 
 def digest_of_message(kinds: Sequence[str]) -> str:
-    """Returns SQL for the digest of a message in flight; `kinds` are the kinds that rounds distinguish."""
+    """Returns SQL for the digest of a message in flight: a string of the properties that the driver counts.
+
+    `kinds` are the message kinds that rounds distinguish.
+    """
     kind = f"'{ANY_KIND}'" if ANY_KIND in kinds else "kind"
     is_new = "remaining_rounds = due_round - sent_round"
     fields = (kind, "cast(remaining_rounds as string)", "cast(fate is null as string)", f"cast({is_new} as string)")
@@ -145,7 +154,7 @@ def digest_of_message(kinds: Sequence[str]) -> str:
 
 
 def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
-    """Returns the counts of the messages in flight from the number of messages of each digest.
+    """Converts `counts`, the number of messages with each digest, to counts of the messages in flight.
 
     Raises:
         InternalError: A message was sent over a link that does not exist.

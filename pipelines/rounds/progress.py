@@ -1,7 +1,7 @@
 """Progress of a run, and reporters that show it: a bar in a terminal or notebook, plain lines, or JSON lines.
 
-The time left counts to the last call or fault. After it the runs drain, and end when no message is in flight. The round
-of the end is unknown in advance, and usually far before the horizon.
+The estimated time ends with the round of the last call or fault. After that round the runs drain: they end when no
+message is in flight. The round of the end is unknown in advance, and usually long before the horizon.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NOTEBOOK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress after a job.
+    """The progress of a run after a job.
 
     Attributes:
         round: The last played round.
-        n_in_flight: The number of messages in flight after it.
-        n_handled: The number of messages handled in the job.
+        n_in_flight: The number of messages in flight after that round.
+        n_handled: The number of messages that nodes handled in the job.
         scheduled_round: The last round with a call or a fault.
     """
 
@@ -55,7 +55,7 @@ class ProgressForm(StrEnum):
 
 @dataclass(frozen=True)
 class ProgressReading:
-    """The progress at one moment.
+    """The progress of a run at one moment.
 
     Attributes:
         round: The last played round.
@@ -76,17 +76,17 @@ class ProgressReading:
 
     @property
     def is_draining(self) -> bool:
-        """Whether no call or fault remains."""
+        """Whether round `scheduled` has been played: no call or fault remains."""
         return self.round >= self.scheduled
 
 
 @dataclass
 class Meter:
-    """Accumulates the progress of jobs, and returns a reading every few seconds.
+    """Adds up the progress of jobs, and returns a reading every few seconds.
 
     Attributes:
         horizon: The greatest round number.
-        every: Seconds between readings.
+        every: The seconds between two readings.
         clock: Returns monotonic seconds.
     """
 
@@ -105,11 +105,11 @@ class Meter:
         self.start()
 
     def start(self) -> None:
-        """Restarts the clock of the next reading, so that it excludes work outside of rounds."""
+        """Restarts the clock of the next reading, so that the reading excludes work outside of rounds."""
         self._read_at = self.clock()
 
     def add(self, progress: Progress) -> ProgressReading | None:
-        """Adds the progress of a job; returns a reading if one is due."""
+        """Adds the progress of a job; returns a reading if the last one is `every` seconds old, else None."""
         self._messages += progress.n_handled
         self._last = progress
         if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
@@ -118,7 +118,7 @@ class Meter:
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the jobs since the last one; None: no jobs."""
+        """Returns a reading of the jobs since the last reading; None: no job was added since."""
         return self._reading()
 
     def _reading(self) -> ProgressReading | None:
@@ -135,16 +135,16 @@ class Meter:
 
 
 class Reporter:
-    """Shows the progress of one run, as a context manager; the base class shows nothing."""
+    """Shows the progress of one run. It is a context manager. This base class shows nothing."""
 
     def __call__(self, progress: Progress) -> None:
-        """Receives the progress of a job."""
+        """Receives the progress after a job."""
 
     def note(self, text: str) -> None:
         """Prints a line about work before or after the rounds."""
 
     def close(self) -> None:
-        """Shows the last reading."""
+        """Shows the last reading; the run has ended."""
 
     def __enter__(self) -> Self:
         """Returns the reporter."""
@@ -161,7 +161,7 @@ class LineReporter(Reporter):
     """Writes one line every few seconds, for logs."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the output stream."""
+        """Sets the stream that the lines are written to."""
         self._meter = meter
         self._stream = stream
 
@@ -175,7 +175,7 @@ class LineReporter(Reporter):
         self._write(text)
 
     def close(self) -> None:
-        """Writes the last reading."""
+        """Writes the last reading as a line."""
         self._show(self._meter.rest())
 
     def _show(self, reading: ProgressReading | None) -> None:
@@ -200,7 +200,7 @@ class JsonReporter(LineReporter):
             self._write(json.dumps(event))
 
     def note(self, text: str) -> None:
-        """Writes `text` as an event."""
+        """Writes `text` as a JSON object, an event."""
         self._meter.start()
         self._write(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
 
@@ -209,7 +209,7 @@ class BarReporter(Reporter):
     """Draws a bar over the rounds on a terminal, and removes it at the end."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the terminal."""
+        """Sets the terminal that the bar is drawn on."""
         self._meter = meter
         self._console = Console(file=stream)
         self._bar = bars.Progress(
@@ -226,7 +226,7 @@ class BarReporter(Reporter):
         self._show(self._meter.add(progress))
 
     def note(self, text: str) -> None:
-        """Writes a line above the bar."""
+        """Writes `text` as a line above the bar."""
         self._meter.start()
         self._console.print(text, style="dim", highlight=False, markup=False)
 
@@ -253,7 +253,7 @@ class BarReporter(Reporter):
 class NotebookReporter(BarReporter):
     """Draws a bar over the rounds as the output of a notebook cell; the last reading stays.
 
-    It replaces the output of the cell; rich's own notebook bar needs a package of widgets.
+    The bar replaces the output of the cell. The notebook bar of package rich would need a package of widgets.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -262,7 +262,7 @@ class NotebookReporter(BarReporter):
         self._output: Any = None
 
     def close(self) -> None:
-        """Shows the last reading."""
+        """Shows the last reading in the cell."""
         self._show(self._meter.rest())
 
     def _begin(self) -> None:
@@ -281,7 +281,10 @@ def is_notebook() -> bool:
 
 
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
-    """Returns a reporter that writes to stderr, for JSON to stdout, in a notebook below the cell."""
+    """Returns a reporter of form `form`.
+
+    It writes to stderr, as JSON to stdout, and in a notebook below the running cell.
+    """
     match form:
         case ProgressForm.BAR:
             return BarReporter(Meter(horizon, BAR_SECONDS, clock), sys.stderr)
@@ -296,13 +299,13 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
 
 
 def _left(reading: ProgressReading) -> str:
-    """Returns a phrase for the time to the last call or fault, or for the drain."""
+    """Returns a phrase for the time to the last call or fault; while the runs drain, a phrase that says so."""
     if reading.is_draining:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"
 
 
 def clock_time(seconds: float) -> str:
-    """Returns seconds as ``h:mm:ss``."""
+    """Returns a duration of `seconds` as ``h:mm:ss``."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -15,11 +15,14 @@ from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 
 ABANDONED = -1
-"""The trigger of a message whose processing ends because no recipient can confirm it."""
+"""The trigger of the end of a message that no live recipient can confirm."""
 
 
 def bypass(turn: Turn) -> None:
-    """Handles reports of failed peers: suspects them, connects to live nodes beyond them, and resends messages."""
+    """Handles reports of failed peers: suspects them, connects to live nodes beyond them, and resends messages.
+
+    A DETACHED node only asks its join point again if the join point failed (rule R24).
+    """
     failed = _failures(turn)
     if not failed:
         return
@@ -52,9 +55,9 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the newly failed peers with their ended incarnation.
+    """Returns the peers that are newly reported as failed, with the incarnation that ended.
 
-    The sources are DETECT, a JOIN_REQUEST of a peer's next incarnation, and STATUS DETACHED.
+    A report is a DETECT, a JOIN_REQUEST of the peer's next incarnation, or a STATUS with the value DETACHED.
     """
     found: dict[int, int] = {}
     known = {one.peer: one.incarnation for one in connections(turn)} if turn.has("DETECT") else {}
@@ -70,16 +73,17 @@ def _failures(turn: Turn) -> dict[int, int]:
 
 
 def _is_gone(turn: Turn, joiner: int) -> bool:
-    """Returns whether a JOIN_REQUEST of `joiner` implies that its earlier incarnation, a neighbour of N, has ended.
+    """Returns whether a JOIN_REQUEST of `joiner` implies that the earlier incarnation of `joiner` has ended.
 
-    A blocked N cannot answer yet, and suspects the joining node until it answers.
+    It does if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node cannot answer the
+    request yet, and suspects `joiner` until it answers.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
 
 
 def ask_join_point(turn: Turn) -> None:
-    """Sends JOIN_REQUEST again, and watches the join point (rule R24)."""
+    """Sends JOIN_REQUEST to the join point again, and watches the join point for a crash (rule R24)."""
     join = turn.node.own_join
     if join is not None:
         request_join(turn, FAULT, join.join_point, join.source_seq)
@@ -87,10 +91,11 @@ def ask_join_point(turn: Turn) -> None:
 
 
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Marks the failed peers as FAILED (Algorithm 3, lines 2 to 4).
+    """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path from N to a failed peer M, N deletes its connection to M instead. That node learns
-    of M's recovery, but N does not, and N would bypass M at the next failure of that node.
+    If a live node lies on the path to a failed peer, this node deletes its connection to that peer instead. The peer
+    later reports its recovery to the live node only. A FAILED row would stay, and this node would bypass the recovered
+    peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():
@@ -101,7 +106,7 @@ def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
 
 
 def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of the closest live nodes X beyond the peers that fail in this round (Algorithm 3, line 5)."""
+    """Returns the path from this node to each closest live node beyond the `failed` peers (Algorithm 3, line 5)."""
     node = turn.node
     return {
         one.target: one.path
@@ -111,9 +116,10 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 
 
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of the closest live nodes X on the paths through failed synchronisation points.
+    """Returns the path to the closest live node on each path through a `lost` synchronisation point.
 
-    X may be nearer than the failed node: X was down when N asked past it, and has recovered.
+    This node may be nearer than the lost synchronisation point. It was down when SYN_REQUEST went past it, and has
+    recovered since.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -126,9 +132,9 @@ def _leads_through(path: Path, nodes: Iterable[int]) -> bool:
 
 
 def _resend_orphans(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Resends messages whose responsible node failed (Algorithm 3, lines 20 to 22).
+    """Resends messages whose responsible node is one of the `failed` peers (Algorithm 3, lines 20 to 22).
 
-    The next live node on the path becomes responsible. A message without any live recipient is finished.
+    The next live node on the path to the recipient becomes responsible. A message without a live recipient is finished.
     """
     node, finished = turn.node, list[Finished]()
     for m in node.processing_list.values():
@@ -152,7 +158,10 @@ _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
 
 
 class Connection(NamedTuple):
-    """A connection of a node to an incarnation of `peer`; None: to the incarnation that answers."""
+    """A connection of a node to one incarnation of `peer`.
+
+    An `incarnation` of None stands for the incarnation that will answer the node's JOIN_REQUEST.
+    """
 
     peer: int
     incarnation: int | None
@@ -160,7 +169,7 @@ class Connection(NamedTuple):
 
 
 def take_in(turn: Turn) -> None:
-    """Fills the inbox with the due messages; drops messages for an earlier incarnation of N."""
+    """Fills the inbox with the due messages. Drops messages that were sent to an earlier incarnation of this node."""
     own = turn.node.incarnation
     if turn.due.is_recovered:
         own = turn.ctx.run.incarnation(turn.id, turn.round)
@@ -179,7 +188,10 @@ def take_in(turn: Turn) -> None:
 
 
 def connections(turn: Turn) -> list[Connection]:
-    """Returns the connections of N: to neighbours, to peers beyond failed nodes, and to its asked join point."""
+    """Returns the connections of this node.
+
+    They lead to live neighbours, to peers beyond failed nodes, and to the join point that this node has asked to join.
+    """
     node, links = turn.node, turn.ctx.run.links
     found = [
         Connection(one.target, 0, links[turn.id, one.target])
@@ -192,7 +204,10 @@ def connections(turn: Turn) -> list[Connection]:
 
 
 def join_point_connection(turn: Turn) -> list[Connection]:
-    """Returns the connection to the join point that N has asked; empty if N waits for no join point."""
+    """Returns the connection to the join point that this node has asked to join.
+
+    The list is empty if this node does not wait for the answer of a join point.
+    """
     join = turn.node.own_join
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []
@@ -201,13 +216,13 @@ def join_point_connection(turn: Turn) -> list[Connection]:
 
 
 def notice_crashes(turn: Turn) -> None:
-    """Sets the failure detectors of connections to nodes that crash in this round (rule R21)."""
+    """Schedules failure reports for the connections of this node to nodes that crash in this round (rule R21)."""
     if turn.due.crashed:
         watch(turn, [one for one in connections(turn) if one.peer in turn.due.crashed])
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Sets the failure detectors of connections to a node that is down, or to its earlier incarnation (rule R35)."""
+    """Schedules a failure report for each connection in `made` whose incarnation of the peer has ended (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
@@ -216,9 +231,9 @@ def watch(turn: Turn, made: Iterable[Connection]) -> None:
 
 
 def report(turn: Turn) -> None:
-    """Sends DETECT from N to itself for each broken connection.
+    """Sends DETECT from this node to itself for each broken connection.
 
-    The report comes after the detection delay, and not before the last messages of the crashed peer.
+    DETECT arrives after the detection delay, and not before the last messages of the crashed peer.
     """
     own = turn.node.own_status
     for peer, (ended, latency) in turn.broken.items():
@@ -230,12 +245,15 @@ def report(turn: Turn) -> None:
 
 
 def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
-    """Returns TOP_N for a message; None: TOP_N is empty."""
+    """Returns the links of TOP, the view of this node, for a message. Returns None if TOP is empty."""
     return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
 
 
 def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP_N along the paths `asked`."""
+    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`, along its path.
+
+    The request carries TOP, the view of this node. A new peer gets the status WAITING.
+    """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
         latency = turn.ctx.route_latency(path)
@@ -246,7 +264,10 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 
 
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Adds nodes to Synch_R and sends each one SYN_REQUEST, at most once a round (Algorithm 6, lines 2 to 8)."""
+    """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
+
+    A node gets one SYN_REQUEST a round at most (Algorithm 6, lines 2 to 8).
+    """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()
     for peer in fresh:
@@ -258,7 +279,7 @@ def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
 def answer(turn: Turn) -> None:
     """Answers the connection requests of each peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
 
-    The answer is for the incarnation that asked, and has the latency of the request.
+    The STATUS is for the incarnation that sent the request, and its latency is that of the request.
     """
     newest: dict[int, tuple[int, int]] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST"):
@@ -271,7 +292,7 @@ def answer(turn: Turn) -> None:
 
 
 def tell_peers(turn: Turn) -> None:
-    """Sends the new status of N to all peers, ranked behind answers."""
+    """Sends the new status of this node to all its peers. Answers to requests leave before these messages."""
     for one in connections(turn):
         _state(turn, 2, one)
 
@@ -284,6 +305,6 @@ def _state(turn: Turn, rank: int, to: Connection) -> None:
 
 
 def request_join(turn: Turn, trigger: int, join_point: int, source_seq: int) -> None:
-    """Sends JOIN_REQUEST to the join point (Algorithm 2)."""
+    """Sends JOIN_REQUEST to `join_point` (Algorithm 2)."""
     body = JoinRequested(turn.id, source_seq, turn.node.incarnation, None)
     turn.send(trigger, 0, "JOIN_REQUEST", join_point, body)

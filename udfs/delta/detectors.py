@@ -1,9 +1,9 @@
-"""Duplicate detection (section 5): selects first copies, by numbers of the source or by visited lists.
+"""Duplicate detection (section 5): separates first copies of messages from duplicates.
 
-The detector ``identifier`` stores the highest number of each source. REJOIN numbers are incarnations of their source R,
-so they have a separate row with source ``-1 - R``. The detector ``visited`` stores the highest MsgId of each node that
-a message has visited. A copy is a duplicate if one of its pairs has a MsgId that is not higher than the stored one
-(R3).
+A setting selects one of two detectors. ``identifier`` stores the highest message number of each source. The number of a
+REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source ``-1 - R``. ``visited``
+stores the highest MsgId of each node that a message has visited. It calls a copy a duplicate if the MsgId of one
+visited node is not higher than the stored one (rule R3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MSG_IDS = 1 << 20
 
 
 def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Returns the first copies among the copies of a round, in their order (Algorithm 1, lines 1 to 12)."""
+    """Returns those of `copies` that are first copies of a message, in their order (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
     first, seen, detector = list[MulticastCopy](), set[Key](), turn.node.detector
@@ -34,7 +34,10 @@ def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastC
 
 
 def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Applies visited lists to one copy after the other; copies that N issued are first copies."""
+    """Returns the first copies according to their visited lists, tested one after the other.
+
+    A copy that this node issued is always a first copy.
+    """
     newest = {node: one.last_seq for node, one in turn.node.detector.items()}
     first = []
     for copy in copies:
@@ -53,7 +56,10 @@ def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[Multicast
 
 
 def learn(turn: Turn, first: Iterable[MulticastCopy]) -> None:
-    """Stores the identifiers of first copies (line 11); a source stores its own MsgId (rule R18)."""
+    """Stores the identifiers of the copies `first` in the detector (line 11).
+
+    The source of a message stores its own MsgId (rule R18).
+    """
     is_visited = _is_visited(turn)
     for copy in first:
         if not is_visited:
@@ -83,20 +89,21 @@ def _is_visited(turn: Turn) -> bool:
 
 
 ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "bigint")))
-"""The columns of `accepted_copies`: an accepted copy by node and trigger."""
+"""The columns of the result of `accepted_copies`: node and trigger of an accepted copy."""
 
 
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Applies visited lists to the copies of nodes, for the dataflow form.
+    """Detects duplicates by visited lists for the dataflow form; tests the copies of a node one after the other.
 
-    A copy is refused if an earlier accepted copy has an equal or higher MsgId for a node that both visited.
+    A copy is a duplicate if an accepted copy before it has an equal or higher MsgId for a node that both visited.
 
     Args:
-        batches: One row a node: ``run_id``, ``node_id`` and ``copies``, structs of ``trigger`` and ``visited``. The
-            latter are structs of ``node`` and ``msg_id``.
+        batches: One row for each node with columns ``run_id``, ``node_id`` and ``copies``. ``copies`` is a list of
+            structs with fields ``trigger`` and ``visited``; ``visited`` is a list of structs with fields ``node`` and
+            ``msg_id``.
 
     Yields:
-        Rows of `ACCEPTED`, one for each accepted copy.
+        Rows with columns `ACCEPTED`, one for each accepted copy.
     """
     for batch in batches:
         rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _accepted(row["copies"])]

@@ -1,7 +1,7 @@
 """Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
 
-`forward` implements lines 1 to 18, `confirm` and `routing_changes` lines 19 to 26, `answer_senders` lines 27 to 31. The
-recipient sets Γ and Out are those of sections 4.6 to 4.8, for Guided messages of section 6.1.
+`forward` implements lines 1 to 18, `confirm` and `routing_changes` lines 19 to 26, `answer_senders` lines 27 to 31.
+Sections 4.6 to 4.8 define the recipients Γ and the next hops Out, section 6.1 those of Guided messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _TURN = attrgetter("trigger", "source", "source_seq")
 
 
 def forward(turn: Turn) -> None:
-    """Phase 4: handles the received and issued copies of J, SUB, UNSUB, PUB and REJOIN."""
+    """Phase 4: handles the received and issued copies of J, SUB, UNSUB, PUB and REJOIN.
+
+    First copies are routed, delivered and forwarded. The senders of duplicates get CONF or wait for it.
+    """
     node = turn.node
     if not turn.copies and not turn.guided:
         changes = routing_changes(turn)
@@ -54,7 +57,7 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """Yields the copies that a RECOVERING node accepts: Guided ones (6.1); drops the others."""
+    """Yields the Guided copies; drops all others, because a RECOVERING node accepts Guided copies only (6.1)."""
     for copy in turn.copies:
         if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
@@ -65,8 +68,9 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node refuses as duplicates.
 
-    Newer messages may overtake PAR_SUB and raise the detector. If the sender of PAR_SUB fails, its content arrives from
-    the next synchronisation point as older messages. Applying known routing information again changes nothing.
+    Newer messages may overtake PAR_SUB and raise the highest number in the duplicate detector. If the sender of PAR_SUB
+    fails, the next synchronisation point sends the content of PAR_SUB as messages with lower numbers. Applying known
+    routing information again changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
@@ -74,7 +78,7 @@ def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> Non
 
 
 def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> list[MulticastCopy | Processing]:
-    """Computes Γ and Out of first copies and forwards them; returns the publications to deliver at N."""
+    """Computes the recipients of the first copies and forwards the copies; returns the publications to deliver here."""
     node, here = turn.node, list[MulticastCopy | Processing]()
     routed: list[tuple[MulticastCopy, dict[int, Recipient], list[int]]] = []
     publications = []
@@ -107,10 +111,10 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 
 
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
-    """Forwards a copy (lines 16 to 18), to a joining node after the join point's answer (rule R16).
+    """Forwards a copy to the node `responsible` (lines 16 to 18).
 
-    The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
-    are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
+    If this node answers a JOIN_REQUEST of `responsible` in this round, the copy leaves after the answer (rule R16). It
+    also leaves after the older messages that `responsible` gets from ProcessingList.
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
@@ -120,7 +124,7 @@ def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
 
 
 def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -> list[int]:
-    """Returns Out_N^m, ascending; finishes the message if Out is empty (rule R13)."""
+    """Returns the next hops of a message (Out), ascending; finishes the message if it has none (rule R13)."""
     out = {one.responsible for one in recipients.values() if one.responsible is not None}
     out.discard(turn.id)
     if not out:
@@ -129,7 +133,7 @@ def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -
 
 
 def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) -> None:
-    """Adds an unconfirmed message to ProcessingList_N (lines 13 to 15)."""
+    """Adds an unconfirmed message and its recipients to ProcessingList (lines 13 to 15)."""
     recipients.pop(turn.id, None)
     matches = copy.matches if turn.ctx.run.has_crashes else None
     turn.node.processing_list[copy.key] = Processing(
@@ -140,7 +144,11 @@ def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) 
 
 
 def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
-    """Sends a publication accepted as Guided to the recipients that R knows after its recovery (rule R32)."""
+    """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
+
+    The node accepted `m` as Guided while it was RECOVERING. It sends `m` to the recipients that were missing then.
+    Returns `m` in a list if the node itself is a recipient, else an empty list.
+    """
     matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
     _add_recipients(turn, m, away)
@@ -148,7 +156,7 @@ def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
-    """Resends an entry of ProcessingList to those `recipients` that it lacks."""
+    """Adds the missing ones of `recipients` to the entry of `m` in ProcessingList, and resends `m` to them."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
@@ -163,7 +171,7 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
 
 
 def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
-    """Delivers publications to the application, each once (line 26; rules R12 and R31)."""
+    """Delivers the publications `here` to the application, each one at most once (line 26; rules R12 and R31)."""
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
     for m in here:
@@ -177,7 +185,10 @@ def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
 
 
 def confirm(turn: Turn) -> None:
-    """Handles CONF; ignores CONF from a node outside Out and for an unknown message (rule R15)."""
+    """Handles CONF: marks the recipients behind its sender as confirmed, and finishes messages without open recipients.
+
+    A CONF for an unknown message, or from a node that is no next hop of the message, has no effect (rule R15).
+    """
     ended: dict[Key, int] = {}
     for one in turn.inbox["CONF"]:
         key = one.message.source, one.message.source_seq
@@ -195,13 +206,16 @@ def confirm(turn: Turn) -> None:
 
 
 def finish(turn: Turn, one: Finished) -> None:
-    """Ends the processing of a message (line 30)."""
+    """Adds `one` to the finished messages of the round, and removes its message from ProcessingList (line 30)."""
     turn.finished.append(one)
     turn.node.processing_list.pop(one.key, None)
 
 
 def routing_changes(turn: Turn) -> Changes:
-    """Returns the changes of SUBS_SET_N by finished messages; stores tombstones, own subscriptions (lines 25, 26)."""
+    """Returns the changes of SUBS_SET by the messages that are finished in this round (lines 25, 26).
+
+    Stores the tombstones of UNSUBs, and the confirmed subscriptions of this node.
+    """
     finished = [one for one in turn.finished if one.m.subscription_id is not None]
     if not finished and not turn.told:
         return _UNCHANGED
@@ -211,7 +225,10 @@ def routing_changes(turn: Turn) -> Changes:
 
 
 def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
-    """Answers the senders of duplicates: CONF if the message is finished, else the sender waits (lines 1 to 9)."""
+    """Answers the sender of each duplicate in `late` (lines 1 to 9).
+
+    The sender gets CONF if the message is finished here. Otherwise it waits until the message is finished.
+    """
     for copy in late:
         if copy.sender is None:
             continue
@@ -223,7 +240,10 @@ def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
 
 
 def answer_senders(turn: Turn) -> None:
-    """Sends CONF to each sender of a finished message, confirms own calls, and unmarks links of J (lines 27 to 31)."""
+    """Ends the finished messages of the round (lines 27 to 31).
+
+    Sends CONF to all senders of each message, confirms the calls of this node, and unmarks the links of each J.
+    """
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
@@ -243,7 +263,10 @@ def answer_senders(turn: Turn) -> None:
 
 
 def sender_hop(turn: Turn, sender: int | None) -> int | None:
-    """Returns the neighbour of N on the path to `sender`: N forwards nothing back to it (rule R2)."""
+    """Returns the neighbour of this node on the path to `sender`; None at the source of the message.
+
+    The node forwards no message back to this neighbour (rule R2).
+    """
     if sender is None:
         return None
     path = turn.node.path.get(sender)
@@ -251,11 +274,11 @@ def sender_hop(turn: Turn, sender: int | None) -> int | None:
 
 
 def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
-    """Returns Γ of J, REJOIN, SUB and UNSUB as nodes in the view of N.
+    """Returns the recipients (Γ) of J, REJOIN, SUB or UNSUB `m` among the nodes X in the view of this node N.
 
-    SUB, UNSUB: all nodes that are not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on P(X, M); at the
-    joining node all nodes, as all paths lead through M (4.6). REJOIN: as J with R for M and δ+1 for δ (Alg. 5, line
-    19).
+    SUB, UNSUB: all nodes that are not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on the path from X
+    to the join point M; at the joining node all nodes, as all paths lead through M (4.6). REJOIN: as J, with the
+    recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
     """
     if m.kind == "PUB":
         return []
@@ -271,28 +294,33 @@ def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
 
 
 def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
-    """Returns the nodes of `paths` as unconfirmed recipients."""
+    """Returns an unconfirmed recipient for the target of each path in `paths`, by node."""
     return {one.target: Recipient(None, one.responsible) for one in paths}
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns the nodes of `paths` that are neither in Γ nor behind a confirmed recipient, as recipients."""
+    """Returns an unconfirmed recipient for each target in `paths` that is not in `known`, by node.
+
+    Targets behind a confirmed recipient are left out.
+    """
     done = {recipient for recipient, one in known.items() if one.is_confirmed}
     fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
     return unconfirmed(fresh)
 
 
 def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
-    """Returns Γ of a publication: the origins of matching entries of SUBS_SET_N that are not behind the sender (4.8).
+    """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (4.8).
+
+    Entries behind the sender of `m` do not count.
 
     Args:
-        turn: The node; its SUBS_SET_N is that of the end of the last round.
+        turn: The node; its SUBS_SET is that of the end of the last round.
         m: The publication.
-        changes: The changes of SUBS_SET_N in this round.
+        changes: The changes of SUBS_SET in this round.
         trigger: The trigger of the publication; only changes with earlier triggers apply.
 
     Returns:
-        The responsible node of each recipient; N may be a recipient.
+        The responsible node of each recipient; None for a path without a live node. The node itself may be a recipient.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
     before = turn.node.routing_entry
@@ -309,10 +337,10 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 
 
 def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
-    """Returns Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
+    """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1).
 
-    Recipients whose path is marked as done count as confirmed. Γ contains N if its one-node path is in g.to; for a
-    publication one of N's own subscriptions must match, too.
+    A recipient whose path has `is_done` set counts as confirmed. The node itself is a recipient if g.to contains its
+    one-node path. For a publication one of the node's own subscriptions must match, too (rule R32).
     """
     found = {}
     for path, is_done in copy.guide or ():

@@ -29,7 +29,10 @@ class _Opened(NamedTuple):
 
 
 def handle_joins(turn: Turn) -> None:
-    """Phase 3: handles joins, and issues the calls of a node that is VALID_JOINED and OPERATIONAL."""
+    """Phase 3: handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, and issues the calls of this node.
+
+    A node issues calls only if it is VALID_JOINED and OPERATIONAL.
+    """
     node = turn.node
     for call in turn.due.calls:
         if isinstance(call, JoinCall):
@@ -58,7 +61,7 @@ def handle_joins(turn: Turn) -> None:
 
 
 def _ask(turn: Turn, call: JoinCall) -> None:
-    """Algorithm 2 at N: sends JOIN_REQUEST to the join point of the call."""
+    """Starts Algorithm 2 at the joining node: sends JOIN_REQUEST to the join point that `call` names."""
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
     join_point = call.join_point if call.join_point is not None else -1
@@ -69,7 +72,10 @@ def _ask(turn: Turn, call: JoinCall) -> None:
 
 
 def _enter(turn: Turn) -> None:
-    """Updates the status of N: ATTACHED, CONFIRMED, VALID_JOINED, or OPERATIONAL after a recovery (Alg. 5, line 23)."""
+    """Advances the status of this node.
+
+    A joining node becomes ATTACHED, CONFIRMED or VALID_JOINED, a recovered node OPERATIONAL (Alg. 5, line 23).
+    """
     node, join = turn.node, turn.node.own_join
     confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
     if join is not None and join.status != "VALID_JOINED":
@@ -92,10 +98,10 @@ def _enter(turn: Turn) -> None:
 
 
 def _take_offer(turn: Turn) -> list[view.LinkRow]:
-    """Handles the join point's PAR_TOP and PAR_SUB at N: issues J and records the entries.
+    """Handles PAR_TOP and PAR_SUB from the join point at the joining node: issues J and stores the entries.
 
     Returns:
-        The links of PAR_TOP without marks, and N's own link, marked.
+        The links of PAR_TOP without marks, and the link to the join point, marked.
     """
     links = list[view.LinkRow]()
     for one in turn.of("PAR_TOP"):
@@ -114,7 +120,10 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
 
 
 def _ready_calls(turn: Turn) -> list[WaitingCall]:
-    """Returns the calls to issue: none while N is blocked, else the waiting and the due calls (rule R33)."""
+    """Returns the calls to issue in this round: first those that waited, then those due now (rule R33).
+
+    A blocked node issues no calls: its due calls wait, and the result is empty.
+    """
     node = turn.node
     due = [_waiting(call) for call in turn.due.calls if not isinstance(call, JoinCall)]
     if node.is_blocked:
@@ -133,7 +142,10 @@ def _waiting(call: Call) -> WaitingCall:
 
 
 def _answer_requests(turn: Turn) -> list[view.LinkRow]:
-    """Handles JOIN_REQUEST at the join point M; returns the new links, marked."""
+    """Answers each JOIN_REQUEST at the join point; returns the new links to the joining nodes, marked.
+
+    A blocked join point stores the requests and returns no links.
+    """
     node = turn.node
     opened = _open_requests(turn)
     if node.is_blocked:
@@ -157,9 +169,9 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
 
 
 def _open_requests(turn: Turn) -> list[_Opened]:
-    """Returns the join requests that arrive in this round or wait at M.
+    """Returns the join requests that arrive in this round or wait at this join point, ascending by joining node.
 
-    A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
+    A new request replaces the waiting request of its sender: a joining node may ask again before it has an answer.
     """
     now = max(turn.entered, default=None)
     found = {one.joiner: _Opened(one, now) for one in turn.node.join_request.values()}
@@ -174,7 +186,7 @@ def _open_requests(turn: Turn) -> list[_Opened]:
 
 
 def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
-    """Opens the connections of M to the joining nodes that it answers."""
+    """Opens the connections of the join point to the senders of the `accepted` requests."""
     peers = []
     for request in accepted:
         latency = turn.ctx.run.links.get((turn.id, request.joiner))
@@ -187,7 +199,10 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
 
 
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
-    """Sends PAR_TOP, the links of TOP_M within δ hops of M, and PAR_SUB, SUBS_SET_M rewritten for N (rule R16)."""
+    """Sends PAR_TOP and PAR_SUB to the sender of `request` (rule R16).
+
+    PAR_TOP holds the links of the join point's view within δ hops. PAR_SUB holds `entries`, rewritten for the receiver.
+    """
     node, delta, to = turn.node, turn.delta, request.joiner
     near = {one.target for one in node.path.values() if one.distance <= delta}
     links = tuple(ToldLink(one.a, one.b, False) for one in node.topology.values() if one.a in near and one.b in near)
@@ -204,10 +219,11 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 
 
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
-    """Makes N a recipient of the entries of ProcessingList_M that N must know: SUB, UNSUB, and J with N in its scope.
+    """Makes `joiner` a recipient of unconfirmed messages in the join point's ProcessingList, and sends them.
 
-    N's own J is excluded. M may still process it if N crashed after sending it and asks again. M and N would wait for
-    each other.
+    These are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is excluded.
+    It may still be unconfirmed if `joiner` crashed and joins again. If the join point sent this J to `joiner`, the two
+    would wait for each other.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

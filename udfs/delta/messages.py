@@ -9,14 +9,14 @@ from udfs.nodes.records import message
 
 
 class GuideStep(NamedTuple):
-    """A path of g.to: from the receiver to a recipient, and whether the recipient has confirmed already."""
+    """A path of g.to from the receiver of a Guided message to a recipient; `is_done` if the recipient has confirmed."""
 
     path: tuple[int, ...]
     is_done: bool
 
 
 class ToldLink(NamedTuple):
-    """A link of TOP in a message."""
+    """A link of the sender's view (TOP) in a message."""
 
     a: int
     b: int
@@ -24,7 +24,7 @@ class ToldLink(NamedTuple):
 
 
 class ToldEntry(NamedTuple):
-    """An entry of SUBS_SET in a message, with `origin` and `distance` as seen by the receiver."""
+    """A routing entry (of SUBS_SET) in a message; `origin` and `distance` are those at the receiver."""
 
     subscription_id: int
     origin: int
@@ -54,17 +54,17 @@ class Multicast:
 
 @message("J", hidden=_CARRIED)
 class J(Multicast):
-    """A node has joined at M (4.6)."""
+    """Reports that the source has joined at join point M (4.6)."""
 
 
 @message("SUB", hidden=_CARRIED)
 class Sub(Multicast):
-    """A node has subscribed (4.7)."""
+    """Reports a new subscription of the source (4.7)."""
 
 
 @message("UNSUB", hidden=_CARRIED)
 class Unsub(Multicast):
-    """A node has ended a subscription (4.7)."""
+    """Reports the end of a subscription of the source (4.7)."""
 
 
 @message("PUB", hidden=_CARRIED)
@@ -74,12 +74,12 @@ class Pub(Multicast):
 
 @message("REJOIN", hidden=f"{_CARRIED},join_point")
 class Rejoin(Multicast):
-    """A recovered node forwards messages again (Algorithm 5, line 19)."""
+    """Reports that the source has recovered and forwards messages again (Algorithm 5, line 19)."""
 
 
 @message("CONF", hidden="for_incarnation")
 class Conf:
-    """All recipients behind the sender have m (Algorithm 1, lines 27 to 31)."""
+    """Reports to a sender of message m that all recipients behind this node have m (Algorithm 1, lines 27 to 31)."""
 
     source: Annotated[int, "the source of m"]
     source_seq: Annotated[int, "the number of m at its source"]
@@ -98,7 +98,7 @@ class JoinRequested:
 
 @message("PAR_TOP", hidden="incarnation,for_incarnation")
 class ParTop:
-    """A part of TOP for a node that joins or recovers; with `source_seq` it answers a JOIN_REQUEST."""
+    """A part of the sender's view (TOP) for a node that joins or recovers."""
 
     source: Annotated[int | None, "the joining node"]
     source_seq: Annotated[int | None, "the number of its join call"]
@@ -109,7 +109,7 @@ class ParTop:
 
 @message("PAR_SUB", hidden="for_incarnation")
 class ParSub:
-    """A part of SUBS_SET for a node that joins or recovers; with `source_seq` it answers a JOIN_REQUEST."""
+    """A part of the sender's routing entries (SUBS_SET) for a node that joins or recovers."""
 
     source: Annotated[int | None, "the joining node"]
     source_seq: Annotated[int | None, "the number of its join call"]
@@ -120,7 +120,7 @@ class ParSub:
 
 @message("DETECT", hidden="for_incarnation")
 class Detect:
-    """A report of a node's own failure detector."""
+    """A report of the node's own failure detector, which the node sends to itself."""
 
     peer: Annotated[int, "the node that has crashed"]
     incarnation: Annotated[int, "the incarnation of the peer that ended"]
@@ -129,7 +129,7 @@ class Detect:
 
 @message(hidden="for_incarnation")
 class Request:
-    """A request for a connection."""
+    """The common fields of requests for a connection."""
 
     incarnation: Annotated[int, "the incarnation of the sender"]
     links: Annotated[tuple[ToldLink, ...] | None, "TOP of the sender"]
@@ -138,17 +138,17 @@ class Request:
 
 @message("CON_REQUEST", hidden="links,for_incarnation")
 class ConRequest(Request):
-    """ConnectionRequest: a node asks a live node beyond failed nodes (Algorithm 3, line 11)."""
+    """ConnectionRequest: asks a live node beyond failed nodes for a connection (Algorithm 3, line 11)."""
 
 
 @message("SYN_REQUEST", hidden="for_incarnation")
 class SynRequest(Request):
-    """SynRequest: a recovering node asks for routing information (Algorithm 6, line 8)."""
+    """SynRequest: a recovering node asks the receiver for routing information (Algorithm 6, line 8)."""
 
 
 @message("STATUS", hidden="for_incarnation")
 class Stated:
-    """Status of a node, as an answer or after a change (Algorithms 4 and 5)."""
+    """The status of the sender, as an answer to a request or after a change of the status (Algorithms 4 and 5)."""
 
     status: Annotated[str, "OPERATIONAL, RECOVERING or DETACHED"]
     incarnation: Annotated[int, "the incarnation of the sender"]

@@ -2,12 +2,12 @@
 
 A node handles a round in five phases, each for all due messages (rule R34):
 
-1. faults: the node recovers, its failure detectors report, connections open, routing information is transferred;
-2. confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (Alg. 1, 19 to 31);
-3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
-4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, received or issued; Γ and Out (Alg. 1, 1 to 18); routing
-   information changes (line 26), and a PUB is routed by the entries that exist at its turn;
-5. finish: CONF to the senders (27 to 29), and all messages leave.
+1. faults: the node recovers, handles failure reports, opens connections, and exchanges routing information;
+2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
+3. join: the node handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before it computes recipients (rule R6);
+4. forward: the node computes Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18), and changes routing
+   information (line 26); a PUB is routed by the entries that exist at its turn;
+5. finish: the node sends CONF to the senders of finished messages (lines 27 to 29), and all other messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from udfs.nodes.world import RoundDue, World
 
 
 class Delta(NodeTables):
-    """A node N."""
+    """A node of protocol ``delta``: handles its due events round by round."""
 
     name = "delta"
     messages = MESSAGES
@@ -42,7 +42,7 @@ class Delta(NodeTables):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets full views at nodes of the overlay, and DETACHED at nodes that will join."""
+        """Sets the views of the nodes of the initial overlay, and the status DETACHED of the nodes that will join."""
         joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
@@ -58,7 +58,7 @@ class Delta(NodeTables):
             _stand(node, number, ends, radius)
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether N has a connection to `peer`, which its failure detector watches."""
+        """Returns whether this node has a connection to `peer`, so that its failure detector watches `peer`."""
         if peer in self.peer:
             return self.peer[peer].status != "FAILED"
         path, join = self.path.get(peer), self.own_join
@@ -66,7 +66,7 @@ class Delta(NodeTables):
         return is_waiting or (path is not None and path.distance == 1)
 
     def on_round(self, due: RoundDue, ctx: Context) -> None:
-        """Handles a round in the phases of the module docstring."""
+        """Handles all due events of a round in five phases: faults, confirm, join, forward, finish."""
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
         bypass.take_in(turn)
         if turn.is_disturbed:
@@ -83,7 +83,7 @@ class Delta(NodeTables):
 
 
 def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
-    """Sets TOP_N and the paths of a node of the overlay."""
+    """Sets the view and the paths of node `number` of the initial overlay."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
     node.topology = Keyed.in_order((link, ViewLink(*link, is_marked=False)) for link in links)
@@ -95,7 +95,7 @@ def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
 
 @record(key="source,source_seq,recipient")
 class ProcessingRow(Processed):
-    """A recipient of a message in a node's ProcessingList_N, with the responsible node."""
+    """A recipient of a message in a node's ProcessingList, with the responsible node."""
 
     recipient: Annotated[int, "a member of Γ_N^m other than N"]
     path: Annotated[tuple[int, ...] | None, "P(N, recipient), if N accepted the message as Guided"]
@@ -105,7 +105,7 @@ class ProcessingRow(Processed):
 
 
 def processing_rows(message: pa.Table) -> pa.Table:
-    """Returns the recipients of the messages in ProcessingLists.
+    """Returns one row for each recipient of the messages in ProcessingLists.
 
     Args:
         message: Rows of `udfs.delta.state.Processing` with ``run_id`` and ``node_id``.

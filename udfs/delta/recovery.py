@@ -1,4 +1,7 @@
-"""Recovery of R, and the answers of its synchronisation points S (section 6, Algorithms 4 to 7; rules R20 to R33)."""
+"""Recovery of a node R, and the answers of its synchronisation points S (section 6, Algorithms 4 to 7).
+
+The code implements rules R20 to R33.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of a peer, taken from a message about a connection.
+    """The status of a peer according to a message about a connection.
 
     Attributes:
-        peer: The new row of the peer.
+        peer: The new state of the peer.
         kind: The kind of the message.
-        is_new: Whether N has sent no multicast message to this incarnation of the peer yet.
+        is_new: Whether this node has sent no multicast message to this incarnation of the peer yet.
     """
 
     peer: PeerState
@@ -55,7 +58,10 @@ def handle_faults(turn: Turn) -> None:
 
 
 def _restart(turn: Turn) -> None:
-    """Starts the recovery of R from its durable tables (Algorithm 5, lines 1 to 7), or restarts an unfinished join."""
+    """Starts the recovery of this node from its durable tables (Algorithm 5, lines 1 to 7).
+
+    A node whose join was unfinished becomes DETACHED and joins again instead.
+    """
     node, incarnation = turn.node, turn.ctx.run.incarnation(turn.id, turn.round)
     join = node.own_join
     if join is not None and join.status != "VALID_JOINED":
@@ -76,7 +82,10 @@ def _restart(turn: Turn) -> None:
 
 
 def _connect(turn: Turn) -> None:
-    """Handles CON_REQUEST, SYN_REQUEST, STATUS and the join point's PAR_TOP (Algorithms 4 and 7)."""
+    """Handles CON_REQUEST, SYN_REQUEST, STATUS and the join point's PAR_TOP (Algorithms 4 and 7).
+
+    Stores the status of the senders, answers requests, and resends messages to the senders.
+    """
     node = turn.node
     answers = _answers(turn)
     if node.is_detached:
@@ -100,9 +109,9 @@ def _connect(turn: Turn) -> None:
 def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if N
-    suspects the sender: messages through the sender's former incarnation are on another path, and new messages would
-    overtake them. N then waits for SYN_REQUEST.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
+    does not count. Since the failure of that peer, messages for nodes behind it are on another path, and new messages
+    would overtake them. This node then waits for a SYN_REQUEST of the peer.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -133,7 +142,10 @@ def _status_of(one: Flight) -> str:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes FAILED rows, except `told`, of nodes behind the peers `back`: they report to nodes in between."""
+    """Deletes the FAILED rows of nodes behind the peers `back`, except for the nodes in `told`.
+
+    A node behind one of these peers reports its recovery to that peer only.
+    """
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)
@@ -143,16 +155,18 @@ def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
 
 
 def _told_links(turn: Turn) -> list[view.LinkRow]:
-    """Returns the links of received SYN_REQUEST, CON_REQUEST and PAR_TOP messages."""
+    """Returns the links in the received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, without PAR_TOP of a join."""
     told = [one for one in turn.of("SYN_REQUEST", "CON_REQUEST", "PAR_TOP")
             if one.kind != "PAR_TOP" or one.message.source_seq is None]  # fmt: skip
     return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
 
 
 def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
-    """Resends messages that waited for an answer (rule R20), and PrevOut to recovered nodes (Alg. 7, lines 8 to 11).
+    """Resends messages to the peers of `answers`.
 
-    New recipients are added first, so that one pass resends in the order of ProcessingList.
+    A peer that answered a request gets the messages that waited for its answer (rule R20). A recovering peer gets
+    PrevOut (Alg. 7, lines 8 to 11). New recipients are added first, so that one pass resends in the order of
+    ProcessingList.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -169,12 +183,15 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
-    """Resends PrevOut_S^R to the recovered nodes (rule R26); returns the recipients that they become responsible for.
+    """Resends `m` to each node of `asked` that is on the path to an unconfirmed recipient (PrevOut, rule R26).
 
-    PrevOut holds the unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its
-    scope even if R had confirmed: R has lost their effect, and PAR_SUB contains it only after they are finished at S.
-    The nodes behind R then need not confirm again. If two nodes of one path ask in one round, both get the message, and
-    the last one is responsible.
+    The node becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one path, both
+    get `m`, and the last one is responsible. A node of `asked` that is in `reach` is a recipient itself, even if it had
+    confirmed: it has lost the effect of `m`, and PAR_SUB contains this effect only after `m` is finished here. The
+    nodes behind it need not confirm again.
+
+    Returns:
+        The recipients for which a node of `asked` is responsible now.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:
@@ -194,7 +211,7 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 
 
 def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
-    """Sends SYN_REQUEST again to synchronisation points that recovered and lost the first one (rule R28)."""
+    """Sends SYN_REQUEST again to synchronisation points that crashed and recovered before their answer (rule R28)."""
     node = turn.node
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
     asked = [peer for peer in again if peer in node.synch and not node.synch[peer].is_answered and peer in node.path]
@@ -202,7 +219,7 @@ def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _learn(turn: Turn) -> None:
-    """Applies PAR_TOP and PAR_SUB of synchronisation points at R (Algorithm 6, lines 11 to 15)."""
+    """Applies PAR_TOP and PAR_SUB of synchronisation points to this recovering node (Algorithm 6, lines 11 to 15)."""
     node = turn.node
     came = [one for one in turn.of("PAR_TOP", "PAR_SUB") if one.message.source_seq is None]
     if not came:
@@ -220,7 +237,10 @@ def _learn(turn: Turn) -> None:
 
 
 def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
-    """Adds the entries of PAR_SUB to SUBS_SET_R; of two entries the one with the farther from stays (rule R30)."""
+    """Adds the entries of the PAR_SUB messages `subs` to SUBS_SET (rule R30).
+
+    Of two entries of a subscription, the entry with the more distant origin stays.
+    """
     node = turn.node
     known = [*node.routing_entry.values()]
     known += [
@@ -241,9 +261,10 @@ def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
 
 
 def _rise(turn: Turn) -> None:
-    """Makes R OPERATIONAL* (Algorithm 5, lines 11 to 19): sends STATUS to all peers and issues REJOIN.
+    """Ends the recovery of this node, which is OPERATIONAL* from now on (Algorithm 5, lines 11 to 19).
 
-    The recipients of publications that R accepted as Guided are computed again.
+    Sends STATUS to all peers and issues REJOIN. Schedules the computation of new recipients for each publication that
+    the node accepted as Guided.
     """
     node, status = turn.node, turn.node.own_status
     if status is None:
@@ -263,20 +284,26 @@ def _rise(turn: Turn) -> None:
 
 
 _LOW = -1
-"""The trigger of PAR_TOP and PAR_SUB to R; their ranks sort them behind normal messages (rule R10)."""
+"""The trigger of PAR_TOP and PAR_SUB to a recovering node; their ranks sort them behind normal messages (rule R10)."""
 
 
 class Route(NamedTuple):
-    """P(R, X) as S sees it, and whether X lies behind R."""
+    """The path from a recovering node to a node X.
+
+    Attributes:
+        path: The path.
+        is_behind: Whether the path from this node to X leads through the recovering node.
+    """
 
     path: tuple[int, ...]
     is_behind: bool
 
 
 def hand_over(turn: Turn) -> None:
-    """Sends PAR_TOP and PAR_SUB for the SYN_REQUESTs that S can answer (Algorithm 7, lines 13 to 20).
+    """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
-    A recovering S answers R once its synchronisation points on other sides than R's have answered (rule R28).
+    If this node is RECOVERING itself, its synchronisation points must have answered first. Those on the side of the
+    requesting node are excepted (rule R28).
     """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:
@@ -310,7 +337,10 @@ def _side(turn: Turn, peer: int) -> int | None:
 
 
 def _routes(turn: Turn, peer: int) -> dict[int, Route]:
-    """Returns P(R, X) of each X in the view of S: back to the fork of P(S, R) and P(S, X), then on to X."""
+    """Returns the path from the recovering node `peer` to each node X in the view of this node S.
+
+    The path goes back from `peer` to the fork of the paths from S to `peer` and from S to X, and then on to X.
+    """
     node = turn.node
     if peer not in node.path:
         return {}
@@ -324,9 +354,10 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
 
 
 def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
-    """Returns the entries of PAR_SUB_S^R, rewritten for R (rule R30).
+    """Returns the entries of PAR_SUB for the recovering node `peer`, rewritten for it (rule R30).
 
-    It holds the entries whose from is not behind R, and entries behind R whose from is the subscriber.
+    These are the entries whose origin is not behind `peer`. An entry behind `peer` is included if its origin is the
+    subscriber, at most δ+1 hops from `peer`.
     """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers

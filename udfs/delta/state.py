@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Visit(NamedTuple):
-    """A pair of m.visited: a node and the MsgId of the message at that node; both None for a bypassed node."""
+    """A pair of a visited list: a node and the MsgId of the message at that node; both None for a bypassed node."""
 
     node: int | None
     msg_id: int | None
@@ -21,11 +21,11 @@ class Visit(NamedTuple):
 
 @dataclass(slots=True)
 class Recipient:
-    """A member of Γ_N^m other than N.
+    """A recipient of message m at node N: a member of Γ_N^m other than N.
 
     Attributes:
-        path: P(N, recipient), if N accepted the message as Guided.
-        responsible: The member of Out_N^m on the path to the recipient; None: no node on the path is up.
+        path: The path from N to the recipient if N accepted the message as Guided; else None.
+        responsible: The next hop (member of Out_N^m) on the path to the recipient; None: no node on the path is up.
         is_confirmed: Whether the responsible node has confirmed.
         is_reopened: Whether the recipient had confirmed in an earlier incarnation and lost the message in a crash.
     """
@@ -38,7 +38,7 @@ class Recipient:
 
 @record(key="a,b")
 class ViewLink:
-    """A link in a node's view TOP_N."""
+    """A link in the view TOP_N of a node N."""
 
     a: Annotated[int, "the link's lower end"]
     b: Annotated[int, "the link's higher end"]
@@ -47,7 +47,7 @@ class ViewLink:
 
 @record(key="target")
 class Path:
-    """A node in a node's view, with the path to it."""
+    """A node X in the view of a node N, with the path from N to X."""
 
     target: Annotated[int, "the node X"]
     distance: Annotated[int, "d(N, X): links of the view, at most δ+1"]
@@ -56,13 +56,13 @@ class Path:
 
     @property
     def first_hop(self) -> int:
-        """The neighbour on the path; N itself if X is N."""
+        """The neighbour of N on the path; N itself if X is N."""
         return self.path[1] if len(self.path) > 1 else self.path[0]
 
 
 @record(key="subscription_id")
 class SubscriptionEntry:
-    """An entry of a node's SUBS_SET_N."""
+    """A routing entry of a node N: a subscription in SUBS_SET_N."""
 
     subscription_id: Annotated[int, "the subscription"]
     origin: Annotated[int, "its from at N: the subscriber, or the node δ+1 hops from N towards it"]
@@ -73,7 +73,7 @@ class SubscriptionEntry:
 
 @record(key="source,source_seq")
 class Processed:
-    """A message in a node's ProcessingList_N."""
+    """An unconfirmed message in ProcessingList_N of a node N."""
 
     source: Annotated[int, "source of the multicast message m"]
     source_seq: Annotated[int, "number of m at its source"]
@@ -94,13 +94,13 @@ class Processed:
 
 @record(key="source,source_seq")
 class Processing(Processed):
-    """A message in a node's ProcessingList_N, with its recipients."""
+    """An unconfirmed message in ProcessingList_N of a node N, with its recipients."""
 
     recipients: Annotated[dict[int, Recipient], "Γ_N^m without N"]
 
     @property
     def is_finished(self) -> bool:
-        """Whether Out_N^m is empty."""
+        """Whether no unconfirmed recipient has a responsible node: Out_N^m is empty."""
         for one in self.recipients.values():  # noqa: SIM110 - takes half the time of a generator expression
             if one.responsible is not None and not one.is_confirmed:
                 return False
@@ -109,7 +109,7 @@ class Processing(Processed):
 
 @record(key="source,source_seq,sender")
 class Waiting:
-    """A sender of a duplicate that waits for its confirmation."""
+    """A sender of a duplicate, which gets CONF when the message is finished."""
 
     source: Annotated[int, "source of the multicast message m"]
     source_seq: Annotated[int, "number of m at its source"]
@@ -118,7 +118,7 @@ class Waiting:
 
 @record(key="source")
 class Detected:
-    """A source that a node heard of (nts_obj_N)."""
+    """A source of messages that a node has received, in the duplicate detector (nts_obj_N)."""
 
     source: Annotated[int, "the source; with visited lists the visited node; for REJOIN of R, -1 - R"]
     last_seq: Annotated[int, "highest identifier received from the source"]
@@ -126,7 +126,7 @@ class Detected:
 
 @record(key="join_point")
 class JoinState:
-    """A node that joins, or has joined, during the run."""
+    """The join of a node that joins, or has joined, during the run."""
 
     join_point: Annotated[int, "the node that it joins at"]
     source_seq: Annotated[int, "number of its join call"]
@@ -136,7 +136,7 @@ class JoinState:
 
 @record(key="joiner")
 class JoinRequest:
-    """A JoinRequest that waits until its join point is VALID_JOINED."""
+    """A JOIN_REQUEST that waits at the join point until the join point is VALID_JOINED."""
 
     joiner: Annotated[int, "the joining node"]
     source_seq: Annotated[int, "number of its join call"]
@@ -145,7 +145,7 @@ class JoinRequest:
 
 @record(key="source_seq")
 class WaitingCall:
-    """An application call that waits until its node is VALID_JOINED."""
+    """An application call that waits until its node is VALID_JOINED and OPERATIONAL."""
 
     source_seq: Annotated[int, "number of the call at its node"]
     kind: Annotated[str, "subscribe, unsubscribe or publish"]
@@ -155,7 +155,7 @@ class WaitingCall:
 
 @record(key="peer")
 class PeerState:
-    """A node's knowledge of another node whose state differs from that of a live neighbour."""
+    """The state of another node X as node N knows it; a live neighbour has no row."""
 
     peer: Annotated[int, "the other node X"]
     status: Annotated[str, "WAITING for its answer, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
@@ -165,7 +165,7 @@ class PeerState:
 
 @record(key="incarnation")
 class Status:
-    """A node that recovers, or has recovered, after a crash."""
+    """The status of a node since its last crash."""
 
     status: Annotated[str, "RECOVERING, REJOINING (until its REJOIN is confirmed) or OPERATIONAL"]
     incarnation: Annotated[int, "number of its recoveries"]
@@ -173,7 +173,7 @@ class Status:
 
 @record(key="peer")
 class Synch:
-    """A synchronisation point of a node (Synch_R)."""
+    """A synchronisation point of a joining or recovering node (member of Synch_R)."""
 
     peer: Annotated[int, "the synchronisation point"]
     is_answered: Annotated[bool, "whether its routing information has arrived"]
@@ -181,35 +181,38 @@ class Synch:
 
 @record(key="peer")
 class SynRequested:
-    """A SynRequest that the node has not answered with routing information yet."""
+    """A received SYN_REQUEST that the node has not answered with routing information yet."""
 
     peer: Annotated[int, "the recovering node"]
 
 
 @record(key="subscription_id")
 class Tombstone:
-    """A subscription that has ended; a late PAR_SUB does not restore its entry."""
+    """An ended subscription, whose entry a late PAR_SUB does not restore."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
 @record(key="subscription_id")
 class ConfirmedSubscription:
-    """A confirmed subscription of the node, durable."""
+    """A confirmed subscription of the node itself, which survives a crash."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
 @record(key="source")
 class DeliveredSource:
-    """A source whose publications a subscriber has delivered."""
+    """A source whose publications the node has delivered to its application."""
 
     source: Annotated[int, "the source"]
     last_seq: Annotated[int, "number of the last delivered publication"]
 
 
 class NodeTables(NodeProgram):
-    """A node N with its tables; TOP_N, its join, own subscriptions and deliveries are durable (rule R31)."""
+    """The tables of a node N.
+
+    TOP_N, the join of N, its own subscriptions and its deliveries are durable: they survive a crash (rule R31).
+    """
 
     topology = keyed(ViewLink, is_durable=True)
     path = keyed(Path)
@@ -235,12 +238,12 @@ class NodeTables(NodeProgram):
 
     @property
     def own_status(self) -> Status | None:
-        """The status of the node since its last crash; None: it has not crashed."""
+        """The status of the node since its last crash; None: the node has not crashed."""
         return _only(self.status)
 
     @property
     def incarnation(self) -> int:
-        """The number of the node's recoveries."""
+        """The number of times that the node has recovered."""
         status = self.own_status
         return 0 if status is None else status.incarnation
 
@@ -252,17 +255,17 @@ class NodeTables(NodeProgram):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the node is DETACHED: it joins, and its join point has not answered."""
+        """Whether the node is DETACHED: its join is unfinished, and the join point has not answered."""
         return self.own_join is not None and self.own_join.status == "DETACHED"
 
     @property
     def is_joining(self) -> bool:
-        """Whether the join point has answered, and the join is unfinished."""
+        """Whether the join point has answered the node, and the join is unfinished."""
         return self.own_join is not None and self.own_join.status in ("ATTACHED", "CONFIRMED")
 
     @property
     def is_synchronising(self) -> bool:
-        """Whether the node receives routing information: it joins or recovers."""
+        """Whether the node recovers, or joins and has the join point's answer; it then receives routing information."""
         return self.is_recovering or self.is_joining
 
     @property
@@ -273,17 +276,17 @@ class NodeTables(NodeProgram):
         return is_outside or (status is not None and status.status != "OPERATIONAL")
 
     def is_suspected(self, peer: int) -> bool:
-        """Returns whether the node suspects `peer`."""
+        """Returns whether the node suspects that `peer` is down."""
         known = self.peer.get(peer)
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether the node has a bypass connection to `peer`."""
+        """Returns whether the node has a connection to `peer` beyond those to its live neighbours."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 
     def is_waiting_for_answers(self) -> bool:
-        """Returns whether a synchronisation point has not answered."""
+        """Returns whether a synchronisation point of the node has not answered yet."""
         return any(not one.is_answered for one in self.synch.values())
 
 

@@ -1,10 +1,11 @@
 """A node in a round: its due events, its results, and the order and addressing of its outgoing messages.
 
-The node adds m.from for the receiver, the visited list and the incarnation of the connection when it sends a message. A
+When the node sends a message, it adds m.from for the receiver, the visited list, and the receiver's incarnation. A
 multicast message to a RECOVERING node is Guided: it carries g.to, the paths from the receiver to the recipients
-(section 6). A multicast message to a node that has not answered a request stays in ProcessingList. Messages leave in
-this order: answers, requests, the node's STATUS, resent messages by MsgId_N, then all others by trigger (rule R36). The
-trigger of a message is the id of the message that caused it.
+(section 6). A multicast message to a peer that has not answered a request stays in ProcessingList.
+
+Messages leave in this order: answers, requests, the node's STATUS, resent messages by MsgId_N, then all others by
+trigger (rule R36). The trigger of a message is the id of the message that caused it.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from udfs.nodes.context import Context
 from udfs.nodes.world import Flight, RoundDue
 
 FAULT = -(1 << 62)
-"""The trigger of reports, requests and STATUS: sorts before all other messages of the round."""
+"""The trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 CALL = 1 << 62
-"""Plus the number of a call: the trigger of its messages; sorts behind all messages that the node received."""
+"""The base of the triggers of calls: a call's number is added to it. These triggers sort behind received messages."""
 AGAIN = 1 << 40
-"""MsgId_N minus this is the trigger of a resent message: sorts behind STATUS and before PAR_TOP."""
+"""The base of the triggers of resent messages: MsgId_N minus `AGAIN`. They sort behind STATUS and before PAR_TOP."""
 Key = tuple[int, int]
 """The identity of a multicast message: its source and its number at the source."""
 
 
 @dataclass(slots=True)
 class MulticastCopy:
-    """A copy of a multicast message that a node receives or issues.
+    """A copy of a multicast message m that a node N receives or issues.
 
     Attributes:
         kind: The message kind.
         source: The node that issued the message.
         source_seq: The number of the message at its source.
-        trigger: The message id; for an issued message `CALL` plus the number of the call.
+        trigger: The message id of the copy; for an issued message `CALL` plus the number of the call.
         sender: The neighbour that sent the copy; None at the source.
         hops: The number of links from the source.
         issued_round: The round in which the message was issued.
         subscription_id: SUB, UNSUB: the subscription.
         origin: SUB, UNSUB: m.from.
-        join_point: J, REJOIN: as in `Multicast`.
+        join_point: J: the join point; REJOIN: the source.
         matches: PUB: the subscriptions whose predicate the message satisfies.
         guide: g.to of a Guided message.
-        origin_path: P(N, m.from) of a Guided message.
+        origin_path: The path from N to m.from, of a Guided message.
         visited: m.visited.
-        msg_id: MsgId_N, if visited lists detect duplicates.
+        msg_id: MsgId_N; None unless visited lists detect duplicates.
     """
 
     kind: str
@@ -67,12 +68,12 @@ class MulticastCopy:
 
     @property
     def key(self) -> Key:
-        """The identity of the message."""
+        """The source of the message and its number there."""
         return self.source, self.source_seq
 
     @classmethod
     def of(cls, one: Flight) -> MulticastCopy:
-        """Returns the copy of a received message."""
+        """Returns the copy in a received message."""
         m: Multicast = one.message
         return cls(
             one.kind, m.source, m.source_seq, one.message_id, one.src, m.hops, m.issued_round, m.subscription_id,
@@ -81,11 +82,11 @@ class MulticastCopy:
 
 
 class Finished(NamedTuple):
-    """A multicast message whose processing ends in this round.
+    """A multicast message that a node finishes in this round.
 
     Attributes:
         m: The message.
-        trigger: The trigger of the end, for example the id of the last CONF.
+        trigger: The id of the message that ended the processing, for example of the last CONF.
         sender: The sender of the first copy, which gets CONF; None: no CONF is sent.
     """
 
@@ -95,25 +96,25 @@ class Finished(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The identity of the message."""
+        """The source of the message and its number there."""
         return self.m.source, self.m.source_seq
 
 
 class Leaving(NamedTuple):
-    """An outgoing message; the order of its fields is the order in which messages leave (rule R36).
+    """An outgoing message. The order of its fields is the order in which messages leave (rule R36).
 
     Attributes:
-        trigger: The id of the message that caused it, or `FAULT`, `AGAIN` or `CALL` based.
+        trigger: The id of the message that caused it, or a value based on `FAULT`, `AGAIN` or `CALL`.
         rank: The order among messages with equal triggers.
         dst: The receiver.
-        source: The source of the call that the message serves; the least BIGINT without a call.
+        source: The node of the application call that caused the message; the least BIGINT without a call.
         source_seq: The number of this call; the least BIGINT without a call.
         kind: The message kind.
         place: The index in the outbox before sorting.
-        body: The message; for a multicast message the copy or the entry of ProcessingList to send.
+        body: The message; for a multicast message the copy, or the entry of ProcessingList, to send.
         for_incarnation: The incarnation of the receiver; None: the incarnation that the node knows.
         latency: The latency of the connection in rounds; None: the latency that the node knows.
-        delay: Rounds in addition to the known latency.
+        delay: The rounds that are added to the known latency.
     """
 
     trigger: int
@@ -132,33 +133,33 @@ class Leaving(NamedTuple):
 _leaving = tuple.__new__
 _LEAST = -(1 << 63)
 _SERVING_NONE = frozenset({"DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"})
-"""The message kinds that serve no call."""
+"""The message kinds that no application call causes."""
 
 
 class Turn:
-    """A node in a round: the shared state of the phases.
+    """One node N in one round: the intermediate results that the phases of the round share.
 
     Attributes:
         node: The tables of the node.
         ctx: The context for the actions of the node.
         due: The due events.
-        delta: δ.
-        id: The node id, N.
-        round: The round.
+        delta: The bound δ on consecutive nodes that are not OPERATIONAL.
+        id: The id of the node.
+        round: The number of the round.
         is_disturbed: Whether any node of the run has crashed; before the first crash, fault handling is skipped.
-        inbox: The due messages by kind, except messages for an earlier incarnation of N.
+        inbox: The due messages by kind, except messages for an earlier incarnation of the node.
         multicast: The multicast messages of the inbox.
-        finished: The messages whose processing ends in this round.
+        finished: The multicast messages that the node finishes in this round.
         told: The entries of the join point's PAR_SUB, with their triggers.
-        broken: The connections to crashed peers: by peer the ended incarnation and the latency.
+        broken: The ended incarnation and the latency of each connection to a crashed peer, by peer.
         again: The messages to resend, by source, number and receiver.
         asked: The receivers of SYN_REQUEST in this round.
-        accepted: The joining nodes that N answers in this round, with the trigger of the request.
+        accepted: The trigger of the JOIN_REQUEST of each joining node that this node answers in this round.
         copies: The received and issued multicast copies to forward.
         guided: The publications, accepted as Guided, whose recipients are computed again.
-        entered: The triggers of the events that end the join or the recovery of N.
+        entered: The triggers of the events that end the join or the recovery of the node.
         outbox: The outgoing messages.
-        has_new_links: Whether TOP_N has gained links since the paths were computed.
+        has_new_links: Whether the view TOP_N has gained links since the paths were computed.
     """
 
     __slots__ = (
@@ -167,7 +168,7 @@ class Turn:
     )  # fmt: skip
 
     def __init__(self, node: NodeTables, ctx: Context, due: RoundDue, delta: int) -> None:
-        """Starts the round with the due events and without results."""
+        """Starts the round with the due events and empty results."""
         self.node, self.ctx, self.due, self.delta = node, ctx, due, delta
         self.id, self.round = ctx.node, ctx.round
         self.is_disturbed = ctx.run.has_crashed(ctx.round)
@@ -186,13 +187,13 @@ class Turn:
         self.has_new_links = False
 
     def of(self, *kinds: str) -> list[Flight]:
-        """Returns the due messages of the given kinds, ascending by id."""
+        """Returns the due messages of the kinds `kinds`, ascending by id."""
         if len(kinds) == 1:
             return self.inbox.get(kinds[0], [])
         return sorted((one for kind in kinds for one in self.inbox.get(kind, ())), key=lambda one: one.message_id)
 
     def has(self, *kinds: str) -> bool:
-        """Returns whether a message of any of the kinds is due."""
+        """Returns whether a message of one of the kinds `kinds` is due."""
         return not self.inbox.keys().isdisjoint(kinds)
 
     def send(
@@ -209,7 +210,7 @@ class Turn:
         )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
-        """Schedules the resending of an entry of ProcessingList to `responsible`, once per receiver (rule R22)."""
+        """Schedules the resending of `m` to `responsible`, at most once per message and receiver (rule R22)."""
         if responsible is not None:
             self.again[m.source, m.source_seq, responsible] = m
 
@@ -218,7 +219,7 @@ _SKIPPED = Visit(None, None)
 
 
 def leave(turn: Turn) -> None:
-    """Sends the outbox and the resent messages, in the order of rule R36."""
+    """Adds the messages to resend to the outbox, and sends the outbox in the order of rule R36."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
     if len(turn.outbox) > 1:
@@ -228,10 +229,10 @@ def leave(turn: Turn) -> None:
 
 
 def _send(turn: Turn, one: Leaving) -> None:
-    """Sends a message over its connection.
+    """Sends a message over the connection to its receiver.
 
-    A multicast message without a receiver that can take it stays in ProcessingList. A CONF to a node without a
-    connection is dropped (rule R15).
+    A multicast message stays in ProcessingList, unsent, if the receiver is suspected or has not answered a request. A
+    CONF to a node without a connection is dropped (rule R15).
     """
     _, _, dst, _, _, kind, _, body, incarnation, latency, delay = one
     peer, guide = turn.node.peer.get(dst), None
@@ -258,7 +259,7 @@ def _send(turn: Turn, one: Leaving) -> None:
 def _copy(
     turn: Turn, m: MulticastCopy | Processing, dst: int, guide: tuple[GuideStep, ...] | None, incarnation: int | None
 ) -> object:  # fmt: skip
-    """make_copy_send: returns the message with m.from, g.to and visited list for its receiver (Alg. 1, line 17)."""
+    """make_copy_send: returns message `m` with m.from, g.to and visited list for receiver `dst` (Alg. 1, line 17)."""
     origin, origin_path = m.origin, None
     if m.origin is not None:
         way = _way_to_origin(turn, m, dst)
@@ -273,7 +274,10 @@ def _copy(
 
 
 def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
-    """Returns P(receiver, m.from), cut at the node δ+1 hops away (rule R1)."""
+    """Returns the path from receiver `dst` to m.from, cut behind the node δ+1 hops away (rule R1).
+
+    Returns None if this node knows no path to `dst` or to m.from.
+    """
     paths = turn.node.path
     onward = m.origin_path
     if onward is None and m.origin in paths:
@@ -284,7 +288,10 @@ def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple
 
 
 def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
-    """Returns m.visited with N's pair and an empty pair per bypassed node, cut to the last δ+1 pairs (section 5)."""
+    """Returns m.visited for receiver `dst`, with the pair of this node and an empty pair for each bypassed node.
+
+    Only the last δ+1 pairs stay (section 5).
+    """
     path = turn.node.path.get(dst)
     skipped = 0 if path is None else max(path.distance - 1, 0)
     whole = (*(m.visited or ()), Visit(turn.id, msg_id), *([_SKIPPED] * skipped))
@@ -292,7 +299,10 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
 
 
 def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
-    """Returns g.to by the present ProcessingList; None: all recipients behind `dst` have confirmed in this round."""
+    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind it, by the present ProcessingList.
+
+    Returns None if no recipient is behind `dst`, or the message has been finished in this round.
+    """
     known = turn.node.processing_list.get((m.source, m.source_seq))
     steps = []
     for recipient, row in known.recipients.items() if known is not None else ():

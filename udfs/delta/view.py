@@ -9,13 +9,13 @@ from udfs.delta.turn import Finished, Turn
 from udfs.nodes.records import Keyed
 
 LinkRow = tuple[int, int, bool]
-"""A link of TOP: its lower end, its higher end, and whether it is marked."""
+"""A link of a view: its lower end, its higher end, and whether it is marked."""
 Ends = dict[int, list[int]]
 """The neighbours of each node."""
 
 
 def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
-    """Returns the neighbours of each node."""
+    """Returns the neighbours of each node that `links` name."""
     ends: Ends = {}
     for a, b in links:
         ends.setdefault(a, []).append(b)
@@ -24,7 +24,7 @@ def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
 
 
 def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of each node X up to `radius` hops from N; marked links count (rules R7 and R17)."""
+    """Returns the path from `node` to each node up to `radius` hops away; marked links count (rules R7 and R17)."""
     found: dict[int, tuple[int, ...]] = {node: (node,)}
     reached = [node]
     for _ in range(radius):
@@ -39,9 +39,9 @@ def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]
 
 
 def closest(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the first node on `path` that N has a connection to (Algorithm 3, line 15); None: no such node.
+    """Returns the first node on `path` that `node` has a connection to (Algorithm 3, line 15); None: no such node.
 
-    N has connections to all neighbours that it does not suspect.
+    A node has connections to all neighbours that it does not suspect.
     """
     if len(path) < 2:
         return None
@@ -51,12 +51,12 @@ def closest(node: NodeTables, path: Sequence[int]) -> int | None:
 
 
 def nearest_left(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the first node on `path` that N does not suspect, connected or not; None: no such node."""
+    """Returns the first node on `path`, connected or not, that `node` does not suspect; None: no such node."""
     return next((one for one in path[1:] if not node.is_suspected(one)), None)
 
 
 def look(turn: Turn) -> None:
-    """Computes the paths of N from TOP_N, and the first hops of SUBS_SET_N."""
+    """Computes the paths of the node from its view, and updates its routing entries to them."""
     ends = ends_of(turn.node.topology)
     found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
     turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
@@ -65,7 +65,10 @@ def look(turn: Turn) -> None:
 
 
 def look_again(turn: Turn) -> None:
-    """Updates the paths of N after a change of TOP_N, or their responsible nodes after a change of peers."""
+    """Computes the paths again if the view has new links; else updates the responsible node of each path.
+
+    The routing entries follow the paths.
+    """
     if turn.has_new_links:
         look(turn)
         return
@@ -80,7 +83,7 @@ def _path(node: NodeTables, target: int, way: tuple[int, ...]) -> Path:
 
 
 def reroute(node: NodeTables) -> None:
-    """Sets distance, first hop and responsible node of each entry of SUBS_SET_N from the paths of N."""
+    """Sets distance, first hop and responsible node of each routing entry from the paths of `node`."""
     for entry in node.routing_entry.values():
         way = node.path.get(entry.origin)
         if way is None:
@@ -90,7 +93,7 @@ def reroute(node: NodeTables) -> None:
 
 
 def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
-    """Adds links to TOP_N; an unmarked link stays unmarked, a marked link loses its mark if `links` has it unmarked."""
+    """Adds `links` to the view of `node`. A link stays marked only if both the view and `links` have it marked."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))
@@ -99,7 +102,7 @@ def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
 
 
 def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
-    """Adds received links to TOP_N if both ends are within δ+1 hops of N (Eq. 1)."""
+    """Adds the links `told` to the view of the node if both ends are within δ+1 hops of the node (Eq. 1)."""
     top = turn.node.topology
     fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
     if not fresh:
@@ -112,12 +115,12 @@ def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
 
 
 def link_of(one: int, other: int, *, is_marked: bool) -> LinkRow:
-    """Returns the link between two nodes."""
+    """Returns the link between the nodes `one` and `other`, lower end first."""
     return min(one, other), max(one, other), is_marked
 
 
 def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
-    """update_routing_information^J: removes the marks of links whose J is finished (Algorithm 1, line 26)."""
+    """update_routing_information^J: removes the mark of each link whose J is finished (Algorithm 1, line 26)."""
     links = [
         link_of(one.m.source, one.m.join_point, is_marked=False)
         for one in finished if one.m.kind == "J" and one.m.join_point is not None
@@ -127,9 +130,9 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
-    """update_routing_information^SUB: returns the entry ⟨id, from⟩ of a finished SUB with the path to from.
+    """update_routing_information^SUB: returns the routing entry of a finished SUB; None for other messages.
 
-    A message accepted as Guided carries P(N, from): `from` may be outside of N's view.
+    A SUB that was accepted as Guided carries the path to its `from`, which may be outside of the node's view.
     """
     m = one.m
     if m.subscription_id is None or m.origin is None:
@@ -152,11 +155,11 @@ def bury(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 Changes = tuple[dict[int, tuple[int, SubscriptionEntry]], dict[int, int]]
-"""Changes of SUBS_SET_N by subscription: new entries with their triggers, and the triggers of removals."""
+"""The changes of SUBS_SET by subscription: the new entries with their triggers, and the triggers of removals."""
 
 
 def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
-    """Returns the changes of SUBS_SET_N by finished messages and by the join point's PAR_SUB (Algorithm 1, line 26)."""
+    """Returns the changes of SUBS_SET by `finished` messages and by the join point's PAR_SUB (Algorithm 1, line 26)."""
     node, added = turn.node, dict[int, tuple[int, SubscriptionEntry]]()
     ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
     for trigger, entry in (*turn.told, *ended):
@@ -173,7 +176,7 @@ def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
 
 
 def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> None:
-    """Applies changes to the entries of SUBS_SET_N."""
+    """Applies `changes` to `entries`, the entries of SUBS_SET."""
     added, removed = changes
     for known, (_, entry) in added.items():
         entries[known] = entry
@@ -182,7 +185,7 @@ def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> N
 
 
 def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Stores N's own subscriptions durably once they are confirmed (rule R31)."""
+    """Stores the node's own subscriptions durably once they are confirmed, and deletes those that ended (rule R31)."""
     if not turn.ctx.run.has_crashes:
         return
     own, ended = turn.node.own_subscription, set[int]()
@@ -197,10 +200,10 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
-    """Applies line 26 to messages that end with a failure, before routing information is sent in this round.
+    """Applies `finished`, messages that end because of a failure, to the routing information (line 26).
 
-    These messages are not resent to a node that synchronises in this round, so the entries that it gets must contain
-    their effect.
+    A node that synchronises in this round does not get these messages again. The entries that it gets later in the
+    round must contain their effect.
     """
     unmark(turn, finished)
     bury(turn, finished)

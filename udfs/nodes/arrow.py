@@ -1,7 +1,7 @@
 """Converts nodes, messages and application calls to Arrow columns and back.
 
-A node is one row. Between blocks of rounds, each of its tables is one JSON document, and so is the body of a message: a
-program has about a hundred fields, and an engine would plan a column for each of them.
+A node is one row. Between blocks of rounds, each of its tables is one JSON document, and so is the body of a message. A
+program has about a hundred fields; without JSON an engine would plan a column for each field.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _LONG, _TEXT = pa.int64(), pa.string()
 
 
 def structs(**fields: pa.DataType) -> pa.DataType:
-    """Returns the Arrow type of a list of structs with `fields`."""
+    """Returns the Arrow type of a list of structs with the fields `fields`."""
     return pa.list_(pa.struct(list(fields.items())))
 
 
 INTERNAL: Mapping[str, pa.DataType] = {
     "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
-"""The columns of a node that is up; `ProgramColumns.volatile` lists the tables."""
+"""The columns of the runtime's state of a node that is up; ``volatile_tables`` follows `ProgramColumns.volatile`."""
 KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
-"""The columns of durable state; `ProgramColumns.durable` lists the tables."""
+"""The columns of the durable state of a node; ``durable_tables`` follows `ProgramColumns.durable`."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
@@ -48,7 +48,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 """The column and table names that a program may not declare."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
-"""The content columns of a message: the call that it serves, the JSON of its body, the JSON of its hidden fields."""
+"""The content columns of a message: the number of the call that caused it, and its body and hidden fields as JSON."""
 
 
 @record(key="name,key")
@@ -71,20 +71,20 @@ class Watched:
 
 @cache
 def struct_type(cls: type) -> pa.DataType:
-    """Returns the Arrow type of a node's list of records of class `cls`."""
+    """Returns the Arrow type of a column that holds, for each node, a list of records of class `cls`."""
     return structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
 
 
 TableRows = Sequence[Sequence[Any]]
-"""The rows of each table of one node."""
+"""The rows of each table of one node, one item for each table."""
 
 
 class Tables(NamedTuple):
-    """The rows of nodes, one `TableRows` for each node.
+    """The table rows of several nodes, one `TableRows` for each node.
 
     Attributes:
-        volatile: The rows of the tables `ProgramColumns.volatile`.
-        durable: The rows of the tables `ProgramColumns.durable`.
+        volatile: The rows of the tables that a crash empties (`ProgramColumns.volatile`).
+        durable: The rows of the tables that survive a crash (`ProgramColumns.durable`).
     """
 
     volatile: Sequence[TableRows]
@@ -92,10 +92,10 @@ class Tables(NamedTuple):
 
 
 class ProgramColumns:
-    """The mapping between the nodes of a program and Arrow columns."""
+    """Converts the nodes of a program to Arrow columns and back."""
 
     def __init__(self, program: type[NodeProgram]) -> None:
-        """Reads the declarations of a program.
+        """Reads the declarations of `program`.
 
         Raises:
             TypeError: A declaration has the name of a column or table of the runtime (`RESERVED`).
@@ -115,7 +115,10 @@ class ProgramColumns:
         return KEPT if self.durable else {}
 
     def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
-        """Returns the nodes of rows with columns `INTERNAL` and `kept`; a node that was down has durable state only."""
+        """Returns the nodes in the rows of `batch`, which has columns `INTERNAL` and `kept`.
+
+        A node that was down starts with its durable state only.
+        """
         started = batch.column("started_round").to_pylist()
         volatile = batch.column("volatile_tables").to_pylist()
         durable = batch.column("durable_tables").to_pylist() if self.durable else [None] * len(started)
@@ -135,18 +138,18 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes of a node that differ from their initial value, by name."""
+        """Returns the attributes in the JSON documents `texts`, by name; other attributes keep their initial value."""
         if texts is None:
             return {}
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
         return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
 
     def tables(self, nodes: Sequence[RunningNode]) -> Tables:
-        """Returns the table rows of `nodes`."""
+        """Returns the rows of all tables of `nodes`."""
         return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
 
     def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
-        """Returns `nodes` and their rows `tables` as columns `INTERNAL` and `kept`."""
+        """Returns `nodes` and `tables`, their table rows, as columns `INTERNAL` and `kept`."""
         columns = {
             "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
             "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
@@ -167,7 +170,7 @@ def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
 
 
 def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
-    """Returns a list of JSON documents for each node, one document for each table."""
+    """Returns a column with a list of JSON documents for each node, one document for each table."""
     records = [one.record for one in declared.values()]
     documents = [
         [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
@@ -180,7 +183,7 @@ _COLUMNS: dict[type[NodeProgram], ProgramColumns] = {}
 
 
 def rows_of(program: type[NodeProgram]) -> ProgramColumns:
-    """Returns the cached `ProgramColumns` of a program."""
+    """Returns the `ProgramColumns` of `program`, which are cached."""
     if program not in _COLUMNS:
         _COLUMNS[program] = ProgramColumns(program)
     return _COLUMNS[program]
@@ -194,7 +197,7 @@ def settings_of(text: str) -> Mapping[str, Any]:
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
-    """Returns the call of a row with the columns `CALL`; `matches` are the subscriptions of a publication."""
+    """Returns the call of a row with columns `CALL`; `matches` holds the subscriptions that a publication satisfies."""
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     match kind:
         case "publish":
@@ -213,7 +216,7 @@ def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
 
 
 def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
-    """Returns the calls of each node in order of issue; `rows` have the columns node and `CALL`."""
+    """Returns the calls of each node in order of issue, from rows with column ``node_id`` and columns `CALL`."""
     found: dict[int, list[Call]] = {}
     for node, *values in sorted(rows, key=lambda row: (row[0], row[2])):
         found.setdefault(node, []).append(as_call(values))
@@ -221,14 +224,14 @@ def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
 
 
 def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
-    """Returns each list of a list-of-structs column as tuples; a null list is empty."""
+    """Returns each list of a list-of-structs column as a list of tuples; a null becomes an empty list."""
     values = column.flatten()
     rows = list(zip(*(values.field(place).to_pylist() for place in range(values.type.num_fields)), strict=True))
     return cut_lists(column, rows)
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Splits `rows` into one list for each list of `column`, with equal lengths."""
+    """Splits `rows` into consecutive lists whose lengths are those of the lists of `column`."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -238,7 +241,7 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Builds a column of lists of structs from lists of tuples in field order."""
+    """Builds a column of type `kind` from one list of tuples for each node; tuples are in the order of fields."""
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
     columns: Any = list(zip(*flat, strict=True)) or [()] * kind.value_type.num_fields
@@ -272,7 +275,7 @@ def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns records of the declaration `one` as a list of values for each field."""
+    """Returns the records of the declared table `one` as a list of values for each field."""
     return {
         name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
         for name, encode in encoders(one.record)
@@ -280,7 +283,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
 
 
 def table_schema(one: Declared) -> pa.Schema:
-    """Returns the Arrow schema of the table of a declaration."""
+    """Returns the Arrow schema of the declared table `one`."""
     own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
     return pa.schema([*own.items(), *struct_type(one.record).value_type])
 
@@ -304,7 +307,7 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of tables from the JSON documents that `rows_text` wrote; None stays None."""
+    """Returns the records of each table from JSON documents of `rows_text`; a document None becomes None."""
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 
@@ -324,11 +327,11 @@ class Messages:
         self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
-        """Returns messages as columns `CARRIED`.
+        """Returns `messages` as columns `CARRIED`.
 
         Args:
             messages: The messages.
-            are_whole: Whether column ``hidden`` is filled. Messages in flight need it; the history does not show it.
+            are_whole: Whether to fill column ``hidden``. Messages in flight need it; the history omits it.
 
         Raises:
             ProgramError: A value does not have the type of its field.
@@ -345,7 +348,7 @@ class Messages:
     def message(
         self, kind: str, source: int | None, source_seq: int | None, body: str | None, hidden: str | None
     ) -> Any:  # noqa: ANN401 - any message class
-        """Returns the message of `kind` from its columns `CARRIED`."""
+        """Returns the message of kind `kind` from the values of its columns `CARRIED`."""
         given = {} if body is None else _of_text(body)
         if hidden is not None:
             given |= _of_text(hidden)
@@ -361,7 +364,7 @@ def _head(has_source: bool, has_seq: bool) -> _Head:
 
 
 def _nothing(_: object) -> None:
-    """Returns no document, for messages without body or hidden fields."""
+    """Returns None, the JSON of a message without body or hidden fields."""
 
 
 @cache
@@ -389,7 +392,7 @@ def _text(cls: type) -> Callable[[Any], str]:
 
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns a function that builds a record or message from a JSON object; missing fields are None."""
+    """Returns a function that builds an object of class `cls` from a JSON object; missing fields are None."""
     names = [shown_name(name) for name in spec_of(cls).types]
     decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 

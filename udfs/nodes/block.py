@@ -1,7 +1,7 @@
 """The Arrow function that plays a block: consecutive rounds of whole runs.
 
 An input row is one run before the block: its overlay and faults, its nodes and messages in flight, and the calls of the
-block. The result row holds its nodes and messages in flight after the block, and the history rows of the block.
+block. The result row is the run after the block: its nodes, its messages in flight, and the history rows of the block.
 `network` plays the rounds in plain Python.
 """
 
@@ -46,7 +46,7 @@ FLIGHT: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """The columns of a message in flight."""
 COUNTED = pa.list_(_LONG)
-"""The type of column ``counted``: the number of messages that each `NthFault` of the run has matched."""
+"""The type of column ``counted``: for each `NthFault` of the run, the number of messages that have matched it."""
 _AT = {"node_id": _LONG, "round": _LONG}
 _BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
@@ -61,14 +61,14 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "comparisons": COMPARISON,
     "replacements": LinkReplacement._fields,
 }
-"""The list columns of a run's input and their struct fields; a list may be null. `link_faults` describes the faults."""
+"""The list columns of a run's input and their struct fields. A list may be null. `link_faults` describes the faults."""
 OVERLAY = ("node_id", "name", "role")
 """The struct fields of a node in the input of the first block."""
 _DUE = list(FLIGHT).index("due_round")
 
 
 def node_type(rows: ProgramColumns) -> Mapping[str, pa.DataType]:
-    """Returns the columns of a node."""
+    """Returns the struct fields of a node in column ``nodes``."""
     return {"node_id": _LONG, **INTERNAL, **rows.kept}
 
 
@@ -86,12 +86,12 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the columns of a declaration's table without ``run_id``."""
+    """Returns the columns, without ``run_id``, of the table of declaration `one`."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
 def block_schema(rows: ProgramColumns) -> pa.Schema:
-    """Returns the schema of result rows.
+    """Returns the schema of the result rows of a block.
 
     ``last_played`` is the last round with an event. ``counted`` has type `COUNTED`. The other columns are lists.
     """
@@ -105,9 +105,9 @@ class BlockRun(NamedTuple):
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The history rows of the start of the run; playing the block adds its rows.
+        history: The history rows of the start of the run; playing the block adds further rows.
         last: The last round of the block.
-        faults: The link faults; None: no link faults.
+        faults: The link faults; None: the run has no link faults.
     """
 
     run: int
@@ -122,8 +122,8 @@ def first_block_of(program: type[NodeProgram]) -> Play:
 
     An input row is one run: ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
     the lists `GIVEN`, ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` (`matching.ATTRIBUTE`) of
-    their publications. For the initial state it has the fields of `world.World`: ``overlay`` (`OVERLAY`), ``all_calls``
-    (as ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
+    the publications. For the initial state the row has the fields of `world.World`: ``overlay`` (`OVERLAY`),
+    ``all_calls`` (as ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
     """
     return _play_of(program, _begun)
 
@@ -133,8 +133,8 @@ def block_of(program: type[NodeProgram]) -> Play:
 
     An input row is one run: ``run_id``, ``settings``, ``last``, ``may_duplicate``, `GIVEN`, ``calls`` and
     ``attributes`` as in `first_block_of`; ``after``, the last round of the previous block; ``nodes`` (`node_type`),
-    also those that are down with durable state; ``in_flight`` (`FLIGHT`), of which messages due up to ``after`` are
-    ignored; and ``counted``. A result row has the columns of `block_schema`.
+    including nodes that are down and have durable state; ``in_flight`` (`FLIGHT`); and ``counted``. Messages that are
+    due up to round ``after`` are ignored. A result row has the columns of `block_schema`.
     """
     return _play_of(program, _resumed)
 
@@ -151,7 +151,10 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays runs of `upcoming` up to `_BATCH_ROWS` messages and returns their result rows; None: no run remains."""
+    """Plays runs of `upcoming` until they have `_BATCH_ROWS` messages, and returns the result rows.
+
+    Returns None if no run remains.
+    """
     with rare_collections():  # `_play_runs` drops the played runs before the GC thresholds are lowered
         return _play_runs(rows, upcoming)
 
@@ -171,7 +174,7 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields the runs of `first_block_of`, before their first round."""
+    """Yields the runs in `batch`, input rows of `first_block_of`, before their first round."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
     has_crashes = batch.column("has_crashes").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
@@ -182,7 +185,7 @@ def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields the runs of `block_of`, after the last round of the previous block."""
+    """Yields the runs in `batch`, input rows of `block_of`, after the last round of the previous block."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
@@ -229,7 +232,7 @@ def _given(
 def _by_round(
     called: Sequence[Sequence[Any]], attributes: Sequence[tuple[Any, ...]], comparisons: Sequence[tuple[Any, ...]]
 ) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
-    """Returns the calls of a block by round and node; a publication carries the subscriptions that it satisfies."""
+    """Returns the calls of a block by round and node. A publication carries the subscriptions that it satisfies."""
     matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
     for node, kind, seq, *others in called:
@@ -282,7 +285,10 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
 
 
 def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns the list columns of nodes and of their tables; a node that is down has durable rows only."""
+    """Returns the list columns of nodes and of their tables, one list for each of `networks`.
+
+    A node that is down has durable rows only.
+    """
     found: list[list[tuple[int, RunningNode, bool]]] = []
     for network in networks:
         of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]
@@ -311,13 +317,13 @@ def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, 
 def _shown_lists(
     declared: Mapping[str, Declared], n_runs: int, owners: Sequence[tuple[int, int]], of_nodes: Sequence[TableRows]
 ) -> dict[str, pa.Array]:
-    """Returns a list column for each declared table.
+    """Returns a list column for each declared table, one list for each run.
 
     Args:
         declared: The declarations of the tables.
         n_runs: The number of runs.
         owners: The (run index, node id) of each node of all runs.
-        of_nodes: The `TableRows` of each node of `owners`; empty: the node is down.
+        of_nodes: The `TableRows` of each node of `owners`; a node that is down has an empty one.
     """
     found = {}
     for place, (name, one) in enumerate(declared.items()):

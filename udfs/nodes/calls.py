@@ -14,7 +14,8 @@ class Call:
     Attributes:
         source_seq: The number among the calls of the node, from 1.
         round: The round in which the call is due.
-        topic: The topic of the call; of a subscription the topic that its predicate asks for. None: no topic.
+        topic: The topic of the call. For a subscription: the topic that the predicate asks for. None: the call has no
+            topic.
     """
 
     kind: ClassVar[str]
@@ -25,7 +26,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCall(Call):
-    """The node joins at the node `join_point`; None: the scenario names no join point."""
+    """The node joins the overlay at the node `join_point`; None: the scenario names no join point."""
 
     kind = "join"
     join_point: int | None = None
@@ -52,7 +53,7 @@ class PublishCall(Call):
     """The node publishes.
 
     Attributes:
-        matches: The subscriptions whose predicate the publication satisfies, ascending.
+        matches: The subscriptions whose predicate the publication satisfies, in ascending order.
         guarantee: The requested delivery order; None: no order.
         keys: The key items that the delivery order refers to.
     """
@@ -65,35 +66,35 @@ class PublishCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveCall(Call):
-    """The node leaves."""
+    """The node leaves the overlay."""
 
     kind = "leave"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerCall(Call):
-    """A call about another node, `peer`."""
+    """A call of a node that concerns another node, `peer`."""
 
     peer: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveCall(PeerCall):
-    """The node removes a dead peer, as if the peer had left."""
+    """The node removes its dead peer from the overlay, as if the peer had left."""
 
     kind = "remove"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerCall(PeerCall):
-    """The node connects to another server."""
+    """The node connects to the server `peer` instead of its present server."""
 
     kind = "steer"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterCall(PeerCall):
-    """The owner of a topic registers a peer with a role, publisher or subscriber."""
+    """The node, which owns the topic, registers `peer` for it with the role publisher or subscriber."""
 
     kind = "register"
     role: str
@@ -101,7 +102,7 @@ class RegisterCall(PeerCall):
 
 @dataclass(frozen=True, kw_only=True)
 class DeregisterCall(PeerCall):
-    """The owner of a topic withdraws the role of a peer."""
+    """The node, which owns the topic, withdraws the role of `peer` for it."""
 
     kind = "deregister"
     role: str

@@ -1,4 +1,4 @@
-"""The actions of a node in a round: handlers use a `Context` and nothing else of the run."""
+"""The actions of a node in a round: handlers act through a `Context` and read nothing else of the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TWO_53 = float(1 << 53)
 
 
 class SentMessage(NamedTuple):
-    """A message that a node sends to `dst`; a latency of None stands for the latency of the link."""
+    """A message that a node sends to `dst`; a `latency` of None stands for the latency of the link."""
 
     dst: int
     message: Any
@@ -23,7 +23,7 @@ class SentMessage(NamedTuple):
 
 
 _tuple = tuple.__new__
-"""Constructs a named tuple from a tuple in a third of the time of the named tuple's own constructor."""
+"""Constructs a named tuple from a tuple, in a third of the time of the class's own constructor."""
 
 
 class Delivery(NamedTuple):
@@ -44,7 +44,7 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """The runtime's state of a node, separate from the program's state.
+    """The runtime's state of a node, which is separate from the program's state.
 
     Attributes:
         started_round: The round in which the node started, or restarted after its last crash; -1: before the first
@@ -64,14 +64,14 @@ class Internal:
 
 
 class Context:
-    """One node in one round: the interface of its handlers to the run.
+    """One node in one round: the interface between the handlers of the node and the run.
 
     Attributes:
         node: The id of the node.
         round: The number of the round.
         settings: The settings of the protocol.
         message_id: The id of the message that the node is handling; None: the node handles no message.
-        sent_round: The round in which this message was sent; None: the node handles no message.
+        sent_round: The round in which that message was sent; None: the node handles no message.
         run: The links, crashes and subscribers of the run.
     """
 
@@ -83,7 +83,7 @@ class Context:
     def __init__(
         self, node: int, round_: int, settings: Mapping[str, Any], internal: Internal, run: RunView | None = None
     ) -> None:
-        """Starts a round of a node without actions."""
+        """Creates the context of a node in round `round_`, without actions."""
         self.node = node
         self.round = round_
         self.settings = settings
@@ -101,7 +101,7 @@ class Context:
         self.run = run or RunView()
 
     def begin(self, round_: int, run: RunView) -> None:
-        """Starts the next round of the node; a context serves its node until the node crashes."""
+        """Clears the actions and starts round `round_`. A node keeps its context until it crashes."""
         self.round, self.run = round_, run
         if self.sent:
             self.sent = []
@@ -119,7 +119,7 @@ class Context:
             self.issued = []
 
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
-        """Sends a message; messages of one round leave in the order of sending.
+        """Sends a message. The messages of a node leave in the order in which they are sent.
 
         Args:
             dst: The receiver; without ``after`` a link to it must exist.
@@ -159,24 +159,24 @@ class Context:
         return (name, key) in self._internal.timers
 
     def cancel_timer(self, name: str, key: int = 0) -> None:
-        """Cancels a timer, if it is set."""
+        """Cancels a timer; does nothing if the timer is not set."""
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Watches a node until its crash is reported. The crash of a node that is already down is reported, too.
+        """Watches `peer`: the runtime reports its crash to `on_down`, even if it is down already.
 
-        `latency_rounds`, the latency of the connection, is added to the detection delay.
+        The report comes after the detection delay plus `latency_rounds`, the latency of the connection.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)
 
     def unwatch(self, peer: int) -> None:
-        """Ends the watch on a node, if one exists."""
+        """Ends the watch on `peer`; does nothing if no watch exists."""
         self._internal.watched.pop(peer, None)
 
     @property
     def watched(self) -> Mapping[int, Watch]:
-        """The watch on each watched node."""
+        """The watch on each watched node, by node id."""
         return self._internal.watched
 
     def deliver(self, source: int, source_seq: int, issued_round: int, hops: int) -> None:
@@ -185,14 +185,14 @@ class Context:
         Args:
             source: The publisher.
             source_seq: The number of the publication among the calls of `source`.
-            issued_round: The round in which it was issued.
-            hops: The number of links that this copy has travelled.
+            issued_round: The round in which `source` issued the publication.
+            hops: The number of links that the delivered copy has travelled.
         """
         self.deliveries.append(Delivery(source, source_seq, self.round - issued_round, hops))
 
     @property
     def neighbours(self) -> Mapping[int, int]:
-        """The latency of each overlay link that leaves the node, by neighbour, ascending."""
+        """The latency of each overlay link from this node to a neighbour, by neighbour, in ascending order."""
         return self.run.neighbours(self.node)
 
     def route_latency(self, path: Sequence[int]) -> int:
@@ -207,15 +207,15 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues a held or due call, for programs with `NodeProgram.holds_calls`."""
+        """Issues a due or held call, in programs that issue calls themselves (`NodeProgram.holds_calls`)."""
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
-        """Confirms a call of the node's application."""
+        """Confirms the call `source_seq` to the application of this node."""
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:
-        """Records the status of the node from this round on, in table ``node_status``."""
+        """Records in table ``node_status`` that the node has status `status` from this round on."""
         self.statuses.append(status)
 
     def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:
@@ -234,7 +234,10 @@ class Context:
         self.fates.append((number, fate))
 
     def draw(self, purpose: str, *keys: int) -> float:
-        """Returns a number in [0, 1): a hash of the run's seed, the node, the round, `purpose` and `keys`."""
+        """Returns a pseudorandom number in [0, 1).
+
+        The number is a hash of the run's seed, the node, the round, `purpose` and `keys`.
+        """
         what = repr((self._seed, self.node, self.round, purpose, keys)).encode()
         bits = int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), "big")
         return (bits >> 11) / _TWO_53

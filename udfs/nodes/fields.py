@@ -11,8 +11,9 @@ annotation                             column, and the value in JSON
 a dataclass, a NamedTuple              STRUCT of its fields; JSON omits fields that are None
 =====================================  =====================================
 
-JSON writers are compiled for each record and message class, as ``dataclasses`` compiles ``__init__``. An encoder tests
-the type of each value; a compiled writer takes the type from the annotation and needs a third of the time.
+A JSON writer is compiled for each record and message class, as ``dataclasses`` compiles ``__init__``. The writer takes
+the type of each value from the annotation. It needs a third of the time of an encoder, which tests the type of each
+value.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function as `written` does, with a cache of JSON documents if all values are hashable.
+    """Returns a function that writes JSON as that of `written`, and caches the JSON if all values are hashable.
 
-    Most messages of a run differ in few fields; a cache hit takes a tenth of the time of writing.
+    Most messages of a run differ in few fields. A cache hit takes a tenth of the time of writing.
     """
     if not types or not all(kind.is_hashable for kind in types.values()):
         return written(types)
@@ -191,14 +192,14 @@ def _struct(record: type) -> FieldType:
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _number = count()
 _VALUE = "value_{}"
-"""The name pattern of the parameters of a writer that takes field values instead of an object."""
+"""The pattern of parameter names of a writer that takes field values instead of an object."""
 _REMEMBERED = 4096
 """The maximum number of cached JSON documents of a message class."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A Python expression that writes values of one type as JSON.
+    """A piece of Python source code: an expression that writes values of one type as JSON.
 
     Attributes:
         source: The expression; ``{}`` stands for the value.
@@ -215,17 +216,17 @@ class Writer:
         return self.source.replace("{}", value)
 
     def or_null(self) -> Writer:
-        """Returns the writer of values that may be None."""
+        """Returns a writer that also writes None, as null."""
         return replace(self, source=f"('null' if {{}} is None else {self.source})", is_optional=True)
 
     def array(self, *, is_sorted: bool) -> Writer:
-        """Returns the writer of arrays whose items this writer writes, in list order or ascending."""
+        """Returns the writer of arrays with items of this writer, in list order or, with `is_sorted`, ascending."""
         items = "sorted({})" if is_sorted else "{}"
         return Writer(f"'[' + ','.join([{self.of('one')} for one in {items}]) + ']'", self.names)
 
 
 def plain(kind: type) -> Writer:
-    """Returns the writer of an int, float, string or truth value."""
+    """Returns the writer of an int, float, string or boolean."""
     return _WRITERS.get(kind, called(to_text))
 
 
@@ -244,7 +245,7 @@ def pairs(key: Writer, value: Writer) -> Writer:
 
 
 def shown_name(name: str) -> str:
-    """Returns the JSON name of a field: a trailing underscore, as in ``from_``, is dropped."""
+    """Returns the JSON name of a field: the field name without a trailing underscore, as in ``from_``."""
     return name.rstrip("_")
 
 

@@ -1,4 +1,4 @@
-"""SQL's ``xxhash64`` in plain Python, so that programs and dataflow steps draw equal numbers."""
+"""SQL's ``xxhash64`` in plain Python, so that node programs and dataflow steps draw equal numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def xxhash64(*values: int | str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns the same 64 bits (a BIGINT) as `contract.rows.drawn_bits`.
+    """Returns 64 pseudorandom bits (a BIGINT), equal to those of `contract.rows.drawn_bits` for equal arguments.
 
     Args:
         seed: The seed of the run.
@@ -34,7 +34,10 @@ def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns the same number in [0, 1) as `contract.rows.drawn_uniform`; arguments as in `drawn_bits`."""
+    """Returns a pseudorandom number in [0, 1), equal to that of `contract.rows.drawn_uniform` for equal arguments.
+
+    The arguments are those of `drawn_bits`.
+    """
     return uniform(drawn_bits(seed, purpose, *keys))
 
 
@@ -45,7 +48,7 @@ def _salt(purpose: str) -> int:
 
 
 def signed(bits: int) -> int:
-    """Returns 64 unsigned bits as a BIGINT."""
+    """Converts 64 unsigned bits to a BIGINT."""
     return bits - (1 << 64) if bits >> 63 else bits
 
 
@@ -55,12 +58,12 @@ def uniform(bits: int) -> float:
 
 
 def of_long(value: int, seed: int) -> int:
-    """Returns the unsigned hash of a BIGINT; `seed` is 42, or the unsigned hash of the values before it."""
+    """Returns the unsigned hash of a BIGINT; `seed` is 42, or the unsigned hash of the preceding values."""
     return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
 
 
 def of_int(value: int, seed: int) -> int:
-    """Returns the unsigned hash of an INT; `seed` as in `of_long`."""
+    """Returns the unsigned hash of an INT; `seed` is 42, or the unsigned hash of the preceding values."""
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
 
 

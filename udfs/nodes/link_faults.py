@@ -1,4 +1,4 @@
-"""Link faults of node programs: duplicates, delays and loses messages by the same draws as the dataflow form.
+"""Link faults of node programs: lose, delay and duplicate messages, with draws equal to those of the dataflow form.
 
 A message meets the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is a hash
 of the salt of the fault and of the message, so it does not depend on other events.
@@ -44,17 +44,17 @@ class Fault(NamedTuple):
     last_round: int
 
     def strikes(self, *keys: int) -> bool:
-        """Returns whether the fault applies to the message that `keys` identify."""
+        """Returns whether the fault applies to the message with hash inputs `keys`."""
         return self.rate >= 1.0 or uniform(xxhash64(self.salt, *keys)) < self.rate
 
     def rounds(self, *keys: int) -> int:
-        """Returns the drawn delay in rounds, 0 if the fault does not apply to the message that `keys` identify."""
+        """Returns the delay in rounds of the message with hash inputs `keys`; 0 if the fault does not apply."""
         if not self.strikes(*keys):
             return 0
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns the delay of a message in rounds; the message does not overtake earlier messages of its link."""
+        """Returns the delay in rounds of message `flight`; it does not overtake earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 
 class NthFault(NamedTuple):
-    """A fault of the n-th message that matches it; columns as in `NTH_FAULT` of the inputs."""
+    """A fault that strikes the n-th message that matches it; columns as in `NTH_FAULT` of the inputs."""
 
     effect: str
     src: int | None
@@ -78,7 +78,7 @@ class NthFault(NamedTuple):
     high: int
 
     def counts(self, flight: Flight) -> bool:
-        """Returns whether a message matches the rounds, the link and the kinds of the fault."""
+        """Returns whether message `flight` matches the rounds, the link and the kinds of the fault."""
         return (
             self.round <= flight.sent_round < self.end_round
             and self.src in (None, flight.src)
@@ -88,12 +88,12 @@ class NthFault(NamedTuple):
 
     @property
     def fault(self) -> Fault:
-        """The effect on the n-th message, as a fault that always applies."""
+        """The effect on the n-th message, as a fault with probability 1."""
         return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
 
 
 class TimedValue(NamedTuple):
-    """A value that applies to messages sent from ``round`` on, before ``end_round``."""
+    """A value that applies to the messages sent in round ``round`` or later, and before ``end_round``."""
 
     round: int
     end_round: int
@@ -104,7 +104,7 @@ class RunLinkFaults:
     """The link faults of one run.
 
     Attributes:
-        counted: The number of messages that have matched each `NthFault`.
+        counted: For each `NthFault` the number of messages that have matched it.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class RunLinkFaults:
             anywhere: Rows of round, end_round, and the faults of all links in these rounds.
             sides: Rows of node, round, end_round, and the side of the partition that the node is on.
             nth: Rows with the fields of `NthFault`.
-            counted: The number of messages that each of `nth` has matched in earlier blocks; empty: zeros.
+            counted: For each of `nth` the number of messages that matched it in earlier blocks; empty: zeros.
         """
         self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
         self._sides: dict[int, list[TimedValue]] = defaultdict(list)
@@ -131,7 +131,10 @@ class RunLinkFaults:
             self._sides[node].append(TimedValue(begin, end, side))
 
     def strike(self, sent: list[Flight]) -> list[Flight]:
-        """Returns the messages `sent` in a round, and their copies, with the due rounds and fates that faults cause."""
+        """Applies the faults to `sent`, the messages that are sent in a round.
+
+        Returns the messages and the copies that faults create, with their due rounds and fates.
+        """
         counts: dict[Any, int] = defaultdict(int)
         found = []
         for flight in sent:

@@ -17,8 +17,8 @@ from udfs.nodes.world import Flight, NodeInfo, World
 class LocalNetwork:
     """One run of a program, played round by round.
 
-    Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts when `play` or a property that reads
-    nodes is called; after that it accepts no events, and these methods raise a ValueError.
+    Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts with the first call of `play`, or the
+    first access to its nodes. After the start these four methods raise a ValueError.
 
     Example:
         >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
@@ -37,9 +37,9 @@ class LocalNetwork:
         Args:
             program: The program class.
             nodes: The nodes; by default the nodes that `links` names, as brokers whose names are their ids.
-            links: The latency of each link by its ends; the link has both directions.
+            links: The latency of each link, by the ids of its two ends. A link has both directions.
             settings: The settings of the protocol, and ``seed``.
-            strike: Applies link faults to the messages of a round.
+            strike: Applies link faults to the messages of a round; None: no link faults.
         """
         both = {**{(b, a): latency for (a, b), latency in (links or {}).items()}, **(links or {})}
         known = nodes or [NodeInfo(one, str(one), "broker") for one in sorted({end for ends in both for end in ends})]
@@ -61,15 +61,15 @@ class LocalNetwork:
         self, node: int, kind: str, round_: int, *, predicate: str | None = None,
         **of_call: Any,  # noqa: ANN401 - fields of `Call`
     ) -> Call:  # fmt: skip
-        """Schedules an application call; returns the call with its number.
+        """Schedules an application call and returns it; its number is the next one of the node.
 
         Args:
             node: The calling node.
             kind: The kind of the call.
             round_: The round in which the call is due.
             predicate: The predicate of a subscription; None: an equality with the topic of the call.
-            of_call: Fields of the call's class (`udfs.nodes.calls`). By default a subscription has the next number, and
-                a publication matches the subscriptions to its topic.
+            of_call: Fields of the call's class (`udfs.nodes.calls`). By default a subscription has the next
+                subscription id, and a publication matches the subscriptions to its topic.
         """
         self._check_is_ahead(f"call {kind}", node)
         if kind == "subscribe":
@@ -111,7 +111,7 @@ class LocalNetwork:
         return rows
 
     def node(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
-        """Returns the current program of a node; raises a KeyError if the node is down."""
+        """Returns the program object of a node; raises a KeyError if the node is down."""
         return self._running().nodes[node].program
 
     def durable(self, node: int) -> Mapping[str, Any]:
@@ -124,12 +124,12 @@ class LocalNetwork:
 
     @property
     def up(self) -> dict[int, Any]:
-        """The current program of each node that is up."""
+        """The program object of each node that is up."""
         return {at: node.program for at, node in self._running().nodes.items()}
 
     @property
     def timers(self) -> dict[int, Mapping[tuple[str, int], int]]:
-        """The timers of each node: the round in which each expires, by (name, key)."""
+        """The timers of each node: the round in which the timer expires, by (name, key)."""
         return {at: node.internal.timers for at, node in self._running().nodes.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""Matches publications with subscriptions in plain Python; `pipelines.rounds.calls` computes equal matches as joins."""
+"""Matches publications with subscriptions in plain Python; `pipelines.rounds.calls` finds equal matches by joins."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ATTRIBUTE = ("source", "source_seq", "attribute", "number", "whole", "text")
 
 
 class Value(NamedTuple):
-    """A value of an attribute or a comparison: a number or a string.
+    """The value of an attribute or a comparison: a number or a string.
 
     Attributes:
-        number: A numeric value.
-        whole: The value of `number` as an integer, if it is one of 64 bits: doubles are exact up to 2^53 only.
-        text: A string value.
+        number: A numeric value; None for a string.
+        whole: `number` as an integer, if it is a whole number of 64 bits: doubles are exact up to 2^53 only.
+        text: A string value; None for a number.
     """
 
     number: float | None
@@ -39,7 +39,7 @@ _pattern = cache(re.compile)
 
 
 def holds(op: str, value: Value, given: Value) -> bool:
-    """Returns whether ``value op given`` is true; a string and a number are unequal and have no order."""
+    """Returns whether ``value op given`` is true. A string and a number are unequal and have no order."""
     is_alike = (value.number is None) == (given.number is None)
     if op == "!=":
         return not is_alike or _compared(ne, value, given)
@@ -67,10 +67,10 @@ def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> 
 
 
 class Matcher:
-    """The predicates of a run's subscriptions, with an index for the lookup by publication.
+    """The predicates of a run's subscriptions, with an index that finds the candidates for a publication.
 
-    A predicate is a conjunction of comparisons. The index key is the value of an equality, or an attribute if the
-    predicate has no equality.
+    A predicate is a conjunction of comparisons. Its index key is the value of an equality. A predicate without an
+    equality has an attribute as its index key.
     """
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:

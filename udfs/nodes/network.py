@@ -1,11 +1,12 @@
-"""Plays the rounds of one run in plain Python, with the rows of the dataflow form.
+"""Plays the rounds of one run in plain Python; the rows equal those of the dataflow form.
 
 A round has three steps:
 
-1. Faults: crashing nodes lose their volatile state, nodes that watch them get a report, and other nodes recover.
-2. Nodes: each node with due events handles them (`step`), in ascending order of ids.
-3. Network: sent messages get ids and due rounds, by link latency, then by link faults, pauses and crashes. The
-   scenario fixes all faults in advance, so the fate of a message is known when it is sent.
+1. Faults: crashing nodes lose their volatile state, failure detectors that watch them send a report, and other nodes
+   recover.
+2. Nodes: each node with due events handles them (`step`), in ascending order of node ids.
+3. Network: sent messages get ids. They get due rounds from link latency, link faults, pauses and crashes. The scenario
+   fixes all faults in advance, so the fate of a message is known when it is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _GROUP = 1024
 """The number of consecutive node ids that share a counter of message ids."""
 _NODE = attrgetter("node")
 _flight = tuple.__new__
-"""Constructs a `Flight` from a tuple in a third of the time of its own constructor."""
+"""Constructs a `Flight` from a tuple, in a third of the time of the class's own constructor."""
 
 
 Strike = Callable[[list[Flight]], list[Flight]]
@@ -44,7 +45,7 @@ class HistoryRows:
         delivered: The deliveries as (node, round, delivery).
         statuses: The status changes as (node, round, status).
         calls: The events of calls as (node, number, round, event); the event is ``held``, ``issued`` or ``confirmed``.
-        appended: The rows that nodes appended, as (node, row) by declaration.
+        appended: For each declaration the rows that nodes appended, as (node, row).
     """
 
     handled: list[Flight] = field(default_factory=list)
@@ -69,7 +70,7 @@ class RunInput:
         may_duplicate: Whether a link fault copies messages; every second message id is then reserved for copies.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        replacements: The link replacements, in their order.
+        replacements: The link replacements, in the order in which they apply.
     """
 
     run: int
@@ -92,7 +93,7 @@ class Network:
         self, plan: Plan, given: RunInput, nodes: dict[int, RunningNode], flights: Iterable[Flight], round_: int,
         down: dict[int, dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
-        """Restores a run at the end of a round.
+        """Restores a run at the end of round `round_`.
 
         Args:
             plan: The program.
@@ -154,7 +155,7 @@ class Network:
         """Plays all rounds up to and including `last`, and adds their history rows to `rows`.
 
         Raises:
-            Interrupted: The rounds were interrupted, see `processes.until`.
+            Interrupted: The thread's rounds were interrupted, see `processes.until`.
         """
         while (upcoming := self.next_round()) is not None and upcoming <= last:
             check()
@@ -162,7 +163,7 @@ class Network:
         self.round = max(self.round, last)
 
     def play_round(self, round_: int, rows: HistoryRows) -> None:
-        """Plays one round, in the three steps of the module docstring."""
+        """Plays one round: faults, then nodes, then the network. Adds its history rows to `rows`."""
         self.round = self.last_played = round_
         # 1. faults
         out, noticed = self._crash(round_, rows)
@@ -219,14 +220,14 @@ class Network:
         return ctx
 
     def close(self) -> None:
-        """Drops the nodes after the last round, and breaks their reference cycles."""
+        """Drops the nodes after the last round, and breaks the reference cycles of their programs."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Records the state of acting nodes before the round: other nodes read it in this round."""
+        """Records the state of the nodes `acting` before they act. Other nodes read this state in the round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -236,11 +237,11 @@ class Network:
         return getattr(self.nodes[peer].program, name) if found is None else found[name]
 
     def _crash(self, round_: int, rows: HistoryRows) -> tuple[list[Context], dict[int, list[int]]]:
-        """Removes the nodes that crash in a round.
+        """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            The contexts that send failure detector reports, and, for programs with `on_round`, the crashed nodes that
-            each node is connected to.
+            For programs with `on_round`: no contexts, and for each node the crashed nodes that it is connected to. For
+            other programs: the contexts that send the failure detector reports, and no crashed nodes.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():
@@ -285,7 +286,10 @@ class Network:
         return recovered
 
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
-        """Replaces the links of a round; returns the changes by node, for programs that handle them."""
+        """Replaces the links that end in round `round_`.
+
+        Returns the changes of links by node; empty if the program does not handle them.
+        """
         changes = self._links.change(round_)
         if changes:
             self._view = replace(self._view, links=dict(self._links.now))
@@ -297,7 +301,10 @@ class Network:
         return {at: change for at, change in changes.items() if at in self.nodes}
 
     def _wake_round(self, at: int, node: RunningNode) -> int | None:
-        """Returns the round in which the next timer is handled: its expiry, or the end of a pause that contains it."""
+        """Returns the round in which node `at` handles its next timer; None: it has no timer.
+
+        A timer that expires during a pause is handled at the end of the pause.
+        """
         wake = node.internal.wake_round
         pause = None if wake is None else self._given.pauses.at(at, wake)
         return wake if pause is None else pause.end_round
@@ -308,12 +315,12 @@ class Network:
             heappush(self._wakes, (wake, at))
 
     def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether a node still has a timer for a round: it may have crashed or reset its timers."""
+        """Returns whether node `at` still handles a timer in round `round_`; it may have crashed or reset the timer."""
         node = self.nodes.get(at)
         return node is not None and self._wake_round(at, node) == round_
 
     def _awake(self, round_: int) -> set[int]:
-        """Returns the nodes with an expired timer."""
+        """Returns the nodes that handle a timer in round `round_`."""
         found = set()
         while self._wakes and self._wakes[0][0] <= round_:
             wake, at = heappop(self._wakes)
@@ -322,7 +329,7 @@ class Network:
         return found
 
     def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
-        """Adds the actions of a node in a round to the history rows, except for its messages."""
+        """Adds the actions of a node in a round, except for its messages, to the history rows `rows`."""
         at, round_ = ctx.node, ctx.round
         if ctx.deliveries:
             rows.delivered += [(at, round_, one) for one in ctx.deliveries]
@@ -342,14 +349,14 @@ class Network:
                 self._report(ctx, peer)
 
     def take_appended(self, at: int, node: RunningNode, rows: HistoryRows) -> None:
-        """Moves the rows that a node has appended to the history rows."""
+        """Moves the rows that node `at` has appended from the node to the history rows `rows`."""
         for name in self._plan.appended:
             if added := getattr(node.program, name):
                 rows.appended[name] += [(at, row) for row in added]
                 setattr(node.program, name, [])
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
-        """Returns the sent messages of `contexts` with ids, ascending by sender and order of sending."""
+        """Returns the messages that `contexts` send, with ids; ids ascend by sender and order of sending."""
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)
         flights: list[Flight] = []
@@ -376,7 +383,10 @@ class Network:
             ) from None
 
     def put(self, flights: list[Flight]) -> None:
-        """Puts messages in flight, after link faults, pauses and crashes."""
+        """Puts the messages `flights` in flight.
+
+        Link faults, pauses and crashes change the due rounds and fates of the messages.
+        """
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)

@@ -1,4 +1,4 @@
-"""Worker processes that play runs: function transfer, Arrow streams, interruption and GC thresholds."""
+"""Worker processes that play runs: transfer of functions, Arrow streams, interruption, and GC thresholds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from threading import Event, Lock, Thread
 import pyarrow as pa
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A function from Arrow batches to Arrow batches; a result row depends on one input row only."""
+"""A function from Arrow batches to Arrow batches; each result row depends on one input row only."""
 _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Makes this worker process ignore Ctrl-C, and exit within a second of the end of process `parent`."""
+    """Makes this worker process ignore Ctrl-C, and exit within a second after process `parent` has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
 
@@ -41,14 +41,14 @@ def _function(text: bytes) -> Play:
 
 
 def prepare(text: bytes) -> None:
-    """Imports the modules of a function before rows arrive, and excludes their objects from garbage collection."""
+    """Imports the modules of the pickled factory `text` before rows arrive, and excludes their objects from GC."""
     _function(text)
     pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Applies the function of the pickled factory `text` to the batches of an Arrow stream."""
+    """Calls the pickled factory `text`, and applies the function that it returns to the batches of `stream`."""
     return list(_function(text)(batches_of(stream)))
 
 
@@ -57,7 +57,7 @@ PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
 
 
 def packed(function: Play) -> Play:
-    """Returns a function on packed batches: it unpacks each one, applies `function`, and packs the results."""
+    """Returns a function on packed batches, which unpacks each batch, applies `function`, and packs the results."""
 
     def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for given in batches:
@@ -68,18 +68,21 @@ def packed(function: Play) -> Play:
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Packs batches into a table of one row per batch, with the index of the batch."""
+    """Returns a table with one row for each batch: the index of the batch, and the batch as an Arrow stream."""
     return pa.Table.from_batches([_packed(place, batch) for place, batch in enumerate(batches)], PACKED)
 
 
 def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Returns the batches of packed rows, ascending by index."""
+    """Returns the batches in a table of packed batches, ascending by index."""
     pairs = sorted(zip(rows.column("place").to_pylist(), rows.column("batch"), strict=True), key=itemgetter(0))
     return [batch for _, value in pairs for batch in batches_of(value.as_buffer())]
 
 
 def stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    """Returns a batch as an Arrow stream. The stream of a slice holds the slice only, a pickle the whole batch."""
+    """Returns a batch as an Arrow stream.
+
+    The stream of a slice contains the rows of the slice only; a pickle would contain the whole batch.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -100,12 +103,12 @@ _ended: ContextVar[Event | None] = ContextVar("ended", default=None)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
-    """Raised in a thread whose rounds were interrupted."""
+    """Raised by `check` in a thread whose rounds were interrupted."""
 
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Inside the block, `check` raises `Interrupted` in this thread once the event `ended` is set."""
+    """Sets the event that interrupts rounds inside the block: `check` raises `Interrupted` once `ended` is set."""
     token = _ended.set(ended)
     try:
         yield
@@ -114,7 +117,7 @@ def until(ended: Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raises `Interrupted` if the event of the enclosing `until` block is set; called before each round."""
+    """Raises `Interrupted` if the event of the enclosing `until` block is set. Called before each round."""
     ended = _ended.get()
     if ended is not None and ended.is_set():
         raise Interrupted
@@ -123,19 +126,19 @@ def check() -> None:
 _RARELY = (1_000_000, 20, 20)
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
-"""One entry for each thread that plays nodes: the GC thresholds to restore."""
+"""The GC thresholds to restore: one entry for each thread that plays nodes."""
 
 
 def collect_rarely() -> None:
-    """Raises the GC thresholds of a process that does nothing but play runs."""
+    """Raises the GC thresholds of this process, which does nothing but play runs."""
     gc.set_threshold(*_RARELY)
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Raises the GC thresholds inside the block.
+    """Raises the GC thresholds of the process inside the block.
 
-    History rows stay alive, so the default collection every 700 objects finds no garbage.
+    History rows stay alive, so the default collection after every 700 new objects would find no garbage.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())

@@ -1,10 +1,10 @@
 """The base class of node programs: the state of a node, and a handler for each type of event.
 
-A program is a class. Its class attributes declare the state of a node (`keyed`, `ordered`, `one`, `appended`); each is
-a table of the store. Handlers are methods:
+A program is a class. Its class attributes declare the state of a node (`keyed`, `ordered`, `one`, `appended`); each of
+them becomes a table of the store. Handlers are methods:
 
 =================================  ====================================================================
-``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``Par-Top``: ``par_top``)
+``on_<kind>(self, m, src, ctx)``   a message; the kind is in snake case (``par_top`` for ``PAR_TOP``, ``Par-Top``)
 ``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
 ``on_timer(self, name, key, ctx)`` a timer of `Context.set_timer` has expired
@@ -17,8 +17,8 @@ A program that handles all due events of a round in one step has only the handle
 gets a `udfs.nodes.world.RoundDue`.
 
 A handler acts through its `Context` and changes attributes of its own node only. It reads no other node and no clock,
-and draws with `Context.draw` only. It iterates over a set, or over a dict inside a record, in sorted order only: the
-store does not keep their insertion order.
+and draws random numbers with `Context.draw` only. It iterates over a set, or over a dict inside a record, in sorted
+order only: the store does not keep the insertion order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from udfs.nodes.records import Keyed, key_of, kind_of, message, record, spec_of
 R = TypeVar("R")
 TIMERS = "timers"
 ANY = "*"
-"""In `NodeProgram.order`: the phase of all message kinds that no other phase names."""
+"""A name in `NodeProgram.order`: the phase of all message kinds that no other phase names."""
 _EMPTY: Mapping[str, Callable[[], Any]] = {"keyed": Keyed, "ordered": list, "appended": list}
 
 
@@ -46,8 +46,8 @@ class Declared:
 
     Attributes:
         form: ``keyed``, ``ordered``, ``one`` or ``appended``.
-        record: The record class of its rows.
-        is_durable: Whether its rows survive a crash of the node.
+        record: The record class of the attribute's rows.
+        is_durable: Whether the rows survive a crash of the node.
     """
 
     form: str
@@ -56,18 +56,18 @@ class Declared:
 
     @property
     def empty(self) -> Callable[[], Any]:
-        """The factory of the initial value."""
+        """The function that creates the initial value of the attribute."""
         return _EMPTY.get(self.form, self.record)
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
-        """Returns the rows of the attribute `value`, in stored order."""
+        """Returns the rows of `value`, a value of the attribute, in stored order."""
         if self.form == "keyed":
             rows: Sequence[Any] = value.values()
             return rows
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Returns the attribute value of `rows`; the inverse of the method `rows`."""
+        """Returns the value of the attribute that has `rows` as its rows; the inverse of method `rows`."""
         if self.form == "keyed":
             key = key_of(self.record)
             return Keyed.in_order((key(row), row) for row in rows)
@@ -77,9 +77,9 @@ class Declared:
 
 
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
-    """Declares a dict from record keys to records, iterated in the order of keys.
+    """Declares a dict from record keys to records; iteration follows the order of keys.
 
-    The key is the key field of the record, or a tuple if the record has several key fields.
+    A key is the value of the record's key field, or a tuple if the record has several key fields.
     """
     return Declared("keyed", record, is_durable)  # type: ignore[return-value]
 
@@ -95,13 +95,13 @@ def one(record: type[R], *, is_durable: bool = False) -> R:
 
 
 def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares a list to which a node adds records and which it never reads; each round starts with an empty list."""
+    """Declares a list to which a node adds records and which it never reads. Each round starts with an empty list."""
     return Declared("appended", record, is_durable)  # type: ignore[return-value]
 
 
 @message("NODE_DOWN")
 class NodeDown:
-    """A report of a node's own failure detector."""
+    """A failure detector's report to its own node that a watched node has crashed."""
 
     peer: Annotated[int, "the node that is down"]
 
@@ -112,9 +112,9 @@ class NodeProgram:
     Attributes:
         name: The protocol name in errors; by default the class name in snake case.
         messages: The classes of all messages that nodes send.
-        order: The phases of a round: message kinds, call kinds, `TIMERS` and `ANY`. A node handles due events in the
-            order of phases; within a phase messages by id and calls in order of issue. Events without a phase follow in
-            the order messages, timers, calls.
+        order: The phases of a round: message kinds, call kinds, `TIMERS` and `ANY`. A node handles its due events in
+            the order of phases. Within a phase it handles messages by id and calls in order of issue. Events without a
+            phase follow: first messages, then timers, then calls.
         down_kind: The message kind of failure detector reports in the history.
         detection: The name of the setting with the detection delay in rounds, for programs with a handler `on_down`.
             The latency of the connection is added to the delay.
@@ -122,7 +122,7 @@ class NodeProgram:
         holds_calls: Whether the program issues calls itself with `Context.issue`. Until then the history shows a due
             call as held.
         notices_links: Whether a node with a handler `on_round` handles `RoundDue.links`: links that end or begin, and
-            neighbours that recover. It does so during a pause, too.
+            neighbours that recover. The node handles them during a pause, too.
         read_by_others: The durable declarations that other nodes read with `RunView.stored` after the first crash of
             the run. Handlers replace the values of these attributes instead of changing them.
     """
@@ -155,7 +155,7 @@ class NodeProgram:
         self.set({name: empty() for name, empty in self._empty})
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Sets declared attributes to values of `Declared.value`."""
+        """Sets declared attributes, by name, to values as `Declared.value` returns them."""
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
@@ -167,7 +167,7 @@ class NodeProgram:
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one
-        """Sets the state of all nodes of a `World` before the first round; does nothing by default."""
+        """Sets the state of all nodes of `world` before the first round. The default does nothing."""
 
     def close(self) -> None:
         """Drops the state of the node at the end of its run.
@@ -178,30 +178,30 @@ class NodeProgram:
         vars(self).clear()
 
     def on_round(self, due: Any, ctx: Context) -> None:  # noqa: ANN401 - `RoundDue`; its module imports this one
-        """Handles all due events of a round (`RoundDue`); replaces all other handlers."""
+        """Handles all due events of a round, a `RoundDue`. A program with this handler has no other handlers."""
         raise NotImplementedError
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether the node notices a crash of `peer`, for programs with a handler `on_round`."""
+        """Returns whether the node notices a crash of `peer`. Only programs with a handler `on_round` need it."""
         return False
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles an expired timer; required if the program sets timers."""
+        """Handles the expiry of timer (`name`, `key`). Required if the program sets timers."""
         raise NotImplementedError(f"{type(self).__name__} sets timer {name!r} and has no handler on_timer")
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Handles a failure detector report about `peer`; required if the program watches nodes."""
+        """Handles the report that watched node `peer` has crashed. Required if the program watches nodes."""
         raise NotImplementedError
 
     def on_recover(self, ctx: Context) -> None:
-        """Handles the restart of the node after a crash; does nothing by default."""
+        """Handles the restart of the node after a crash. The default does nothing."""
 
     def on_round_end(self, ctx: Context) -> None:
-        """Runs after the other handlers of a round in which the node has handled an event; does nothing by default."""
+        """Runs after all other handlers of a round in which the node has handled an event. The default does nothing."""
 
 
 def snake(kind: str) -> str:
-    """Returns a message kind in snake case, as handler names contain it."""
+    """Returns message kind `kind` in snake case, the form that handler names contain."""
     return "_".join(_snake(part) for part in kind.replace("*", "").split("-"))
 
 
@@ -213,16 +213,16 @@ def _snake(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """The validated declarations of a program.
+    """The declarations and handlers of a program, checked and indexed.
 
     Attributes:
         program: The program class.
         kinds: The class of each message kind, including failure detector reports.
-        handlers: The handler of each message kind; a function of the program. Empty for programs with `on_round`.
+        handlers: The handler of each message kind, a function of the program. Empty for programs with `on_round`.
         phase: The phase index of each message kind, each call kind, and `TIMERS`.
         volatile: The declarations whose rows a crash deletes.
         durable: The declarations whose rows survive a crash.
-        appended: The declarations whose rows nodes only add.
+        appended: The declarations to which nodes only add rows.
     """
 
     program: type[NodeProgram]
@@ -245,7 +245,7 @@ class Plan:
 
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
-        """Validates the declarations of a program.
+        """Returns the plan of `program`.
 
         Raises:
             TypeError: A message kind has no handler or two classes, or `order` names an unknown kind or one kind twice.
@@ -320,7 +320,7 @@ class RoutedCopy:
     hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
 
     def onward(self) -> Self:
-        """Returns the copy that the receiver forwards: one more hop."""
+        """Returns the copy for the next receiver: its number of hops is one higher."""
         return replace(self, hops=self.hops + 1)
 
 
@@ -333,7 +333,7 @@ class PublicationCopy(RoutedCopy):
 
     @classmethod
     def of(cls, call: PublishCall, node: int) -> Self:
-        """Returns the first copy of the publication `call`, at its publisher `node`."""
+        """Returns the first copy of the publication `call` at `node`, its publisher."""
         return cls(node, call.source_seq, 0, call.round, call.matches)
 
 
@@ -347,17 +347,17 @@ class SeenPublication:
 
 
 class SubscribingNode(NodeProgram):
-    """A node that stores the subscriptions of its application durably and delivers matching publications."""
+    """A node that stores the subscriptions of its application durably, and delivers matching publications."""
 
     subscription = keyed(LocalSubscription, is_durable=True)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Stores the subscription; sends no message."""
+        """Stores the subscription in the node; sends no message."""
         number = call.subscription_id
         self.subscription[number] = LocalSubscription(number, call.topic, call.round)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Deletes the subscription; sends no message."""
+        """Deletes the subscription from the node; sends no message."""
         self.subscription.pop(call.subscription_id, None)
 
     def is_subscribed(self, matches: Iterable[int]) -> bool:
@@ -365,6 +365,6 @@ class SubscribingNode(NodeProgram):
         return any(one in self.subscription for one in matches)
 
     def deliver(self, m: PublicationCopy, ctx: Context) -> None:
-        """Delivers the publication `m` to the node's application, if one of its subscriptions matches."""
+        """Delivers publication `m` to the node's application if one of the node's subscriptions matches."""
         if self.is_subscribed(m.matches):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)

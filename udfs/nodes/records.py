@@ -24,7 +24,7 @@ from udfs.nodes.fields import FieldType, types_of
 T = TypeVar("T")
 _ATTRIBUTE = re.compile(r"^    (\w+): (.*)$")
 HEAD = ("source", "source_seq")
-"""The fields that name the application call that a message serves; columns of every message table."""
+"""The columns of every message table: the source and the number of the application call that caused the message."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RecordSpec:
 
     Attributes:
         cls: The class.
-        key: The fields that identify a row of a node; empty for a message.
+        key: The fields that identify a row among the rows of its node; empty for a message.
         grain: The meaning of a row.
         types: The storage type of each field.
         comments: The comment of each field.
@@ -51,8 +51,8 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
     """Returns a class decorator that declares a record.
 
     Args:
-        key: The fields that identify a row of one node, separated by commas. Empty: the node has one row, or an
-            ordered list of rows.
+        key: The fields that identify a row among the rows of its node, separated by commas. Empty: the node has one
+            row, or an ordered list of rows.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -136,7 +136,7 @@ def spec_of(cls: type) -> RecordSpec:
 
 @cache
 def key_of(cls: type) -> Callable[[Any], Any]:
-    """Returns a function that reads the key of a record: the value of its key field, or a tuple of several values."""
+    """Returns a function that reads the key of a record: the value of the key field, or a tuple of several values."""
     return attrgetter(*spec_of(cls).key)
 
 
@@ -168,13 +168,13 @@ _key, _set, _reversed, _values = itemgetter(0), dict.__setitem__, dict.__reverse
 class Keyed(dict[K, V]):
     """A dict that iterates over its keys in ascending order; all keys have one type.
 
-    Rows may be set and dropped during an iteration; the iteration yields the rows that existed when it started.
+    The dict may be changed during an iteration. The iteration yields the rows that existed when it started.
     """
 
     __slots__ = ("_is_sorted",)
 
     def __init__(self, rows: dict[K, V] | None = None) -> None:
-        """Copies `rows`."""
+        """Creates a dict with the items of `rows`; without `rows` it is empty."""
         if rows:
             super().__init__(rows)
         self._is_sorted = not rows
@@ -199,13 +199,13 @@ class Keyed(dict[K, V]):
         return iter(list(super().__iter__()))
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Sets the row of `key`."""
+        """Sets the row of `key` to `value`."""
         if self._is_sorted and self and key not in self and next(_reversed(self)) > key:  # type: ignore[operator]
             self._is_sorted = False
         _set(self, key, value)
 
     def popitem(self) -> tuple[K, V]:
-        """Removes the row with the greatest key; returns the key and the row."""
+        """Removes the row with the greatest key, and returns the key and the row."""
         self._sort()
         return super().popitem()
 
@@ -216,7 +216,7 @@ class Keyed(dict[K, V]):
         return self[key]
 
     def update(self, rows: dict[K, V]) -> None:  # type: ignore[override]
-        """Sets all `rows`."""
+        """Sets the row of each key in `rows`."""
         super().update(rows)
         self._is_sorted = False
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A crash or pause of a node: from ``round`` on, before ``end_round``; None: to the end of the run."""
+    """A crash or pause of a node, from ``round`` on, before ``end_round``; None: to the end of the run."""
 
     node: int
     round: int
     end_round: int | None
 
     def covers(self, round_: int) -> bool:
-        """Returns whether the interval contains a round."""
+        """Returns whether the interval contains round `round_`."""
         return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
 
 
@@ -48,11 +48,11 @@ class NodeIntervals:
         return self._rounds[place] if place < len(self._rounds) else None
 
     def nodes_at(self, round_: int) -> list[int]:
-        """Returns the nodes with an interval that contains a round."""
+        """Returns the nodes with an interval that contains round `round_`."""
         return [node for node in self._of if self.at(node, round_) is not None]
 
     def at(self, node: int, round_: int) -> NodeInterval | None:
-        """Returns the interval of a node that contains a round; None: no such interval."""
+        """Returns the interval of `node` that contains round `round_`; None: no such interval."""
         spans = self._of.get(node)
         if not spans:
             return None
@@ -60,16 +60,16 @@ class NodeIntervals:
         return spans[place] if place >= 0 and spans[place].covers(round_) else None
 
     def n_ended(self, node: int, round_: int) -> int:
-        """Returns the number of intervals of a node that have ended up to a round."""
+        """Returns the number of intervals of `node` that have ended up to round `round_`."""
         spans = self._of.get(node, ())
         return sum(one.end_round is not None and one.end_round <= round_ for one in spans)
 
 
 class Ended(NamedTuple):
-    """The newest ended incarnation of a node; an incarnation lasts from a start or restart to the next crash.
+    """The newest ended incarnation of a node. An incarnation lasts from a start or restart to the next crash.
 
     Attributes:
-        incarnation: Its number, from 0; -1: no incarnation has ended.
+        incarnation: The number of the incarnation, from 0; -1: no incarnation has ended.
         is_down: Whether the node is down; otherwise its next incarnation is up.
     """
 
@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
-    """Raises a LookupError: a node that is played separately cannot read the stored rows of another node."""
+    """Raises a LookupError: a node that is played without the other nodes cannot read their stored rows."""
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
@@ -89,7 +89,7 @@ def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
 
 
 _UNKNOWN: Mapping[tuple[int, int], int] = {}
-"""The links of a run whose nodes are played separately."""
+"""The links of a run whose nodes are played one by one, without the rest of the run."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class RunView:
         crashes: The crashes of all nodes.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        stored: Returns the value of a declaration that a node, up or down, had stored at the end of the last round.
+        stored: A function of a node, up or down, and the name of a declaration. Returns the declaration's value that
+            the node had stored at the end of the last round.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
@@ -111,10 +112,10 @@ class RunView:
     stored: Callable[[int, str], Any] = nothing_stored
 
     def neighbours(self, node: int) -> Mapping[int, int]:
-        """Returns the latency of each link that leaves a node, by neighbour, ascending.
+        """Returns the latency of each link from `node` to a neighbour, by neighbour, ascending.
 
         Raises:
-            LookupError: The node is played separately.
+            LookupError: The node is played without the rest of the run.
         """
         if self.links is _UNKNOWN:
             raise LookupError(
@@ -136,21 +137,21 @@ class RunView:
         return patterns_of(self.predicates)
 
     def incarnation(self, node: int, round_: int) -> int:
-        """Returns the number of recoveries of a node up to a round."""
+        """Returns the number of recoveries of `node` up to round `round_`."""
         return self.crashes.n_ended(node, round_)
 
     def ended(self, node: int, round_: int) -> Ended:
-        """Returns the newest incarnation of a node that has ended up to a round."""
+        """Returns the newest incarnation of `node` that has ended up to round `round_`."""
         n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
         return Ended(n_ended if is_down else n_ended - 1, is_down)
 
     def is_gone(self, node: int, round_: int) -> bool:
-        """Returns whether a node is down and never recovers."""
+        """Returns whether `node` is down in round `round_` and never recovers."""
         span = self.crashes.at(node, round_)
         return span is not None and span.end_round is None
 
     def has_crashed(self, round_: int) -> bool:
-        """Returns whether any node has crashed up to a round; before the first crash no recovery state is needed."""
+        """Returns whether any node has crashed up to round `round_`. Before that no recovery state is needed."""
         first = self.crashes.first_round
         return first is not None and first <= round_
 
@@ -164,7 +165,7 @@ Link = tuple[int, int]
 
 
 class LinkReplacement(NamedTuple):
-    """A link (old_a, old_b) that ends in a round, and the link (a, b) that begins in it; both directions."""
+    """The replacement of link (old_a, old_b) by link (a, b) in a round, in both directions."""
 
     round: int
     old_a: int
@@ -179,9 +180,9 @@ class LinkChange:
     """The changes of a node's links in a round.
 
     Attributes:
-        gone: The neighbours whose link ends.
-        come: The neighbours whose link begins.
-        returned: The neighbours that recover, over the links of the round.
+        gone: The neighbours whose link to the node ends.
+        come: The neighbours whose link to the node begins.
+        returned: The neighbours that recover in the round.
     """
 
     gone: set[int] = field(default_factory=set)
@@ -190,7 +191,7 @@ class LinkChange:
 
 
 UNCHANGED = LinkChange()
-"""The change of a node whose links stay."""
+"""The change of links of a node whose links stay."""
 
 
 class Links:
@@ -202,7 +203,13 @@ class Links:
     """
 
     def __init__(self, links: Mapping[Link, int], replacements: Iterable[LinkReplacement], round_: int) -> None:
-        """Computes the links of a round from those before the first round and the ordered replacements."""
+        """Computes the links of round `round_`.
+
+        Args:
+            links: The links before the first round.
+            replacements: The link replacements, in the order in which they apply.
+            round_: The round.
+        """
         self._by_round: dict[int, list[LinkReplacement]] = defaultdict(list)
         self.now, self.ever = dict(links), dict(links)
         for one in replacements:
@@ -219,9 +226,9 @@ class Links:
         return self._rounds[index] if index < len(self._rounds) else None
 
     def change(self, round_: int) -> dict[int, LinkChange]:
-        """Replaces the links of a round; returns the changes by node.
+        """Replaces the links of round `round_`; returns the changes by node.
 
-        If a link is replaced by a link with equal ends, the neighbour is in ``gone`` and in ``come``.
+        If a new link has the ends of the link that it replaces, the neighbour is in ``gone`` and in ``come``.
         """
         changes: dict[int, LinkChange] = defaultdict(LinkChange)
         for one in self._by_round.get(round_, ()):

@@ -13,7 +13,7 @@ from udfs.nodes.program import TIMERS, NodeProgram, Plan
 from udfs.nodes.run import UNCHANGED, LinkChange, RunView
 
 BEFORE = -1
-"""The number of the round before the first one: nodes start in it, and may send messages in it."""
+"""The number of the round before the first one. Nodes start in it, and may send messages in it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class NodeInfo:
 
 @dataclass
 class RunningNode:
-    """A node that is up: its program holds the protocol state, `internal` the timers and watches."""
+    """A node that is up. `program` holds the state of the protocol, `internal` the timers and watches."""
 
     program: NodeProgram
     internal: Internal = field(default_factory=Internal)
@@ -56,7 +56,7 @@ class World:
     at: dict[int, RunningNode] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> dict[int, int]:
-        """Returns the latency of each link that leaves `node`, by the id of the neighbour."""
+        """Returns the latency of each link from `node` to a neighbour, by the id of the neighbour."""
         return self._neighbours.get(node, {})
 
     def program(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
@@ -64,7 +64,7 @@ class World:
         return self.at[node].program
 
     def context(self, node: int) -> Context:
-        """Returns the context in which `node` acts before the first round."""
+        """Returns the context through which `node` acts before the first round."""
         if node not in self._contexts:
             run = RunView(self.links)
             self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, run)
@@ -84,7 +84,7 @@ class World:
 
 
 def begin(program: type[NodeProgram], world: World) -> World:
-    """Creates the program of each node of `world`, lets the protocol set the initial state, and returns `world`."""
+    """Creates the program of each node of `world`, calls `NodeProgram.start`, and returns `world`."""
     world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
     program.start(world)
     return world
@@ -95,7 +95,10 @@ class ProgramError(Exception):
 
     @classmethod
     def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
-        """Returns the error of a handler that raised `error`; its message names protocol, run, node, round, `what`."""
+        """Returns the error of a handler that raised `error` while it handled the event `what`.
+
+        The message names protocol, run, node, round and event.
+        """
         return cls(
             f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
             f" {what}: {type(error).__name__}: {error}"
@@ -127,9 +130,9 @@ class RoundDue(NamedTuple):
         calls: The due calls in the order of their issue.
         timers: The expired timers as (name, key), ascending.
         crashed: The nodes that crash in this round and that this node is connected to.
-        is_recovered: Whether the node restarts in this round.
-        is_paused: Whether the node pauses; it then handles faults only.
-        links: The changes of the node's links, for programs with `NodeProgram.notices_links`.
+        is_recovered: Whether this node restarts in this round.
+        is_paused: Whether this node pauses; it then handles faults only.
+        links: The changes of this node's links, for programs with `NodeProgram.notices_links`.
     """
 
     received: Sequence[Flight]
@@ -225,7 +228,10 @@ def _receive(plan: Plan, node: RunningNode, ctx: Context, one: Flight) -> None:
 
 
 def _report(node: RunningNode, ctx: Context, one: Flight) -> None:
-    """Calls `on_down`, unless the watch began, or the node restarted, after the report was sent."""
+    """Calls `on_down` for the failure detector report `one`, and ends the watch.
+
+    A report that was sent before the watch began, or before the node restarted, is dropped.
+    """
     peer = one.message.peer
     watch = node.internal.watched.get(peer)
     if watch is None or one.sent_round < max(watch.round, node.internal.started_round):

@@ -1,13 +1,13 @@
 """Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round runs five phases over all nodes. Its result equals that of nodes that handle their messages one by one:
+A round runs five phases, each over all nodes. The result equals that of node programs, which play one node at a time:
 
-1. faults: nodes recover, failure detectors report, connections open, routing information is transferred;
-2. confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (Alg. 1, 19 to 31);
-3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
-4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, received or issued; Γ and Out (Alg. 1, 1 to 18). A PUB is
-   routed by the entries that exist at its turn;
-5. finish: routing information changes (line 26), CONF to the senders (27 to 29).
+1. faults: nodes recover, handle failure reports, open connections, and exchange routing information;
+2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
+3. join: nodes handle JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before they compute recipients (rule R6);
+4. forward: nodes compute Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18). A PUB is routed by the
+   entries that exist at its turn;
+5. finish: nodes change routing information (line 26), and send CONF to the senders of finished messages (27 to 29).
 
 The plan omits the steps of absent message kinds, and phase 1 before the first crash.
 """
@@ -35,11 +35,11 @@ class DeltaProtocol(DataflowForm):
     states = STATES
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns full views at the nodes of the overlay, and DETACHED at the nodes that will join."""
+        """Returns the relations before round 0: the views of the initial overlay, and DETACHED for later joiners."""
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
-        """Runs the phases of the module docstring that have work."""
+        """Runs the phases of a round that have work."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
         for phase in PHASES:
             if phase.when(work):

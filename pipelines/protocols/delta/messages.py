@@ -28,7 +28,7 @@ _ENTRIES = T.ArrayType(
 
 _GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
 GUIDE = _GUIDE.simpleString()
-"""The SQL type of g.to: paths from the receiver to recipients, and whether the recipients have confirmed already."""
+"""The SQL type of g.to: the paths from the receiver to recipients, each with a flag: the recipient has confirmed."""
 
 PAYLOAD = T.StructType(
     [
@@ -52,9 +52,9 @@ PAYLOAD = T.StructType(
 )
 """Fields that the body does not show:
 
-- ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any, or the first;
+- ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
 - ``guide``: g.to of a Guided message, null for a plain one;
-- ``origin_path``: P(R, m.from) of a Guided message.
+- ``origin_path``: the path from the receiver to m.from, of a Guided message.
 """
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""
@@ -77,8 +77,8 @@ end"""
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
 """The columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-"""The messages and calls that make a node send a SUB or UNSUB."""
+"""The kinds of messages and calls that cause a node to send a SUB or UNSUB."""
 FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
-"""SQL for the trigger of reports, requests and STATUS: sorts before all other messages of the round."""
+"""SQL for the trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
-"""SQL for ``links`` of a request or PAR_TOP, aggregated from rows of relation ``topology``."""
+"""SQL that aggregates rows of relation ``topology`` to field ``links`` of a request or PAR_TOP."""

@@ -1,4 +1,4 @@
-"""The state relations of protocol ``delta`` in dataflow form; records of the node program declare their columns."""
+"""The state relations of protocol ``delta`` in dataflow form; the records of the node program declare their columns."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.messages import SENT, SENT_AS
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
-"""The relations with many rows at every node."""
+"""The relations that have many rows at every node."""
 
 
 def union(*frames: DataFrame) -> DataFrame:
@@ -23,7 +23,7 @@ def union(*frames: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Sent:
-    """A part of the outbox: its rows, and their columns beside `contract.round.OUTBOX`."""
+    """A part of the outbox: rows with the columns `contract.round.OUTBOX` and further columns."""
 
     row: DataFrame
     fields: frozenset[str]
@@ -37,7 +37,7 @@ class Sent:
 
 
 def names(*texts: str) -> frozenset[str]:
-    """Splits all arguments at white space; returns the words."""
+    """Splits all arguments at white space and returns the words."""
     return frozenset(word for text in texts for word in text.split())
 
 
@@ -47,14 +47,14 @@ ROUTING = "path routing_entry topology"
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a round; a test compares its accesses with `reads` and `writes`.
+    """A phase of a round; a test compares the relations that it accesses with `reads` and `writes`.
 
     Attributes:
         name: The name.
-        when: Whether the phase has work; otherwise the plan omits it.
+        when: Returns whether the phase has work; otherwise the plan omits the phase.
         run: Runs the phase.
-        reads: The relations that it reads.
-        writes: The relations that it changes.
+        reads: The relations that the phase reads.
+        writes: The relations that the phase changes.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the current rows of a relation; between `narrow` and `widen` those of the selected nodes."""
+        """Returns the current rows of relation `name`; between `narrow` and `widen` those of the selected nodes."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:
@@ -122,13 +122,13 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes a relation that later steps of the round read; returns its kept frame."""
+        """Changes relation `name` to `frame`, materialises it for later steps of the round, and returns it."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
 
     def change(self, name: str, frame: DataFrame) -> None:
-        """Changes a relation without materialising it."""
+        """Changes relation `name` to `frame` without materialising it."""
         if self.nodes is None or name not in _BY_NODE:
             self.result.state[name] = frame
         else:
@@ -149,30 +149,30 @@ class Work:
             self.put(name, frame)
 
     def whole(self, name: str) -> DataFrame:
-        """Returns the current rows of a relation at all nodes."""
+        """Returns the current rows of relation `name` at all nodes."""
         before = self.result.state.get(name, self.round.state[name])
         if self.nodes is None or name not in self.changed:
             return before
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of runs with a scheduled crash: only these runs store state for crashes."""
+        """Returns the rows of `row` in runs with a scheduled crash; only these runs store state for crashes."""
         return self.round.faults.in_crashing_runs(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of runs in which a node has crashed up to this round."""
+        """Returns the rows of `row` in runs in which a node has crashed up to this round."""
         return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises a frame that several steps read; frames with one name have equal columns."""
+        """Materialises `frame`, which several steps read, and returns it; frames with one `name` have equal columns."""
         return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to have no rows."""
+        """Returns whether a materialised frame is known to have no rows."""
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Adds messages to `finished`; returns their kept frame."""
+        """Adds the messages `frame` to `finished` and returns the materialised frame."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)
@@ -182,8 +182,8 @@ class Work:
         """Adds messages to the outbox.
 
         Args:
-            row: Columns of `contract.round.OUTBOX`, and `fields`.
-            fields: The payload fields of the rows, ``latency_rounds``, ``delay_rounds``.
+            row: The messages, with columns `contract.round.OUTBOX` and `fields`.
+            fields: The names of payload fields, ``latency_rounds`` or ``delay_rounds``.
         """
         sent = Sent(row, frozenset(fields))
         if self.is_disturbed:
@@ -192,7 +192,7 @@ class Work:
         self.outbox.append(sent)
 
     def has(self, *kinds: str) -> bool:
-        """Returns whether messages or calls of any of the kinds are due."""
+        """Returns whether a message or call of one of the kinds `kinds` is due."""
         return not self.round.due.kinds.isdisjoint(kinds)
 
     @property

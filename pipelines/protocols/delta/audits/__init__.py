@@ -23,7 +23,10 @@ messages of the node must arrive before the report (rule R21).
 
 
 def tree_paths(evidence: Evidence) -> DataFrame:
-    """Returns the paths between members, up to δ+1 hops with the largest δ of all runs; columns as `delta_paths`."""
+    """Returns the paths between members, columns as in `delta_paths`.
+
+    They have up to δ+1 hops with the largest δ of all runs.
+    """
     (reach,) = evidence.sql("select coalesce(max(delta), 0) + 1 from member").collect()[0]
     ends = "join member s on s.run_id = l.run_id and s.node_id = l.src join member d on d.run_id = l.run_id"
     link = evidence.sql(f"select l.run_id, l.src, l.dst from link l {ends} and d.node_id = l.dst")  # noqa: S608 - constant

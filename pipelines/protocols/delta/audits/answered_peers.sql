@@ -1,4 +1,4 @@
--- Multicast messages over a bypass are sent only after its other end has answered (rule R20).
+-- A node sends multicast messages over a bypass only after the other end of the bypass has answered (rule R20).
 with heard as (
   select run_id, dst as node_id, src as peer, min(due_round) as round
   from sent_message

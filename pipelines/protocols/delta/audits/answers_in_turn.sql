@@ -1,4 +1,5 @@
--- A RECOVERING node answers R once all its synchronisation points on other sides have answered it (rule R28).
+-- A RECOVERING node S answers a recovering node R only after the synchronisation points of S on sides other than that
+-- of R have answered S (rule R28).
 with life as (
   select run_id, node_id, recovery_round, end_round from node_recovery where recovery_round is not null
 ), given as (

@@ -1,7 +1,8 @@
 -- Runs in which more than δ nodes were not OPERATIONAL at once, with the first such round (rule R11). Faults and
--- latencies bound the time for which a node counts as recovering: each pending operation must end within the grace
--- after the last crash or recovery (view grace). A node that reports OPERATIONAL earlier counts as up from that round
--- on. A node that reports it later, or never, counts as up after the grace, and violates guarantee ends_in_time.
+-- latencies bound the time for which a node counts as recovering: each pending operation must end within the grace, a
+-- number of rounds after the last crash or recovery (view grace). A node that reports OPERATIONAL earlier counts as up
+-- from that round on. A node that reports it later, or never, counts as up after the grace, and violates guarantee
+-- ends_in_time.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,
     case when n.recovery_round is null then n.end_round

@@ -1,6 +1,6 @@
--- Level 2 (4.3): the entry of a node N far from subscriber S names P(N, S)[δ+1], the node δ+1 hops from N. A table of
--- all paths P(N, S) would have a row for each pair of nodes. So this audit checks each entry with δ-paths and with the
--- entry of the next hop B = responsible, k = d(N, B) hops away:
+-- Level 2 (4.3): the entry of a node N more than δ+1 hops from subscriber S names P(N, S)[δ+1], the node δ+1 hops from
+-- N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit checks each
+-- entry with δ-paths and with the entry of the next hop B = responsible, k = d(N, B) hops away:
 --
 -- 1. the entry of N names a node δ+1 hops away, and B is the closest live node on the path to it;
 -- 2. B's entry does not lead back towards N;
@@ -21,7 +21,7 @@ with entry_count as (
   left join due_subscription d on d.run_id = e.run_id and d.subscription_id = e.subscription_id
   where s.run_id is null or d.run_id is not null
 ), wrong_count as (
-  -- Far nodes without exactly one entry of a live subscription, or with an entry of another subscription.
+  -- Far nodes without exactly one entry of a live subscription, or with an entry of a subscription that is not live.
   select c.run_id, c.node_id, c.subscription_id, c.subscriber, sum(c.required) as n_required, sum(c.held) as n_held
   from entry_count c
   left join near n on n.run_id = c.run_id and n.node_id = c.node_id and n.subscription_id = c.subscription_id
@@ -36,7 +36,7 @@ with entry_count as (
     and b.is_right
   where not e.is_near and e.is_right
 ), compared as (
-  -- Checks 2 and 3. If the entry of the next hop is wrong, check 1 reports that entry, and this one is skipped.
+  -- Checks 2 and 3. If the entry of the next hop is wrong, check 1 reports it, and the entry of N is not checked here.
   select run_id, node_id, subscription_id, subscriber, origin, responsible,
     next_first_hop = get(path, hops - 1) as turns_back, get(next_path, delta + 1 - hops) as wanted
   from followed

@@ -1,6 +1,6 @@
 -- Within the grace after the last crash or recovery, nodes are OPERATIONAL again and calls are confirmed. A node that
--- crashes within the grace is not checked: its call is lost, and its next recovery has a deadline of its own. A node
--- whose join point never recovers cannot join, and is not checked either.
+-- crashes within the grace is not checked: its calls are lost, and its next recovery has another deadline. A node whose
+-- join point never recovers cannot join, and is not checked either.
 with overdue as (
   select * from time_limit where coalesce(end_round > limit_round, true)
 ), fallen as (

@@ -1,4 +1,4 @@
--- SUBS_SET_N of the judged nodes; n_entries: entries of the node for the subscription.
+-- The entries of the judged nodes (SUBS_SET). n_entries: the number of entries of the node for the subscription.
 select e.run_id, e.node_id, e.subscription_id, j.delta, e.origin, e.distance as entry_distance,
   e.first_hop as entry_hop, e.responsible as entry_responsible,
   count(1) over (partition by e.run_id, e.node_id, e.subscription_id) as n_entries

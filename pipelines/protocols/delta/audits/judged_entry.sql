@@ -1,5 +1,5 @@
--- The unique entries of live subscriptions, with the path to their origin; null: it is farther than δ+1 hops. is_right:
--- whether the entry satisfies Level 1 at a near node, or rule R1 at a far one.
+-- The unique entries of live subscriptions, with the path to their origin; the path is null if the origin is farther
+-- than δ+1 hops. is_right: whether the entry satisfies Level 1 at a near node, or rule R1 at a far node.
 select e.run_id, e.node_id, e.subscription_id, e.delta, s.subscriber, e.origin, e.entry_distance, e.entry_hop,
   e.entry_responsible, o.distance, o.path, o.first_hop, o.responsible, n.run_id is not null as is_near,
   coalesce(case when n.run_id is not null then e.origin = s.subscriber else o.distance = e.delta + 1 end

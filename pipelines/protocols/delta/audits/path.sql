@@ -1,5 +1,5 @@
--- P(N, X) up to δ+1 hops between members, including P(N, N). responsible: the first node after N on the path that is up
--- at the end; null: all are down.
+-- The paths P(N, X) between members, up to δ+1 hops, including P(N, N). responsible: the first node after N on the path
+-- that is up at the end; null: all nodes after N are down.
 with down as (
   select run_id, array_sort(collect_list(node_id)) as down
   from node_recovery

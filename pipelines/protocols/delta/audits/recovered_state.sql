@@ -1,4 +1,5 @@
--- Lemma 4: Eq. (1) and both levels hold at recovered nodes. round: the last round in which the node became OPERATIONAL.
+-- Lemma 4: Eq. (1) and both levels hold at recovered nodes. Column round is the last round in which the node became
+-- OPERATIONAL.
 select w.run_id, r.round, w.node_id, w.source, w.source_seq,
   concat('recovered in round ', r.round, ': ', w.detail) as detail
 from (

@@ -1,4 +1,4 @@
--- R tells its synchronisation points that it is OPERATIONAL* when it sends REJOIN (rule R27).
+-- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27).
 with life as (
   select n.run_id, n.node_id, n.recovery_round, min(s.round) as risen_round
   from node_recovery n

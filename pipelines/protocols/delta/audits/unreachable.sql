@@ -1,4 +1,4 @@
--- The nodes that cannot join: their join point never recovers, or cannot join itself.
+-- The nodes that cannot join: their join point never recovers, or cannot join the overlay itself.
 with no_point as (
   select run_id, node_id as join_point from node_recovery where recovery_round is null
   union

@@ -1,10 +1,12 @@
 """Phase 1 of a round: crashes, recoveries, failure reports, connections and synchronisation, in this order.
 
-1. Crashes set the failure detectors of the peers; recovering nodes read TOP_R and ask Synch_R (`steps.recovery`).
-2. DETECT: nodes bypass failed peers (`steps.connections`, Algorithm 3) and resend messages to the closest live node.
+1. A crash schedules failure reports at the peers. A recovered node reads its view TOP_R and sends SYN_REQUEST to its
+   synchronisation points Synch_R (`steps.recovery`).
+2. DETECT: a node bypasses failed peers (`steps.connections`, Algorithm 3) and resends messages to the closest live
+   node.
 3. CON_REQUEST, SYN_REQUEST, STATUS: connections open, and messages that waited leave (Algorithms 4, 6, 7).
-4. PAR_TOP, PAR_SUB: routing information arrives; pending requests are answered.
-5. Nodes whose synchronisation points have answered become OPERATIONAL* (Algorithm 5, lines 11 to 19).
+4. PAR_TOP, PAR_SUB: a recovering node stores routing information; synchronisation points answer pending requests.
+5. A node whose synchronisation points have answered becomes OPERATIONAL* (Algorithm 5, lines 11 to 19).
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
-    """Runs phase 1: reads crashes, inbox and all relations; writes all relations except detector and delivered."""
+    """Runs phase 1.
+
+    Reads crashes, the inbox and all relations. Writes all relations except detector and delivered.
+    """
     if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
@@ -75,7 +80,10 @@ def _drop_old(work: Work) -> None:
 
 
 def _restart(work: Work, recovered: DataFrame) -> None:
-    """Starts the recovery of nodes (Algorithm 5, lines 1 to 7), or restarts an unfinished join."""
+    """Starts the recovery of the nodes `recovered` (Algorithm 5, lines 1 to 7).
+
+    A node with an unfinished join joins again instead.
+    """
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     if work.round.facts["join"]["detached"]:
         recovered = work.keep("returned", _join_again(work, recovered))
@@ -88,7 +96,10 @@ def _restart(work: Work, recovered: DataFrame) -> None:
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Restarts the unfinished joins of recovered nodes; writes join, topology, status; returns the other nodes."""
+    """Restarts the unfinished joins of the nodes `recovered`; returns the nodes without an unfinished join.
+
+    Writes join, topology and status.
+    """
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
     work.put("join", join.detached_again(work.now("join"), again))
@@ -100,7 +111,11 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
 
 
 def _bypass(work: Work) -> None:
-    """Algorithm 3: reads DETECT; writes peer, path, routing_entry, processing, synch, syn_request, finished."""
+    """Handles failure reports (Algorithm 3).
+
+    Marks failed peers, connects to live nodes beyond them, and resends messages. Writes peer, path, routing_entry,
+    processing, synch, syn_request and the finished messages.
+    """
     failure = work.keep("failure", _failures(work))
     if work.round.facts["join"]["detached"]:
         failure = _retry_joins(work, failure)
@@ -128,7 +143,7 @@ def _bypass(work: Work) -> None:
 
 
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
-    """Returns the failures of synchronisation points without an answer, and all failures that joining nodes detect."""
+    """Returns the rows of `failure` at joining nodes, and those whose peer is an unanswered synchronisation point."""
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
@@ -147,10 +162,10 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """Sends JOIN_REQUEST again from DETACHED nodes whose join point fails, unless it never recovers (rule R24).
+    """Sends JOIN_REQUEST again from each DETACHED node whose join point failed, unless the join point never recovers.
 
     Returns:
-        The failures that other nodes detected.
+        The rows of `failure` that other nodes detected (rule R24).
     """
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")
@@ -178,7 +193,10 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
 
 
 def _connect(work: Work) -> None:
-    """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
+    """Handles CON_REQUEST, SYN_REQUEST and STATUS: stores the peers and answers requests (Algorithms 4 and 7).
+
+    Writes peer, topology, path and syn_request.
+    """
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
     answer = connections.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
     answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
@@ -202,7 +220,7 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Resends the messages that waited for a peer that answers; writes processing.
+    """Resends messages to the peers in `answer` that waited for the peer's answer; writes processing.
 
     A peer that asks for a connection also gets the messages that it becomes responsible for (PrevOut, rule R26). New
     recipients are added first, so that messages leave in the order of ProcessingList.
@@ -230,7 +248,10 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
 
 
 def _learn(work: Work) -> None:
-    """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, routing_entry, tombstone, synch."""
+    """Applies received PAR_TOP and PAR_SUB to recovering nodes (Algorithm 6, lines 11 to 15).
+
+    Writes topology, path, routing_entry, tombstone and synch.
+    """
     if work.has("PAR_TOP"):
         updates.learn_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
@@ -244,7 +265,10 @@ def _learn(work: Work) -> None:
 
 
 def _hand_over(work: Work) -> None:
-    """Algorithm 7, lines 13 to 20: sends PAR_TOP and PAR_SUB; reads all routing information; writes syn_request."""
+    """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that can be answered (Algorithm 7, lines 13 to 20).
+
+    Reads all routing information; writes syn_request.
+    """
     request, path = work.now("syn_request"), work.now("path")
     ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
     if work.is_empty(ready):
@@ -259,7 +283,10 @@ def _hand_over(work: Work) -> None:
 
 
 def _rise(work: Work) -> None:
-    """Algorithm 5, lines 11 to 19: writes status; sends STATUS and REJOIN; schedules Γ of Guided messages again."""
+    """Ends the recovery of nodes that wait for no answer (Algorithm 5, lines 11 to 19): sends STATUS and REJOIN.
+
+    Writes status, and schedules the computation of new recipients of Guided messages.
+    """
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
     ready = work.keep("ready", ready)

@@ -1,8 +1,8 @@
 """Phases 2, 4 and 5 of a round: the multicast messages (Algorithm 1).
 
-- confirm: CONF messages shrink Out; messages that all recipients have confirmed are finished (lines 19 to 31);
-- forward: first copies, their recipients Γ and Out, deliveries (lines 1 to 18);
-- finish: CONF, confirmed calls, marks, and the outbox (lines 27 to 31).
+- confirm: CONF removes next hops from Out; a message is finished when Out is empty (lines 19 to 31);
+- forward: selects first copies, computes their recipients Γ and next hops Out, and delivers (lines 1 to 18);
+- finish: sends CONF, confirms calls, unmarks links, and sets the outbox (lines 27 to 31).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
 
 
 def _confirm(work: Work) -> None:
-    """Phase 2: reads inbox and processing; writes processing, finished."""
+    """Runs phase 2: applies CONF messages to ProcessingList; writes processing and the finished messages."""
     confirmation = confirmations.received_confirmations(work.inbox)
     processing = work.now("processing")
     moved = work.keep("progress", confirmations.progress(processing, confirmation))
@@ -35,7 +35,7 @@ CONFIRM = Phase(
 
 
 def _forward(work: Work) -> None:
-    """Phase 4: reads copies, detector, routing; writes processing, detector, deliveries, copies."""
+    """Runs phase 4: forwards and delivers first copies, and answers duplicates; writes processing and detector."""
     path = work.now("path")
     copy = union(*work.copies)
     if work.is_recovering:
@@ -105,7 +105,7 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 
 
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
-    """Returns the first copies with ``msg_id`` (lines 1 to 12); the detector ``identifier`` leaves it null."""
+    """Returns the first copies with ``msg_id`` (lines 1 to 12). With detector ``identifier``, ``msg_id`` is null."""
     if work.round.faults.may_duplicate:
         detector = work.now("detector")
         judge = {
@@ -132,7 +132,11 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
-    """Computes the recipients of first copies at RECOVERING nodes; returns the other first copies and recipients."""
+    """Separates first copies by the status of their receiver.
+
+    Returns:
+        The first copies at nodes that are not RECOVERING, and the recipients of the first copies at RECOVERING nodes.
+    """
     if not work.is_recovering:
         return first, []
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
@@ -149,7 +153,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Returns Γ of J, REJOIN, SUB and UNSUB; finishes messages whose Γ is empty."""
+    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB; finishes messages without recipients."""
     path, found = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
         found.append(routing.subscription_recipients(first, path))
@@ -163,7 +167,10 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _drop_duplicates(work: Work, late: DataFrame) -> None:
-    """Algorithm 1, lines 1 to 9: sends CONF for duplicates of finished messages; writes waiting for the others."""
+    """Answers the senders of the duplicates `late` (Algorithm 1, lines 1 to 9).
+
+    Sends CONF if the message is finished at the node; else adds the sender to relation waiting.
+    """
     processing = work.now("processing")
     work.send(confirmations.send_confirmations(confirmations.answered_at_once(late, processing)))
     work.change("waiting", work.now("waiting").unionByName(confirmations.waiting_senders(late, processing)).distinct())
@@ -176,10 +183,10 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
-    """Recomputes the recipients of publications that were accepted as Guided, from SUBS_SET; writes processing.
+    """Computes the recipients of publications that were accepted as Guided again, from SUBS_SET; writes processing.
 
     Returns:
-        Their deliveries at the recomputing nodes.
+        The deliveries of these publications at the nodes that accepted them.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))
@@ -192,7 +199,10 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
-    """Adds recipients to messages of ProcessingList, and sends the messages to the new ones; writes processing."""
+    """Adds the new rows of `recipient` to messages of ProcessingList, and resends the messages to them.
+
+    Writes processing.
+    """
     processing = work.now("processing")
     fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
     row = work.keep("wider", copies.processing_rows(message, fresh))
@@ -203,7 +213,10 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
-    """Sets the deliveries of the round, each once; reads and writes delivered in runs with a scheduled crash."""
+    """Adds `delivery` to the result of the round, each publication once per subscriber.
+
+    Reads and writes delivered in runs with a scheduled crash.
+    """
     if work.round.faults.may_crash:
         before = work.now("delivered").withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
@@ -229,7 +242,7 @@ FORWARD = Phase(
 
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
-    """Lines 27 to 30: sends CONF to every sender of a finished message; writes waiting."""
+    """Sends CONF to every sender of a finished message (lines 27 to 30); writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
     if work.round.faults.may_duplicate:
         waiting = work.now("waiting")
@@ -241,7 +254,7 @@ def _answer_senders(work: Work, finished: DataFrame) -> None:
 
 
 def close(work: Work) -> None:
-    """Phase 5: sends CONF, confirms calls, unmarks links, and sets the outbox of the round."""
+    """Runs phase 5: sends CONF, confirms calls, unmarks links, and sets the outbox of the round."""
     if work.finished:
         if not work.copies and work.may_change_entries:
             updates.change_entries(work)
@@ -266,7 +279,7 @@ def close(work: Work) -> None:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Returns the outbox with the columns that sending adds (see `steps.copies`)."""
+    """Returns the outbox with the columns that a message gets when it leaves (see `steps.copies`)."""
     columns = list(SENT_AS)
     if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))

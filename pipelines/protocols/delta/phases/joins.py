@@ -14,7 +14,10 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Runs phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; returns ready calls."""
+    """Runs phase 3 and returns the calls that nodes issue in this round; None: no calls.
+
+    Reads inbox and calls. Writes topology, path, the join relations, status and peer.
+    """
     round_ = work.round
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return round_.due.calls
@@ -54,7 +57,7 @@ def _nobody(work: Work) -> DataFrame:
 
 
 def _ask(work: Work, calls: DataFrame) -> None:
-    """Algorithm 2 at N: sends JOIN_REQUEST for join calls; writes join in runs with a scheduled crash."""
+    """Sends JOIN_REQUEST for join calls (Algorithm 2); writes join in runs with a scheduled crash."""
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
@@ -65,7 +68,10 @@ def _ask(work: Work, calls: DataFrame) -> None:
 
 
 def _entered(work: Work) -> DataFrame:
-    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of the event; writes join, status."""
+    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of the event.
+
+    Writes join and status.
+    """
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
     if work.round.facts["join"]["detached"] and (
@@ -88,7 +94,7 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Handles JOIN_REQUEST at the join points; returns the new links."""
+    """Answers JOIN_REQUEST messages at the join points; returns the new links to the joining nodes."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
@@ -109,14 +115,14 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
-    """Returns SUBS_SET after the confirmations of the round, for PAR_SUB."""
+    """Returns the routing entries (SUBS_SET) after the confirmations of the round, for PAR_SUB."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
     return updates.entries_after(work, union(*work.finished), path)
 
 
 def _ready_calls(work: Work) -> DataFrame | None:
-    """Stores the calls of blocked nodes, and returns the calls of all other nodes; writes call."""
+    """Stores the due calls of blocked nodes in relation call; returns the calls that all other nodes issue."""
     due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
@@ -129,7 +135,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
 
 
 def _join(work: Work) -> None:
-    """Phase 3: collects the copies to forward from received messages and ready calls."""
+    """Runs phase 3, and collects the copies to forward from the received messages and the issued calls."""
     calls = handle_joins(work)
     if calls is not None:
         work.copies.append(copies.issued_copies(calls))

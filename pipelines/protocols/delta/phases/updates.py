@@ -18,7 +18,7 @@ from pipelines.protocols.delta.work import Work, union
 
 
 def joining_nodes(work: Work) -> DataFrame:
-    """Returns the nodes with an unfinished join whose join points have answered."""
+    """Returns the nodes whose join is unfinished and whose join point has answered."""
     return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
 
 
@@ -39,10 +39,10 @@ def blocked_nodes(work: Work) -> DataFrame:
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
-    """Applies the finished messages to SUBS_SET; writes routing_entry, tombstone.
+    """Applies the finished SUB and UNSUB messages to SUBS_SET; writes routing_entry and tombstone.
 
     Returns:
-        The entries before the round, and their changes; None: no change.
+        The entries before the round, and the changes of entries; the changes are None if no entry changed.
     """
     entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
@@ -76,13 +76,13 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 
 def _bury(work: Work, finished: DataFrame) -> DataFrame:
-    """Stores a tombstone for each finished UNSUB, as a late PAR_SUB may hold the entry; returns relation tombstone."""
+    """Returns relation tombstone with a row for each UNSUB in `finished`; a late PAR_SUB may hold the ended entry."""
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns SUBS_SET after the changes by the finished messages."""
+    """Returns the routing entries (SUBS_SET) after the changes by the messages `finished`."""
     entries, added = work.now("routing_entry"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
@@ -90,10 +90,11 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 
 
 def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
-    """Applies line 26 to messages that end with a failure, before routing information is sent in this round.
+    """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    These messages are not resent to a node that synchronises in this round, so the entries that it gets must contain
-    their effect. All other changes follow at the end of the round (`change_entries`, `forward.close`).
+    A node that synchronises in this round does not get these messages again. The entries that it gets later in the
+    round must contain their effect. All other changes follow at the end of the round (`change_entries`,
+    `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
@@ -102,7 +103,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:
-    """Stores own subscriptions durably once they are confirmed (rule R31); writes own_subscription."""
+    """Stores the nodes' own subscriptions durably once they are confirmed (rule R31); writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
@@ -111,9 +112,9 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 
 
 def look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Updates the paths of nodes whose links or failed peers changed; writes path, routing_entry.
+    """Updates the paths of the nodes `changed`, whose links or failed peers changed; returns and writes relation path.
 
-    A change of peers changes the responsible nodes only; a change of TOP changes the paths.
+    Also writes routing_entry. A change of peers changes the responsible nodes only, a change of links the paths.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -128,7 +129,7 @@ def look_again(work: Work, changed: DataFrame) -> DataFrame:
 
 
 def learn_links(work: Work, links: DataFrame) -> None:
-    """Adds received links within reach to TOP; writes topology.
+    """Adds the received `links` within reach to the views of their receivers; writes topology.
 
     Without joins every node knows all its links from the start.
     """
@@ -157,17 +158,17 @@ def connections_of(work: Work) -> DataFrame:
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:
-    """Sets the failure detectors of the peers of crashing nodes; records the status FAILED."""
+    """Schedules failure reports at the peers of the `crashed` nodes; records the status FAILED."""
     ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
     work.broken.append(connections.broken_connections(connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Sets the failure detectors of connections to nodes that are down, or to their earlier incarnations.
+    """Schedules failure reports for new connections to nodes that are down, or to their earlier incarnations.
 
-    A request may arrive after its incarnation has ended and the node has recovered.
-    `made` returns the connections opened in this round; it is called if a node is down or has recovered.
+    A request may arrive after its incarnation has ended and the node has recovered. `made` returns the connections that
+    were opened in this round. It is called only if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:
@@ -181,7 +182,7 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
-    """Sets the failure detectors of the asking nodes whose join points are down."""
+    """Schedules failure reports at the nodes `asked` that ask a join point that is down."""
 
     def waiting() -> DataFrame:
         connected = join.waiting_connections(work.now("join"), work.round.run.link)
@@ -191,7 +192,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
-    """Opens the connections of join points to accepted joining nodes (see `steps.join`); writes peer."""
+    """Opens the connections of join points to the joining nodes in `accepted` (see `steps.join`); writes peer."""
     link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
     taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
@@ -202,21 +203,24 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
 
 
 def tell_peers(work: Work, node: DataFrame) -> None:
-    """Sends the STATUS of nodes (``run_id, node_id, round``) to all their peers."""
+    """Sends the STATUS of each node in `node` (``run_id, node_id, round``) to all its peers."""
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
     work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *connections.STATED)
 
 
 def ask_again(work: Work, asked: DataFrame) -> None:
-    """Sends JOIN_REQUEST again (rule R24) for ``run_id, node_id, join_point, source_seq, round``."""
+    """Sends JOIN_REQUEST again for each row of `asked` (rule R24).
+
+    `asked` has columns ``run_id, node_id, join_point, source_seq, round``.
+    """
     asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", FAULT_TRIGGER, "round"))
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
     watch_join_points(work, asked)
 
 
 def synchronise(work: Work, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST, at most once a round to each node; reads topology, path; writes synch, peer."""
+    """Sends SYN_REQUEST to the peers in `asked`, at most once a round to each peer; writes synch and peer."""
     for before in work.asked:
         asked = asked.join(before, [*NODE, "peer"], "left_anti")
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
@@ -228,7 +232,7 @@ def synchronise(work: Work, asked: DataFrame) -> None:
 
 
 def request(work: Work, kind: str, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
+    """Sends the request `kind`, SYN_REQUEST or CON_REQUEST, to the peers in `asked`; writes peer."""
     latency = work.keep("asked_latency", connections.path_latencies(asked, work.round.run.link))
     peer = work.now("peer")
     known = peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency))

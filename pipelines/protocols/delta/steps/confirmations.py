@@ -1,8 +1,9 @@
-"""Confirmations (Algorithm 1, lines 19 to 31): CONF shrinks Out, and messages that all recipients confirm are finished.
+"""Confirmations (Algorithm 1, lines 19 to 31): CONF removes a next hop of a message; without next hops it is finished.
 
 A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
-sender, subscription_id, origin, join_point, origin_distance, origin_hop``. Column ``trigger`` is the message that ended
-it. The last two columns are those of P(N, m.from) if m was accepted as Guided, else null.
+sender, subscription_id, origin, join_point, origin_distance, origin_hop``. Column ``trigger`` is the id of the message
+that ended the processing. The last two columns describe the path from the node to ``origin`` if the message was
+accepted as Guided; else they are null.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ def received_confirmations(inbox: DataFrame) -> DataFrame:
 
 
 def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Returns the messages of ProcessingList that members of Out confirm in this round.
+    """Returns the messages of ProcessingList that a next hop (member of Out) confirms in this round.
 
     A CONF from a node outside Out, or for an unknown message, has no effect.
 
     Returns:
-        `FINISHED` columns, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by``: the confirming members.
+        Columns `FINISHED`, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by``: the confirming next
+        hops.
     """
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
@@ -60,9 +62,9 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
 
 
 def finished_messages(row: DataFrame) -> DataFrame:
-    """Returns the messages of processing rows whose members of Out have all confirmed.
+    """Returns the messages in `row` whose next hops (Out) have all confirmed.
 
-    The rows are all rows of some messages, with ``conf_trigger, conf_round`` of the message that changed them.
+    `row` has all processing rows of these messages, with ``conf_trigger, conf_round`` of the CONF that changed them.
     """
     return _by_message(row).where("is_finished").select(FINISHED)
 
@@ -80,12 +82,12 @@ def _by_message(row: DataFrame, *more: str) -> DataFrame:
 
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
-    """Returns ProcessingList without the finished messages (line 30)."""
+    """Returns ProcessingList without the messages `finished` (line 30)."""
     return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Returns the first copies with an empty Out: their processing ends in the round of its start (rule R13)."""
+    """Returns the first copies without next hops (Out): their processing ends in the round of its start (rule R13)."""
     out = processing_row.where("responsible is not null and responsible <> node_id")
     left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
     return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
@@ -104,7 +106,7 @@ def under_way(row: DataFrame) -> DataFrame:
 
 
 def taken_anyway(duplicate: DataFrame) -> DataFrame:
-    """Returns refused duplicates as finished messages without a sender (see `recovery.refused`)."""
+    """Returns the duplicates in `duplicate` as finished messages without a sender (see `recovery.refused`)."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 
@@ -117,12 +119,12 @@ def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
-    """Returns the waiting senders of messages that are finished in this round (lines 27 to 29)."""
+    """Returns the waiting senders of the messages `finished` (lines 27 to 29)."""
     return finished.select(*KEY, "trigger", "round").join(waiting, KEY).select(*KEY, "trigger", "round", "sender")
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:
-    """Returns CONF messages for ``KEY, trigger, round, sender``; rows without a sender are dropped."""
+    """Returns CONF messages for the rows ``KEY, trigger, round, sender`` of `to`; rows without a sender are dropped."""
     return to.where("sender is not null").selectExpr(
         "run_id", "trigger", "cast(3 as bigint) as rank", "'CONF' as kind", "node_id as src", "sender as dst",
         "round as sent_round", "source", "source_seq",
@@ -130,7 +132,7 @@ def send_confirmations(to: DataFrame) -> DataFrame:
 
 
 def confirmed_calls(finished: DataFrame) -> DataFrame:
-    """Returns ``call_event`` rows of finished messages at their source: their calls are confirmed."""
+    """Returns ``call_event`` rows that confirm the calls of the messages `finished` at their source."""
     return finished.where("source = node_id").selectExpr(
         "run_id", "source", "source_seq", "round", "'confirmed' as event"
     )

@@ -1,13 +1,13 @@
 """Connections, failure detectors, and bypasses (sections 4.3, 5 and 6; Algorithms 3, 4 and 6).
 
 A node without rows in relation ``peer`` has connections to the first incarnation of its neighbours. When the peer of a
-connection is gone, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
+connection crashes, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
 
 The bypass of a failed peer M at a node N (rules R19, R21 and R24):
 
 1. DETECT at N: N marks M as FAILED (``peer``), so paths through M get another responsible node (``path.responsible``,
    ``routing_entry.responsible``). The *frontier* is the set of the first live nodes on paths through failed nodes. N
-   sends CON_REQUEST to those that it has no connection to.
+   sends CON_REQUEST to those nodes of the frontier that it has no connection to.
 2. The next live node on the path becomes responsible for the recipients behind M (``processing.responsible``).
 
 The handshake of a node N with a node X (rules R20, R22 and R25):
@@ -29,7 +29,7 @@ from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LEFT, peer_
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
-"""The columns of failure reports in the outbox, beside their heads."""
+"""The columns of failure reports in the outbox beside the columns of all outbox rows."""
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -48,8 +48,9 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``: whether
-    it is the newest one. A connection without an incarnation leads to the newest one.
+    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round) and ``is_down``, which
+    tells whether the incarnation is the node's newest. A connection without an incarnation leads to the newest
+    incarnation.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -62,7 +63,7 @@ def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
 def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns DETECT messages of nodes to themselves, one per broken connection and round (rule R21).
 
-    A report comes after the detection delay, and not before the last messages of the crashed peer.
+    A DETECT arrives after the detection delay, and not before the last messages of the crashed peer.
     """
     newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
@@ -81,7 +82,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
 
 
 def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the connections in `after` that `before` lacks, two versions of relation ``peer``."""
+    """Returns the connections that are in `after` and not in `before`, two versions of relation ``peer``."""
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
@@ -89,7 +90,9 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Returns the failures that DETECT reports, except for incarnations older than N's connection.
+    """Returns the failures that DETECT messages report.
+
+    A report of an incarnation older than that of the connection has no effect.
 
     Returns:
         ``run_id, node_id, peer, round, incarnation``.
@@ -107,17 +110,18 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns the peers whose STATUS is DETACHED, as failures: N reaches no node through them."""
+    """Returns the senders of STATUS DETACHED as failures: no node is reachable through them."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns relation ``peer`` with failed peers M as FAILED (Algorithm 3, lines 2 to 4).
+    """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path from N to M, N deletes its connection to M instead. That node learns of M's
-    recovery, but N does not, and N would bypass M at the next failure of that node.
+    If a live node lies on the path from a node to its failed peer, the node deletes its connection to that peer
+    instead. The peer later reports its recovery to the live node only. A FAILED row would stay, and the node would
+    bypass the recovered peer.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -135,7 +139,7 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
 
 
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the closest live nodes beyond the nodes that fail in this round (Algorithm 3, line 5).
+    """Returns the closest live nodes beyond the peers in `failure` (Algorithm 3, line 5).
 
     Returns:
         ``run_id, node_id, peer, path, round``.
@@ -154,9 +158,10 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the closest live nodes on the paths through failed synchronisation points.
+    """Returns the closest live nodes on the paths through the failed synchronisation points `lost`.
 
-    They may be nearer than the failed node: a nearer node was down when N asked past it, and has recovered.
+    They may be nearer than the failed node. A nearer node was down when SYN_REQUEST went past it, and has recovered
+    since.
 
     Returns:
         Columns of `frontier`.
@@ -174,13 +179,13 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
-    """Returns the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
+    """Returns the unconfirmed recipients whose responsible node failed: processing rows with ``now_round``."""
     failed = failure.selectExpr(*NODE, "peer as responsible", "round as now_round")
     return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "responsible"])
 
 
 def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Sets the responsible node of orphans to the next live node on the path, or null (Algorithm 3, lines 20 to 22)."""
+    """Sets the responsible node of each orphan to the next live node on the path, or null (Alg. 3, lines 20 to 22)."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"responsible", "path"}]
     return (
@@ -192,20 +197,23 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns all processing rows of messages that lost a member of Out, for `confirmations.finished_messages`."""
+    """Returns all processing rows of the messages in `row`, for `confirmations.finished_messages`.
+
+    These messages have lost a next hop (member of Out).
+    """
     message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
     return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
 
 REQUEST = ("incarnation", "links", "latency_rounds")
-"""The columns of requests in the outbox, beside their heads."""
+"""The columns of requests in the outbox beside the columns of all outbox rows."""
 STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
-"""The columns of STATUS in the outbox, beside its head."""
+"""The columns of STATUS in the outbox beside the columns of all outbox rows."""
 _LINK = ["run_id", "src", "dst"]
 
 
 def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
-    """Drops messages for an earlier incarnation of their receiver (rule R25)."""
+    """Returns the inbox without messages for an earlier incarnation of their receiver (rule R25)."""
     now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
     return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
@@ -234,7 +242,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
-    """Returns WAITING rows of relation ``peer`` for nodes that N asks and has no connection to."""
+    """Returns WAITING rows of relation ``peer`` for the nodes in `asked` that the asking node has no connection to."""
     return (
         asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
@@ -261,13 +269,13 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS does not count if N
-    suspects the sender: messages through the sender's former incarnation are on another path, and new messages would
-    overtake them. N then waits for SYN_REQUEST.
+    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
+    does not count. Since the failure of that peer, messages for nodes behind it are on another path, and new messages
+    would overtake them. The node then waits for a SYN_REQUEST of the peer.
 
     Returns:
-        The columns of `PEER`, ``kind, trigger, round``, and ``is_new``: N has sent no multicast message to this
-            incarnation.
+        The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast
+        message to this incarnation of the peer yet.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
@@ -293,9 +301,9 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns relation ``peer`` with the answers of the round, without FAILED rows of nodes behind recovered nodes.
+    """Returns relation ``peer`` with the statuses in `answer`, without FAILED rows of nodes behind recovered nodes.
 
-    A node behind a recovered node may have recovered, too: it reports to the nodes in between, not to N.
+    A node behind a recovered node may have recovered, too. It reports its recovery to the nodes in between only.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -318,7 +326,7 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 def asking_peers(inbox: DataFrame) -> DataFrame:
     """Returns the receivers of STATUS answers: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    A peer gets one answer per round, for the incarnation that asked, with the latency of the request.
+    A peer gets one answer per round. The answer is for the incarnation that sent the request, and has its latency.
     """
     asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
@@ -329,9 +337,9 @@ def asking_peers(inbox: DataFrame) -> DataFrame:
 
 
 def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
-    """Returns STATUS messages with the status and the incarnation of the sender.
+    """Returns STATUS messages with the status and the incarnation of their sender.
 
-    Answers to requests are ranked before announcements of a change.
+    Answers to requests leave before announcements of a change.
     """
     rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")

@@ -3,13 +3,13 @@
 A *copy* is a row for a multicast message (J, SUB, UNSUB, PUB, REJOIN) that a node receives or issues: ``run_id,
 node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin, join_point,
 matches, guide, origin_path, visited``. Column ``sender`` is null at the source. Column ``sender_hop``, if present, is
-the neighbour of N on the path to the sender.
+the neighbour of the node on the path to the sender.
 
-Two detectors recognise duplicates (section 5). The detector ``identifier`` stores the highest number of each source.
-REJOIN numbers are incarnations of their source R, so they have a separate row with source ``-1 - R``. The detector
-``visited`` stores the highest MsgId of each node that a message has visited. A copy is a duplicate if one of its pairs
-has a MsgId that is not higher than the stored one (rule R3). Nodes judge the copies of a round one by one, and only
-accepted copies count, so an Arrow function judges the copies of each node in their order (`udfs.delta.detectors`).
+A setting selects one of two duplicate detectors (section 5). ``identifier`` stores the highest message number of each
+source. The number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source
+``-1 - R``. ``visited`` stores the highest MsgId of each node that a message has visited. It calls a copy a duplicate if
+the MsgId of one visited node is not higher than the stored one (rule R3). Only accepted copies of a round change the
+stored MsgIds. So an Arrow function tests the copies of each node one after the other (`udfs.delta.detectors`).
 
 A message gets m.from for its receiver, a visited list and the incarnation of its connection when it leaves (4.7, 5). A
 message to a RECOVERING node is Guided: it carries the paths from the receiver to the recipients (section 6). A
@@ -33,11 +33,11 @@ from udfs.delta.detectors import ACCEPTED, accepted_copies
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
-"""The columns of a copy in the outbox beside its head."""
+"""The columns of a copy in the outbox beside the columns of all outbox rows."""
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
-"""SQL for m.visited with N's own pair; `visited_lists` cuts it."""
+"""SQL for m.visited with the node's own pair; `visited_lists` cuts it."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """The columns of a message in ProcessingList beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
@@ -46,7 +46,7 @@ NOT_GUIDED = [
     "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
-"""SQL for the columns that a copy without a sender lacks."""
+"""SQL for the columns that only received copies have, as nulls."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40} as trigger"
 """SQL for the trigger of resent messages, ordered by MsgId_N: sorts behind STATUS and before PAR_TOP."""
@@ -65,7 +65,10 @@ def issued_copies(call: DataFrame) -> DataFrame:
 
 
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
-    """Adds ``sender_hop``. Without `path`, in runs without bypasses, the sender is a neighbour and its own hop."""
+    """Adds column ``sender_hop``, the first node on the path to the sender.
+
+    Without `path`, in runs without bypasses, the sender is a neighbour and its own hop.
+    """
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
     hop = path.selectExpr(*NODE, "target as sender", "get(path, 1) as known_hop")
@@ -74,14 +77,15 @@ def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
 
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
-    """Returns the duplicates: copies that are not in `first`."""
+    """Returns the duplicates: the rows of `copy` that are not in `first`."""
     return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns the new rows of ProcessingList_N: one for each recipient other than N (lines 13 to 15).
+    """Returns the new rows of ProcessingList: one for each recipient of a first copy other than the node itself.
 
-    A recipient row with a true ``is_confirmed`` needs no message. ``matches`` is null if a publication is never resent.
+    A recipient row with a true ``is_confirmed`` needs no message (lines 13 to 15). ``matches`` is null in runs that
+    never resend a publication.
     """
     body = first.select(*KEY, *BODY)
     return (
@@ -93,7 +97,7 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), as rows of the outbox."""
+    """Returns rows of the outbox: one copy for each next hop of a first copy (member of Out; lines 16 to 18)."""
     out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
         "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "responsible as dst",
@@ -114,7 +118,7 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns ProcessingList; `row` replaces the rows with equal keys."""
+    """Returns `processing` (ProcessingList); `row` replaces the rows with equal keys."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
@@ -133,7 +137,8 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 def resent_copies(*row: DataFrame) -> DataFrame:
     """Returns messages of ProcessingList as rows of the outbox, in their order and once per receiver (rule R22).
 
-    The rows have ``now_round``, the sending round. Several steps may resend one message: one frame per step.
+    Each frame `row` has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
+    may resend one message.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
@@ -177,7 +182,7 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
 
 
 def numbered(first: DataFrame) -> DataFrame:
-    """Adds MsgId_N to first copies (line 10); it ascends with the round and the order in it (rule R4)."""
+    """Adds ``msg_id`` (MsgId_N) to first copies (line 10); it ascends with the round and the order in it (rule R4)."""
     return first.selectExpr("*", _MSG_ID)
 
 
@@ -189,7 +194,7 @@ def detector_rows(first: DataFrame) -> DataFrame:
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Returns the MsgIds of first copies as an increment of relation ``detector``, and N's own MsgIds (R18)."""
+    """Returns the MsgIds of first copies, and the node's own MsgIds, as an increment of relation ``detector`` (R18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
@@ -201,12 +206,12 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 
 
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
-    """make_copy_send^SUB: replaces an origin beyond δ+1 hops of the receiver by the node δ+1 hops away (rule R1).
+    """make_copy_send^SUB: replaces an origin more than δ+1 hops from the receiver by the node δ+1 hops away (rule R1).
 
     `is_disturbed` states whether a receiver may be no neighbour, or a message Guided.
 
     Returns:
-        The outbox; if `is_disturbed`, ``origin_path`` is P(receiver, origin), else null.
+        The outbox. If `is_disturbed`, ``origin_path`` is the path from the receiver to the origin, else null.
     """
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
     kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
@@ -228,7 +233,10 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
 
 
 def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds a pair without MsgId to m.visited for each bypassed node, and cuts it to the last δ+1 pairs (section 5)."""
+    """Adds a pair without MsgId to m.visited for each bypassed node (section 5).
+
+    Cuts the list to the last δ+1 pairs.
+    """
     hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
     kept = [name for name in SENT_AS if name != "visited"]
     nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
@@ -247,8 +255,8 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
 def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Adds the incarnation and latency of connections to the outbox.
 
-    It drops multicast messages to peers that have not answered or have failed, and a CONF without a connection (rule
-    R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``; ``delay_rounds``
+    Drops multicast messages to peers that have not answered or have failed, and each CONF without a connection (rule
+    R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``. ``delay_rounds``
     is added to the latency.
 
     Returns:
@@ -279,9 +287,9 @@ def plain(columns: Sequence[str]) -> list[str]:
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
-    """Adds g.to, from the current ProcessingList, to messages for RECOVERING receivers.
+    """Adds g.to, computed from the current ProcessingList, to messages for RECOVERING receivers.
 
-    It drops a message that is no longer in ProcessingList: all its recipients have confirmed in this round.
+    Drops each message that is no longer in ProcessingList: all its recipients have confirmed in this round.
     """
     key = [*_END, "source", "source_seq"]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"

@@ -5,7 +5,7 @@ The steps for a joining node N and its join point M:
 1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
 2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
    becomes a recipient of every SUB and UNSUB in M's ProcessingList, and of every J whose scope contains N.
-3. PAR_TOP at N: N stores TOP_N, marks its own link, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
+3. PAR_TOP at N: N stores TOP_N, marks link N-M, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
 4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
 
 An *accepted* row is a JOIN_REQUEST that M answers: ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger,
@@ -22,11 +22,14 @@ from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
-"""The columns of copies for a joining node in the outbox, beside their heads."""
+"""The columns of copies for a joining node in the outbox beside the columns of all outbox rows."""
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns JOIN_REQUEST messages (Alg. 2) for ``run_id, node_id, join_point, source_seq, trigger, round``."""
+    """Returns JOIN_REQUEST messages (Alg. 2) for the rows of `asked`.
+
+    `asked` has columns ``run_id, node_id, join_point, source_seq, trigger, round``.
+    """
     own = status.selectExpr(*NODE, "incarnation as known")
     return asked.join(own.hint("shuffle_hash"), NODE, "left").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'JOIN_REQUEST' as kind", "node_id as src",
@@ -36,7 +39,7 @@ def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def asked_now(call: DataFrame) -> DataFrame:
-    """Returns join calls as rows of `send_join_requests`."""
+    """Returns the join calls in `call` as rows for `send_join_requests`."""
     return call.where("kind = 'join'").selectExpr(
         *NODE, "join_point", "source_seq", f"{CALL_TRIGGER} as trigger", "round"
     )
@@ -51,7 +54,10 @@ def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the connections to asked join points: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns the connections of joining nodes to the join points that they have asked.
+
+    Columns: ``run_id, node_id, peer, incarnation, latency_rounds``.
+    """
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
     waits = join.where("status = 'DETACHED' and is_asked").selectExpr(*NODE, "join_point as peer")
     return waits.join(latency, [*NODE, "peer"]).selectExpr(
@@ -65,9 +71,9 @@ def joined_now(finished: DataFrame) -> DataFrame:
 
 
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
+    """Returns relation ``join`` after the round: nodes become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
 
-    `confirmed` are the nodes whose J is confirmed, `waits` the nodes with a synchronisation point that has not
+    `confirmed` holds the nodes whose J is confirmed. `waits` holds the nodes with a synchronisation point that has not
     answered.
     """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
@@ -93,14 +99,14 @@ def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Returns the rows of relation ``join`` of nodes that recover before their join has ended, with ``round``."""
+    """Returns the rows of relation ``join`` of the nodes `recovered` whose join is unfinished, with ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
 
 
 def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the given nodes DETACHED."""
+    """Returns relation ``join`` with the nodes `node` as DETACHED."""
     again = node.select(NODE).selectExpr(*NODE, "true as is_again")
     return join.join(again, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
@@ -108,9 +114,10 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the failures that JOIN_REQUESTs imply: the earlier incarnation of a neighbour that asks has ended.
+    """Returns the failures that JOIN_REQUEST messages imply: an earlier incarnation of the sender has ended.
 
-    A join point that cannot answer yet suspects every joining node until it answers.
+    They concern senders that are neighbours of their join point. A blocked join point cannot answer yet, and suspects
+    every sender until it answers.
 
     Returns:
         Columns of `connections.failures`.
@@ -133,11 +140,11 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
     """Returns the join requests that arrive in this round or wait at their join point.
 
-    A new request replaces the waiting request of its node: a node may ask again before its join point has answered.
+    A new request replaces the waiting request of its sender: a joining node may ask again before it has an answer.
 
     Returns:
-        ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger, round``. The last two are null for a
-            request that continues to wait.
+        ``run_id, node_id`` (the join point), ``joiner, source_seq, incarnation, trigger, round``. The last two are null
+        for a request that continues to wait.
     """
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
@@ -149,17 +156,17 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
 
 
 def accepted_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the requests whose join point is VALID_JOINED and OPERATIONAL."""
+    """Returns the requests in `opened` whose join point is VALID_JOINED and OPERATIONAL."""
     return opened.join(blocked, NODE, "left_anti")
 
 
 def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns relation ``join_request`` after the round."""
+    """Returns relation ``join_request`` after the round: the requests in `opened` at blocked join points."""
     return opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns)
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
-    """Returns the marked links N-M of accepted requests (Algorithm 2)."""
+    """Returns the link between joining node and join point of each accepted request, marked (Algorithm 2)."""
     return accepted.selectExpr(
         *NODE, "least(node_id, joiner) as a", "greatest(node_id, joiner) as b", "true as is_marked"
     )
@@ -168,7 +175,7 @@ def requested_links(accepted: DataFrame) -> DataFrame:
 def send_topology(
     accepted: DataFrame, topology: DataFrame, path: DataFrame, status: DataFrame, setting: DataFrame
 ) -> DataFrame:
-    """Returns PAR_TOP messages with the links of TOP_M whose ends are within δ hops of M (Algorithm 2)."""
+    """Returns PAR_TOP messages with the links whose ends are within δ hops of the join point (Algorithm 2)."""
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta").select(*NODE, "target")
     link = (
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
@@ -184,7 +191,7 @@ def send_topology(
 
 
 def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns PAR_SUB messages with the entries of SUBS_SET_M, rewritten for N as a SUB would be (rule R16)."""
+    """Returns PAR_SUB messages with the entries of the join point, rewritten for the joining node as in a SUB (R16)."""
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
@@ -202,10 +209,11 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 
 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Makes N a recipient of the entries of ProcessingList_M that N must know: SUB, UNSUB, and J with N in its scope.
+    """Makes each joining node a recipient of unconfirmed messages in ProcessingList of its join point.
 
-    N's own J is excluded. M may still process it if N crashed after sending it and asks again. M and N would wait for
-    each other.
+    These are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node itself
+    issued is excluded. It may still be unconfirmed if the node crashed and joins again. If the join point sent this J
+    to the node, the two would wait for each other.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.
@@ -228,7 +236,10 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
-    """Returns the copies of `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
+    """Returns the messages of `processing_for_joiner` as copies for the joining node, in ProcessingList order.
+
+    They leave the node after PAR_TOP and PAR_SUB.
+    """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
@@ -240,8 +251,8 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
     """Moves copies for a joining node behind the answer of its join point (rule R16).
 
-    The join point adds the link before it forwards the copies of the round. Copies that it handles before the request
-    are sent after the older messages, in ProcessingList order, as if N had become a recipient at the request.
+    A join point adds the link before it forwards the copies of the round. So it may forward a copy to the joining node
+    that arrived before the JOIN_REQUEST. This copy also leaves after the older messages of ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
@@ -253,7 +264,7 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links of PAR_TOP at N without marks, and N's own link, marked."""
+    """Returns the links of PAR_TOP at joining nodes without marks, and the links to their join points, marked."""
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
     given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(
@@ -263,14 +274,14 @@ def received_links(inbox: DataFrame) -> DataFrame:
 
 
 def received_entries(inbox: DataFrame) -> DataFrame:
-    """Returns the entries of PAR_SUB at N; all of them lie behind M."""
+    """Returns the entries of PAR_SUB at joining nodes; the first hop of each entry is the join point."""
     return inbox.where("kind = 'PAR_SUB' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "src as first_hop", "src as responsible", "message_id as trigger", "inline(entries)"
     )
 
 
 def issued_joins(inbox: DataFrame) -> DataFrame:
-    """Returns J as copies at nodes that receive PAR_TOP."""
+    """Returns the J that each joining node issues when it receives PAR_TOP, as copies."""
     return inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "'J' as kind", "message_id as trigger",
         "cast(null as bigint) as sender", "due_round as round", "0 as hops", "due_round as issued_round",
@@ -280,7 +291,13 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Returns the waiting calls, and the due calls except joins."""
+    """Returns the waiting calls, and the due calls except joins.
+
+    Args:
+        call: The calls that are due in this round; None: no calls.
+        waiting: The calls that wait, as rows of relation ``call``.
+        present: The SQL expression of column ``round``: the number of this round.
+    """
     opened = waiting.selectExpr(*CALL.columns, present)
     if call is None:
         return opened
@@ -288,15 +305,15 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
 
 
 def held_calls(call: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the due calls, except joins, of blocked nodes (rule R33)."""
+    """Returns the due calls of blocked nodes, except joins (rule R33)."""
     return call.where("kind <> 'join'").join(blocked, NODE, "left_semi")
 
 
 def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the calls that are issued in this round."""
+    """Returns the calls in `opened` that nodes issue in this round: those at nodes that are not blocked."""
     return opened.join(blocked, NODE, "left_anti")
 
 
 def waiting_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns relation ``call`` after the round."""
+    """Returns relation ``call`` after the round: the calls in `opened` at blocked nodes."""
     return opened.join(blocked, NODE, "left_semi").select(CALL.columns)

@@ -3,7 +3,7 @@
 The steps for a recovering node R and a synchronisation point S:
 
 1. R recovers: it reads TOP_R and its own subscriptions from the store and gets ``status`` RECOVERING. Relations
-   ``synch`` and ``peer`` hold its neighbours; each gets SYN_REQUEST with TOP_R.
+   ``synch`` and ``peer`` hold the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
 2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers STATUS, and resends the messages of ProcessingList_S
    with R on the path to a recipient. Relation ``syn_request`` holds R until S can answer it.
 3. S answers (Algorithm 7, lines 13 to 20; rule R30) with PAR_TOP and PAR_SUB at low priority. An S that recovers itself
@@ -33,35 +33,38 @@ def returned_status(recovered: DataFrame) -> DataFrame:
 
 
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns entries of SUBS_SET_R for the stored subscriptions of R itself."""
+    """Returns the routing entries of recovered nodes for their own stored subscriptions."""
     return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
         *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as responsible"
     ).select(ROUTING_ENTRY.columns)  # fmt: skip
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns Synch_R, the neighbours (Algorithm 5, line 2): ``run_id, node_id, peer, path, round``."""
+    """Returns the neighbours of recovered nodes, their first synchronisation points (Synch_R; Algorithm 5, line 2).
+
+    Columns: ``run_id, node_id, peer, path, round``.
+    """
     return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
         *NODE, "target as peer", "path", "round"
     )  # fmt: skip
 
 
 def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns Synch_R with the nodes that R asks in this round."""
+    """Returns relation ``synch`` (Synch_R) with the peers in `asked` added."""
     fresh = asked.select(_PAIR).join(synch.select(_PAIR), _PAIR, "left_anti")
     return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links of received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of relation ``topology``."""
+    """Returns the links in received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of relation ``topology``."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the stored links of nodes that fail in this round, for synchronising nodes that suspect them.
+    """Returns the stored links of nodes that fail in this round, for the synchronising nodes that suspect them.
 
-    A node that joined at M while R was down may be known to M only.
+    A node that joined at the failed node during the recovery may be known to the failed node only.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -70,9 +73,9 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 
 
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the received links with both ends within δ+1 hops of the receiver (Eq. 1).
+    """Returns the links in `told` with both ends within δ+1 hops of the receiver (Eq. 1).
 
-    `path` holds the paths of the receivers over old and received links.
+    `path` holds the paths of the receivers over known and received links.
     """
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
@@ -81,7 +84,7 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
 
 
 def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns J, REJOIN, SUB and UNSUB in ProcessingList at `node` (with ``round``), as copies with ``now_round``."""
+    """Returns J, REJOIN, SUB and UNSUB in ProcessingList of the nodes `node`, as copies with ``now_round``."""
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind <> 'PUB'").join(now, NODE)
@@ -89,15 +92,15 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns PrevOut_S^R: the recipients that R becomes responsible for (rule R26).
+    """Returns PrevOut: the unconfirmed recipients whose path from S leads through a recovering node R (rule R26).
 
-    They are unconfirmed recipients with R on their path. R itself is a recipient of J, SUB and UNSUB in its scope, even
-    if R had confirmed (``is_reopened``): R has lost their effect, and PAR_SUB contains it only after they are finished
-    at S. The nodes behind R then need not confirm again.
+    R is the sender and S the receiver of a SYN_REQUEST. R becomes responsible for these recipients. R itself is a
+    recipient of J, SUB and UNSUB in its scope, even if R had confirmed (``is_reopened``): R has lost their effect, and
+    PAR_SUB contains the effect only after they are finished at S. The nodes behind R need not confirm again.
 
     Returns:
         Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
-            one round, a recipient has a row for each of them (see `asked_last`).
+        one round, a recipient has a row for each of them (see `asked_last`).
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round", "trigger as asked")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
@@ -124,19 +127,19 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns one row of `earlier_messages` per recipient: that of the last request."""
+    """Returns one row of `earlier_messages` for each recipient: that of the last request."""
     last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
     return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns relation ``syn_request`` with the requests of this round."""
+    """Returns relation ``syn_request`` with the SYN_REQUESTs of this round added."""
     asked = answer.where("kind = 'SYN_REQUEST'").select(_PAIR)
     return request.unionByName(asked).distinct()
 
 
 def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """Returns the synchronisation points that R asks again: they have recovered and lost R's SYN_REQUEST (rule R28)."""
+    """Returns the synchronisation points to ask again: they crashed, lost the SYN_REQUEST, and recovered (rule R28)."""
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
 
@@ -156,7 +159,10 @@ def told_tombstones(inbox: DataFrame) -> DataFrame:
 
 
 def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns SUBS_SET_R with the received entries: of two entries the one with the farther from stays (rule R30)."""
+    """Returns SUBS_SET of recovering nodes with the received entries `told` (rule R30).
+
+    Of two entries of a subscription, the entry with the more distant origin stays.
+    """
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as responsible"]
     both = routing_entry.unionByName(told.selectExpr(*key, "origin", "distance", *way))
@@ -166,7 +172,7 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Marks the synchronisation points whose PAR_SUB has arrived (Algorithm 6, line 15)."""
+    """Returns relation ``synch``; points whose PAR_SUB has arrived are marked as answered (Algorithm 6, line 15)."""
     came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
         "run_id", "dst as node_id", "src as peer", "true as came"
     )
@@ -182,7 +188,7 @@ def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
-    """Returns relation ``status`` with the status `to` for the given nodes."""
+    """Returns relation ``status`` with the status `to` for the nodes `node`."""
     now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
     return status.join(now, NODE, "left").selectExpr(
         *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"
@@ -195,12 +201,12 @@ def rejoined_now(finished: DataFrame) -> DataFrame:
 
 
 def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the nodes that see no live node, so that their REJOIN has no recipient."""
+    """Returns the nodes of `ready` without a live node in their view: their REJOIN would have no recipient."""
     return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")
 
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
-    """Returns REJOIN at OPERATIONAL* nodes as copies (Algorithm 5, line 19).
+    """Returns the REJOIN of each node in `ready` as a copy (Algorithm 5, line 19).
 
     The number of a REJOIN is the negated incarnation, which differs from all numbers of calls.
     """
@@ -213,14 +219,14 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Returns the publications that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
+    """Returns the publications that the nodes in `ready` accepted as Guided (R32), as copies with ``now_round``."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns Guided duplicates of messages that a RECOVERING node processes: their g.to may have more recipients.
+    """Returns Guided duplicates of messages in ProcessingList of RECOVERING nodes: their g.to may have more recipients.
 
     Returns:
         Copies from ProcessingList, with the ``guide`` of the duplicate and ``now_round``.
@@ -235,10 +241,11 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 
 
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns duplicates of J, SUB and UNSUB at synchronising nodes that do not process them; their effect is applied.
+    """Returns the duplicates of J, SUB and UNSUB at synchronising nodes that are not in ProcessingList.
 
-    Newer messages may overtake PAR_SUB and raise the detector. If the sender of PAR_SUB fails, its content arrives from
-    the next synchronisation point as older messages. Applying known routing information again changes nothing.
+    The nodes still apply their routing information. Newer messages may overtake PAR_SUB and raise the highest number in
+    the duplicate detector. If the sender of PAR_SUB fails, the next synchronisation point sends the content of PAR_SUB
+    as messages with lower numbers. Applying known routing information again changes nothing.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
@@ -246,14 +253,14 @@ def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) ->
 
 _SHARED = "size(array_intersect(to_peer, path))"
 _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
-"""SQL for P(R, X) from ``to_peer`` = P(S, R) and ``path`` = P(S, X) in a tree: back to their fork, then on to X."""
+"""SQL for P(R, X) in a tree, from ``to_peer`` = P(S, R) and ``path`` = P(S, X): back to their fork, then on to X."""
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the requests that S can answer.
+    """Returns the SYN_REQUESTs in `request` that their receiver can answer in this round.
 
-    A recovering S answers those from the only side whose synchronisation points have not answered it; another S answers
-    all.
+    A receiver that recovers itself answers only if its unanswered synchronisation points are all on the side of the
+    requesting node (rule R28). Any other receiver answers all requests.
     """
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
@@ -263,7 +270,7 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 
 
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns P(R, X) of each X in the view of S.
+    """Returns the path from a recovering node R to each node X in the view of its synchronisation point S.
 
     Columns: ``node_id`` (S), ``peer`` (R), ``target`` (X), ``route, is_behind, delta``.
     """
@@ -281,9 +288,9 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds ``links`` to requests: the links of TOP_S with both ends within δ+1 hops of R.
+    """Adds ``links`` to requests: the links of the receiver's view with both ends within δ+1 hops of the sender.
 
-    A request has ``run_id, node_id`` (S), ``peer`` (R), ``round``.
+    A request has ``run_id, node_id`` (the receiver S), ``peer`` (the sender R) and ``round``.
     """
     near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
     link = (
@@ -296,7 +303,7 @@ def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: 
 
 
 def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns PAR_TOP_S^R messages (Algorithm 7, line 13)."""
+    """Returns the PAR_TOP messages that answer the requests `ready` (Algorithm 7, line 13)."""
     return _low_priority(ready, "PAR_TOP", ["links"], setting)
 
 
@@ -304,10 +311,10 @@ def send_entries(
     ready: DataFrame, routing_entry: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """Returns PAR_SUB_S^R messages (rule R30) with the tombstones of S; they never precede their PAR_TOP.
+    """Returns the PAR_SUB messages that answer the requests `ready`, with entries and tombstones (rule R30).
 
-    They hold the entries whose from is not behind R, rewritten for R, and entries behind R whose from is the
-    subscriber.
+    They hold the entries whose origin is not behind the recovering node, rewritten for it. An entry behind it is
+    included if its origin is the subscriber. PAR_SUB never precedes PAR_TOP.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (

@@ -1,8 +1,8 @@
 """Routing information and recipient sets: SUBS_SET_N, TOP_N, Γ_N^m (4.3, 4.6 to 4.8, 6.1; Algorithm 1, lines 12 to 15).
 
-A *recipient* row is a member of Γ_N^m with its responsible node, a member of Out_N^m: KEY, ``recipient, responsible,
-path``. Column ``responsible`` is null if N suspects every node on the path. Column ``path`` is null if relation
-``path`` has the path.
+A *recipient* row is a recipient (member of Γ_N^m) of message m at node N, with its responsible node, the next hop on
+the path (member of Out_N^m): KEY, ``recipient, responsible, path``. Column ``responsible`` is null if N suspects every
+node on the path. Column ``path`` is null if relation ``path`` has the path.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
-    """update_routing_information^SUB: returns entries ⟨id, from⟩ of finished SUBs with P(N, from) and ``trigger``.
+    """update_routing_information^SUB: returns the entries ⟨id, from⟩ of finished SUBs with the path to from.
 
-    A message accepted as Guided carries the distance of ``from``, which may be outside of N's view; ``responsible`` is
-    null then.
+    Column ``trigger`` is that of the end of the SUB. A SUB that was accepted as Guided carries the distance of
+    ``from``, which may be outside of the node's view; ``responsible`` is null then.
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
@@ -41,13 +41,19 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns the new entries that the node neither has nor knows as ended: PAR_SUB may precede the SUB."""
+    """Returns the rows of `added` for subscriptions that the node has neither an entry nor a tombstone of.
+
+    PAR_SUB may arrive before the SUB.
+    """
     known = routing_entry.select(*NODE, "subscription_id").unionByName(tombstone)
     return added.join(known, [*NODE, "subscription_id"], "left_anti")
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: returns ``run_id, node_id, subscription_id, removed_trigger``."""
+    """update_routing_information^UNSUB: returns the entries that finished UNSUBs remove.
+
+    Columns: ``run_id, node_id, subscription_id, removed_trigger``.
+    """
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 
@@ -66,14 +72,14 @@ def unmarked_links(finished: DataFrame) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Returns TOP_N with links added or unmarked; an unmarked link stays unmarked."""
+    """Returns the views with links added or unmarked; an unmarked link stays unmarked."""
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Returns the received links that `merge_links` would change TOP_N by."""
+    """Returns the links of `told` that are new to the receiver's view, or would remove a mark in it."""
     known = topology.withColumnRenamed("is_marked", "was_marked")
     return (
         told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
@@ -83,7 +89,7 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Returns P(N, X) of each node X in the views; marked links count (rules R7 and R17).
+    """Returns the path from each node to each node of its view; marked links count (rules R7 and R17).
 
     `radius` is the largest δ+1 of the runs. Without `peer` no node is suspected. `keep` materialises the paths of one
     length, from which the longer ones are derived.
@@ -113,7 +119,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of paths: the first node on the path that N has a connection to (line 15)."""
+    """Recomputes column ``responsible`` of paths: the first node that the node is connected to (line 15)."""
     responsible = f"case when distance = 0 then node_id else {CLOSEST} end as responsible"
     of_peer = path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
     return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).select(PATH.columns)
@@ -122,13 +128,13 @@ def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
 _BEHIND = "slice(path, 2, 100)"
 CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1)) then get(path, 1)
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
-"""SQL for the first node on a path that N has a connection to: neighbours that have not failed, and open peers."""
+"""SQL for the first node on a path that the node has a connection to: a live neighbour or an open peer."""
 NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the first node on a path that N does not suspect, connected or not."""
+"""SQL for the first node on a path, connected or not, that the node does not suspect."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
-    """Returns the suspected and the connected nodes of N as arrays: ``run_id, node_id, failed, opened``."""
+    """Returns the suspected and the connected peers of each node as arrays: ``run_id, node_id, failed, opened``."""
     failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
     opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
     return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))
@@ -137,9 +143,9 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Recomputes relation ``path`` at changed nodes.
+    """Recomputes relation ``path`` at the nodes in `changed`.
 
-    `changed` lists the nodes whose links or failed peers changed, possibly repeated.
+    `changed` lists the nodes whose links or failed peers changed; a node may occur several times.
     """
     node = changed.select(NODE).distinct()
     anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
@@ -147,14 +153,14 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of relation ``path`` at changed nodes whose links stay."""
+    """Recomputes column ``responsible`` of relation ``path`` at the nodes in `changed`, whose links stay."""
     node = changed.hint("shuffle_hash")
     anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
     return path.join(node, NODE, "left_anti").unionByName(anew)
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Recomputes distance, first hop and responsible node of the entries of changed nodes from their paths."""
+    """Recomputes distance, first hop and responsible node of the entries at the nodes in `changed` from `path`."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
@@ -179,10 +185,10 @@ UNCONFIRMED = "false as is_confirmed"
 def publication_recipients(
     first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
-    """Returns Γ of publications: the origins of matching entries of SUBS_SET_N that are not behind the sender (4.8).
+    """Returns the recipients (Γ) of publications: the origins of matching entries that are not behind the sender (4.8).
 
     Returns:
-        Recipient rows, N possibly among them, with ``round, hops, issued_round`` of the copy.
+        Recipient rows with ``round, hops, issued_round`` of the copy. The node itself may be a recipient.
     """
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
@@ -196,7 +202,7 @@ def publication_recipients(
 
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns Γ of SUB and UNSUB: all nodes of the view that are not behind the sender (4.7)."""
+    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view that are not behind the sender (4.7)."""
     message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
@@ -207,9 +213,10 @@ def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns Γ of J: the nodes X with d(X, M) ≤ δ and N on P(X, M); at the joining node all nodes of the view (4.6).
+    """Returns the recipients (Γ) of J at node N: the nodes X with d(X, M) ≤ δ and N on the path from X to join point M.
 
-    Γ of REJOIN is analogous, with the recovered node R for M and δ+1 for δ (Alg. 5, line 19).
+    At the joining node these are all nodes of the view (4.6). The recipients of REJOIN follow from the same rule, with
+    the recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
     """
     message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
@@ -226,14 +233,14 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
 
 
 def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns Γ of J, REJOIN, SUB and UNSUB as recipient rows with ``way``: P(N, recipient)."""
+    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB as recipient rows with ``way``, the whole path."""
     reach = subscription_recipients(message, path).unionByName(join_recipients(message, path, setting))
     way = path.selectExpr(*NODE, "target as recipient", "path as way")
     return reach.join(way, [*NODE, "recipient"])
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the recipients that are neither in Γ nor behind a confirmed recipient."""
+    """Returns the rows of `reach` that are neither recipients yet nor behind a confirmed recipient."""
     done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
     return (
         reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
@@ -244,12 +251,12 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns Γ of Guided messages at RECOVERING nodes: the ends of the paths in g.to (6.1, rule R32).
+    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in g.to (6.1).
 
     Returns:
-        Recipient rows with ``is_confirmed``: recipients whose path is marked as done count as confirmed. The node
-            itself is a recipient if its one-node path is in g.to; for a publication one of its own subscriptions must
-            match, too.
+        Recipient rows with ``is_confirmed``, which is true if the path in g.to has its flag ``is_done`` set. The node
+        itself is a recipient if its one-node path is in g.to. For a publication one of its own subscriptions must
+        match, too (rule R32).
     """
     way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
         *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
