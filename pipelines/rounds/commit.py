@@ -244,8 +244,8 @@ class History:
 def _release_memory() -> None:
     """Returns freed memory to the operating system.
 
-    Arrow and glibc keep it; other C libraries lack `malloc_trim`. On Spark the process grew by 100 MB with each batch of
-    500 runs, to 1.2 GiB.
+    Arrow and glibc keep it; other C libraries lack `malloc_trim`. On Spark the process grew by 100 MB with each batch
+    of 500 runs, to 1.2 GiB.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
