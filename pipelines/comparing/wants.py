@@ -36,9 +36,9 @@ class Condition:
     limit: float
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Returns whether a row of view `comparison` satisfies the limit.
+        """Returns whether ``row``, a row of view `comparison`, satisfies the limit.
 
-        If the row has no value of the measure, the limit holds if the run has all wanted deliveries.
+        If ``row`` has no value of the measure, returns whether the run has all wanted deliveries.
         """
         value = row[self.measure]
         if value is None:
@@ -67,7 +67,7 @@ class Want:
     conditions: tuple[Condition, ...]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Returns whether a row of view `comparison` satisfies all conditions."""
+        """Returns whether ``row``, a row of view `comparison`, satisfies all conditions."""
         return all(condition.holds(row) for condition in self.conditions)
 
 

@@ -1,4 +1,7 @@
-"""Functions for DataFrames on classic Spark and Spark Connect: mode of PySpark's functions, unions, Arrow tables."""
+"""Functions for DataFrames on classic Spark and Spark Connect.
+
+They set the mode of PySpark's functions, unite DataFrames, and create DataFrames from Arrow tables.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The manifest of a store: its scenario and options, in the file ``experiment.json`` beside the tables.
 
-The manifest contains everything that determines the rows: the scenario, the hashes of its input files, and package
+The rows of a store depend only on the content of its manifest: the scenario, the hashes of its input files, and package
 versions. So a store can be resumed from its folder alone. The file is written atomically before the engine creates the
 first table: if the program is killed, the manifest is either complete or missing.
 """
@@ -28,7 +28,7 @@ _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
 
 def versions(protocols: Iterable[str]) -> dict[str, str]:
-    """Returns the versions of the packages that determine the rows, including the packages of ``protocols``."""
+    """Returns the versions of the packages on which a store's rows depend, including those of ``protocols``."""
     return {name: version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
 
 

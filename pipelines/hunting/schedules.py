@@ -55,9 +55,9 @@ class Schedule:
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults and aims of both schedules.
+        """Returns a schedule with the faults and aims of ``self`` and ``other``.
 
-        The seed is that of this schedule, and the form that of ``other``.
+        It has the seed of ``self`` and the form of ``other``.
         """
         return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
@@ -97,9 +97,9 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the node at one end of a message, and its round.
+    """Returns the receiver and the due round of the target, or its sender and the round of sending.
 
-    These are the receiver and the due round, or the sender and the round of sending.
+    ``who`` is ``receiver`` or ``sender``.
     """
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 

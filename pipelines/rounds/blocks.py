@@ -262,7 +262,7 @@ class Blocks(Rounds):
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
-        """Sets the state of the end of round `round_` from stored tables."""
+        """Restores the state at the end of round `round_` from stored tables."""
         rows = rows_of(self._protocol.program)
         node = state[NODE_STATE]
         if rows.plan.durable:

@@ -213,7 +213,10 @@ class RoundEngine(Rounds):
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Sets the relations and the messages in flight from the stored end of round `round_`; replaces `start`."""
+        """Restores the relations and the messages in flight as stored at the end of round `round_`.
+
+        A resumed run calls this method instead of `start`.
+        """
         parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
         cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
         self._relations.take(cut, is_stored=True)

@@ -109,7 +109,10 @@ class Meter:
         self._read_at = self.clock()
 
     def add(self, progress: Progress) -> ProgressReading | None:
-        """Adds the progress of a job; returns a reading if the last one is `every` seconds old, else None."""
+        """Adds the progress of a job.
+
+        Returns a reading if `every` seconds have passed since the last reading, else None.
+        """
         self._messages += progress.n_handled
         self._last = progress
         if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
@@ -118,7 +121,7 @@ class Meter:
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the jobs since the last reading; None: no job was added since."""
+        """Returns a reading of the jobs added since the last reading; None: no job was added."""
         return self._reading()
 
     def _reading(self) -> ProgressReading | None:
@@ -144,7 +147,7 @@ class Reporter:
         """Prints a line about work before or after the rounds."""
 
     def close(self) -> None:
-        """Shows the last reading; the run has ended."""
+        """Shows the final progress at the end of the run."""
 
     def __enter__(self) -> Self:
         """Returns the reporter."""
@@ -175,7 +178,7 @@ class LineReporter(Reporter):
         self._write(text)
 
     def close(self) -> None:
-        """Writes the last reading as a line."""
+        """Writes the final progress as a line."""
         self._show(self._meter.rest())
 
     def _show(self, reading: ProgressReading | None) -> None:
@@ -206,7 +209,7 @@ class JsonReporter(LineReporter):
 
 
 class BarReporter(Reporter):
-    """Draws a bar over the rounds on a terminal, and removes it at the end."""
+    """Shows a progress bar of the rounds on a terminal, and removes it at the end."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
         """Sets the terminal that the bar is drawn on."""
@@ -231,7 +234,7 @@ class BarReporter(Reporter):
         self._console.print(text, style="dim", highlight=False, markup=False)
 
     def close(self) -> None:
-        """Shows the last reading and removes the bar."""
+        """Shows the final progress and removes the bar."""
         self._show(self._meter.rest())
         self._bar.stop()
 
@@ -251,9 +254,9 @@ class BarReporter(Reporter):
 
 
 class NotebookReporter(BarReporter):
-    """Draws a bar over the rounds as the output of a notebook cell; the last reading stays.
+    """Shows a progress bar of the rounds in the output of a notebook cell; the bar remains after the run.
 
-    The bar replaces the output of the cell. The notebook bar of package rich would need a package of widgets.
+    Each update replaces the bar in the cell. The notebook bar of package rich is not used: it requires ipywidgets.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -262,7 +265,7 @@ class NotebookReporter(BarReporter):
         self._output: Any = None
 
     def close(self) -> None:
-        """Shows the last reading in the cell."""
+        """Shows the final progress in the cell."""
         self._show(self._meter.rest())
 
     def _begin(self) -> None:
@@ -299,7 +302,7 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
 
 
 def _left(reading: ProgressReading) -> str:
-    """Returns a phrase for the time to the last call or fault; while the runs drain, a phrase that says so."""
+    """Returns a phrase for the time to the last call or fault; ``draining`` after the last call and fault."""
     if reading.is_draining:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"

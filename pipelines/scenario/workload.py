@@ -127,7 +127,7 @@ class ListedSubscription(TimedSpan):
 
 
 class ListedPublication(Timed):
-    """A publication of a node."""
+    """A publication that the workload lists: node, round and content."""
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")

@@ -272,7 +272,10 @@ class StoreReader:
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Defines a temporary view unless it exists for these table versions; returns a SELECT of the view."""
+        """Defines the temporary view ``alias``, unless it exists for ``versions``, the versions of its tables.
+
+        Returns a SELECT statement that reads the view.
+        """
         with self._defining:
             if self._defined.get(alias) != versions:
                 make().createOrReplaceTempView(alias)

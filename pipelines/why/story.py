@@ -47,9 +47,9 @@ class StoryStep:
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
             - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message that belongs to no call, to a node behind a failed node: ``from, to, kind,
+            - ``contact``, a lost message to a node behind a failed node, which no call has caused: ``from, to, kind,
               due_round, fate``;
-            - ``subscription``: ``node, confirmed_round``; its children are the copies that propagate it.
+            - ``subscription``: ``node, confirmed_round``; the children are the copies that propagate the subscription.
         round: The round; for a copy, the round of sending.
         text: The event as a sentence.
         data: Further fields.

@@ -160,7 +160,10 @@ class Buffer:
 
     @property
     def events(self) -> list[Event]:
-        """The events of `left` and `whole` in order. The messages of events in `left` have no body."""
+        """All events, in the order in which they happened: those in `left`, then those in `whole`.
+
+        The messages of events in `left` have no body.
+        """
         left = [Event(what, Message(self.topic, source, seq, "", (), 0), hops) for what, source, seq, hops in self.left]
         return [*left, *self.whole.values()]
 

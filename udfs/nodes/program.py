@@ -112,19 +112,19 @@ class NodeProgram:
     Attributes:
         name: The protocol name in errors; by default the class name in snake case.
         messages: The classes of all messages that nodes send.
-        order: The phases of a round: message kinds, call kinds, `TIMERS` and `ANY`. A node handles its due events in
-            the order of phases. Within a phase it handles messages by id and calls in order of issue. Events without a
-            phase follow: first messages, then timers, then calls.
+        order: The phases of a round: message kinds, call kinds, `TIMERS`, and `ANY` for all message kinds that no
+            phase names. A node handles its due events in the order of phases. Within a phase it handles messages by id
+            and calls in order of issue. Events without a phase follow: first messages, then timers, then calls.
         down_kind: The message kind of failure detector reports in the history.
         detection: The name of the setting with the detection delay in rounds, for programs with a handler `on_down`.
             The latency of the connection is added to the delay.
         down_status: The status of a crashed node in table ``node_status``; None: no status.
-        holds_calls: Whether the program issues calls itself with `Context.issue`. Until then the history shows a due
-            call as held.
+        holds_calls: Whether the program itself issues its calls, with `Context.issue`. The history shows a due call as
+            held until the program issues it.
         notices_links: Whether a node with a handler `on_round` handles `RoundDue.links`: links that end or begin, and
             neighbours that recover. The node handles them during a pause, too.
-        read_by_others: The durable declarations that other nodes read with `RunView.stored` after the first crash of
-            the run. Handlers replace the values of these attributes instead of changing them.
+        read_by_others: The names of durable attributes that other nodes read with `RunView.stored` after the first
+            crash of the run. Handlers assign new values to these attributes and never change a value in place.
     """
 
     name: ClassVar[str] = ""

@@ -152,7 +152,10 @@ class Repository(State):
         routes.on_down(self, peer, ctx)
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
-        """Handles all other events. A broker forwards the event; a receiver runs the handler of its role."""
+        """Handles all messages except Broker-Up and Broker-Up-ACK.
+
+        Nodes on the route forward the message. The receiver runs the handler of its role, client or repository.
+        """
         is_mine, event = routes.arrive(self, m, ctx)
         if is_mine and ctx.settings["baseline"]:
             deliver_best_effort(At(self, ctx, event.topic), event.publication, event.hops)

@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The designation of a client."""
+    """The repository that a client has designated for a role."""
 
     client: Annotated[int, "id of the client"]
     role: Annotated[str, "role of the client: publisher or subscriber"]

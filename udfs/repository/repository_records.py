@@ -173,7 +173,7 @@ class Numbered:
 
 @record(key="topic, source, source_seq")
 class Identity:
-    """The catenation of a message, by the message's identifier."""
+    """The identifier of a message (publisher and call number), and its catenation (incarnation and `n`)."""
 
     topic: Annotated[str, "the topic"]
     source: Annotated[int, "id of the message's publisher"]

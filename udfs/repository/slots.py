@@ -39,7 +39,7 @@ def newest(at: At, publisher: int) -> int | None:
 def learn(at: At, publisher: int, incarnation: int) -> bool:
     """Records an incarnation of `publisher`, and closes the publisher's older incarnations (rule P2).
 
-    Returns whether no newer incarnation is known.
+    Returns whether `incarnation` is the newest known incarnation of `publisher`.
     """
     known = newest(at, publisher)
     if (at.topic, publisher, incarnation) not in at.node.incarnation:
@@ -189,7 +189,7 @@ def reserved(at: At) -> list[Slot]:
 
 
 def prefixes(at: At) -> tuple[Upto, ...]:
-    """Returns the filled prefix of each incarnation."""
+    """Returns, for each incarnation of each publisher, its highest catenation number that the frontier has passed."""
     return tuple(Upto(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
 
 

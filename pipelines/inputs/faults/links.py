@@ -119,9 +119,9 @@ class LinkRows:
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
-        """Adds the rows of a fault whose links exist.
+        """Adds the rows and the events of `fault`, whose links must exist.
 
-        The draws of the fault depend on `number`, its index in the scenario.
+        The draws of the fault depend on `number`, the index of the fault in the scenario.
         """
         if fault.round > self.horizon or _never_strikes(fault):
             return
@@ -154,7 +154,10 @@ class LinkRows:
         return int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
 
     def replace(self, replaced: Replacement) -> None:
-        """Adds the rows of a replacement: the old link loses all messages until the new link replaces the old link."""
+        """Adds the fault rows and the events of a replaced link.
+
+        The old link loses all messages from its break until the first round of the new link.
+        """
         name = self.overlay.names
         gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
         if replaced.broken < replaced.round:

@@ -346,9 +346,13 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
 
 
 def arrivals(taken: list[DataFrame]) -> DataFrame:
-    """Returns a number for each new row of tables entry_queue and pending, unique at a broker: ID, ``rank, arrival``.
+    """Numbers the new rows of tables entry_queue and pending in order of arrival. A number is unique at its broker.
 
-    The frames `taken` have ID, ``trigger``, ``rank`` and ``round``.
+    Args:
+        taken: The new rows of each table: ID, ``trigger, rank, round``.
+
+    Returns:
+        ID, ``rank, arrival``; ``arrival`` is the number.
     """
     rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")

@@ -238,7 +238,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 def copies_for_joiner(added: DataFrame) -> DataFrame:
     """Returns the messages of `processing_for_joiner` as copies for the joining node, in ProcessingList order.
 
-    They leave the node after PAR_TOP and PAR_SUB.
+    The copies leave the join point after PAR_TOP and PAR_SUB.
     """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
@@ -264,7 +264,10 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links of PAR_TOP at joining nodes without marks, and the links to their join points, marked."""
+    """Returns the links that joining nodes receive in PAR_TOP, unmarked.
+
+    The link of each joining node to its join point is included as a marked link.
+    """
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
     given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(
@@ -274,14 +277,14 @@ def received_links(inbox: DataFrame) -> DataFrame:
 
 
 def received_entries(inbox: DataFrame) -> DataFrame:
-    """Returns the entries of PAR_SUB at joining nodes; the first hop of each entry is the join point."""
+    """Returns the entries that joining nodes receive in PAR_SUB. The first hop of each entry is the join point."""
     return inbox.where("kind = 'PAR_SUB' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "src as first_hop", "src as responsible", "message_id as trigger", "inline(entries)"
     )
 
 
 def issued_joins(inbox: DataFrame) -> DataFrame:
-    """Returns the J that each joining node issues when it receives PAR_TOP, as copies."""
+    """Returns the J that each joining node issues when it receives PAR_TOP, as rows with the columns `COPY`."""
     return inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "'J' as kind", "message_id as trigger",
         "cast(null as bigint) as sender", "due_round as round", "0 as hops", "due_round as issued_round",

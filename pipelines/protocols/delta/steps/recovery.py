@@ -28,7 +28,7 @@ _PAIR = [*NODE, "peer"]
 
 
 def returned_status(recovered: DataFrame) -> DataFrame:
-    """Returns rows of relation ``status`` for recovered nodes."""
+    """Returns the rows of relation ``status`` that set the `recovered` nodes to RECOVERING."""
     return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").select(STATUS.columns)
 
 
@@ -188,7 +188,7 @@ def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
-    """Returns relation ``status`` with the status `to` for the nodes `node`."""
+    """Returns relation ``status`` of all nodes. The nodes in `node` get status `to`; other rows are unchanged."""
     now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
     return status.join(now, NODE, "left").selectExpr(
         *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"

@@ -153,14 +153,14 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of relation ``path`` at the nodes in `changed`, whose links stay."""
+    """Recomputes column ``responsible`` of relation ``path`` at the nodes in `changed`. Their links are unchanged."""
     node = changed.hint("shuffle_hash")
     anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
     return path.join(node, NODE, "left_anti").unionByName(anew)
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Recomputes distance, first hop and responsible node of the entries at the nodes in `changed` from `path`."""
+    """Recomputes the entries at the nodes in `changed`: distance, first hop and responsible node follow from `path`."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
@@ -185,10 +185,12 @@ UNCONFIRMED = "false as is_confirmed"
 def publication_recipients(
     first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
-    """Returns the recipients (Γ) of publications: the origins of matching entries that are not behind the sender (4.8).
+    """Returns the recipients (Γ) of publications: the origins of matching entries (4.8).
+
+    Entries whose first hop is the neighbour toward the sender are excluded (rule R2).
 
     Returns:
-        Recipient rows with ``round, hops, issued_round`` of the copy. The node itself may be a recipient.
+        Recipient rows with ``round, hops, issued_round`` of the received copy. The node itself may be a recipient.
     """
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
@@ -202,7 +204,10 @@ def publication_recipients(
 
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view that are not behind the sender (4.7)."""
+    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view (4.7).
+
+    Nodes whose path begins with the neighbour toward the sender are excluded (rule R2).
+    """
     message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
