@@ -276,7 +276,7 @@ WRONG_GRIDS = (
         "a value of a range", LINKS + "runs: {grid: {protocol.delta: §{from: 9, to: 11}}}\n", "is 11", "from 0 to 10"
     ),
     _case("a part with a wrong value", LINKS + "runs: {grid: {time: [{rounds: 9}, {rounds: §0}]}}\n", "from 1"),
-    _case("seeds without a number", LINKS + "runs: {seeds: §{from: 3}}\n", "lacks the key 'count'", "how many"),
+    _case("seeds without a number", LINKS + "runs: {seeds: §{from: 3}}\n", "lacks the key 'count'", "number of seeds"),
     _case("no seeds counted", LINKS + "runs: {seeds: {count: §0}}\n", "is 0", "from 1"),
     _case("one value", LINKS + "runs: {grid: {protocol.delta: §1}}\n", "is 1", "a list of"),
     _case("a value twice", LINKS + "runs: {grid: {protocol.delta: [1, 2, §1]}}\n", "number 1", "each value once"),
