@@ -15,7 +15,9 @@ MAX_NODES = 1_000_000
 MAX_WHOLE = 2**63 - 1
 
 Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
-LatencyRounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+Natural = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+"""A number of things or rounds, at least one."""
+LatencyRounds = Natural
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]

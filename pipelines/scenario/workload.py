@@ -12,6 +12,7 @@ from pipelines.contract.predicate import parse_predicates
 from pipelines.contract.settings import (
     MAX_NODES,
     ORDERED,
+    Natural,
     NodeName,
     Nodes,
     Number,
@@ -37,7 +38,6 @@ Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
 _Topic = Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]
-_Million = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Classes = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
@@ -307,8 +307,8 @@ class BankPublications(Checked):
     nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
     topic: Topic = Field("bank", description="the topic of all operations")
     round: Round = Field(description="the first round of the operations")
-    operations: _Million = Field(100, description="number of operations of each node")
-    interval: _Million = Field(5, description="rounds between two operations of a node")
+    operations: Natural = Field(100, description="number of operations of each node")
+    interval: Natural = Field(5, description="rounds between two operations of a node")
     accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
         100, description="number of accounts (account1, account2, ...); with one account, withdraw replaces transfer"
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.protocol import DerivedTable, Protocol
-from pipelines.contract.settings import Strict
+from pipelines.contract.settings import Natural, Strict
 from pipelines.protocols.delta.audits import AUDITS, BOUND, RELATIONS
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
 
@@ -22,10 +22,10 @@ class DeltaSettings(Strict):
     detector: Literal["identifier", "visited"] = Field(
         "identifier", description="how duplicates are told: by the source's numbers, or by the last δ+1 nodes visited"
     )
-    detection_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+    detection_rounds: Natural = Field(
         5, description="rounds after which a failure detector reports a crash; never before the node's last words"
     )
-    par_rows: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+    par_rows: Natural = Field(
         100, description="rows of routing information that go to a recovering node per round, at low priority"
     )
 

@@ -5,13 +5,13 @@ The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the se
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from pipelines.contract.audit import Audit, sql_files
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.settings import Flag, Share, Strict
+from pipelines.contract.settings import Flag, Natural, Share, Strict
 from udfs.epidemic.program import Epidemic
 
 BOUND = """
@@ -67,9 +67,6 @@ AUDITS: tuple[Audit, ...] = (
 )  # fmt: skip
 
 
-_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-
-
 class EpidemicSettings(Strict):
     """Settings of protocol ``epidemic``."""
 
@@ -78,9 +75,9 @@ class EpidemicSettings(Strict):
         "combined_pull",
         description="recovery of lost events; combined_pull: both pulls, push_pull: push and both pulls",
     )
-    gossip_rounds: _Count = Field(10, description="the gossip interval T, in rounds")
+    gossip_rounds: Natural = Field(10, description="the gossip interval T, in rounds")
     p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
-    fanout: _Count = Field(
+    fanout: Natural = Field(
         1, description="towards subscribers: largest number of random neighbours that receive a gossip message"
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
@@ -91,7 +88,7 @@ class EpidemicSettings(Strict):
         "all",
         description="push: patterns that a gossip round draws from; all: the subscription table, local: own clients",
     )
-    push_rounds: _Count = Field(
+    push_rounds: Natural = Field(
         200, description="push: rounds during which a dispatcher gossips after it has cached an event"
     )
     gossip_on_detection: Flag = Field(False, description="pull: also gossip in the round in which a loss is detected")
@@ -99,9 +96,9 @@ class EpidemicSettings(Strict):
         False,
         description="after a gossip round halve the interval if losses were detected before it, else double it",
     )
-    gossip_rounds_min: _Count = Field(2, description="adaptive: the shortest interval, in rounds")
-    gossip_rounds_max: _Count = Field(80, description="adaptive: the longest interval, in rounds")
-    buffer: _Count = Field(100, description="largest number of events in a dispatcher's cache")
+    gossip_rounds_min: Natural = Field(2, description="adaptive: the shortest interval, in rounds")
+    gossip_rounds_max: Natural = Field(80, description="adaptive: the longest interval, in rounds")
+    buffer: Natural = Field(100, description="largest number of events in a dispatcher's cache")
     caching: Literal["all", "subscriber_or_source"] = Field(
         "all", description="events that a dispatcher caches: all that pass, or those that it published or subscribes to"
     )
@@ -115,11 +112,11 @@ class EpidemicSettings(Strict):
         "drop",
         description="publisher pull, if the link to the next dispatcher of a route has ended: drop, or use unicast",
     )
-    lost_buffer: _Count = Field(
+    lost_buffer: Natural = Field(
         1000, description="pull: largest number of losses in LostBuffer, which drops the oldest"
     )
-    lost_rounds: _Count = Field(200, description="pull: rounds after which a loss is given up")
-    out_of_band_rounds: _Count = Field(1, description="latency of requests and replies by unicast, in rounds")
+    lost_rounds: Natural = Field(200, description="pull: rounds after which a loss is given up")
+    out_of_band_rounds: Natural = Field(1, description="latency of requests and replies by unicast, in rounds")
     out_of_band_loss: Share = Field(0.0, description="share of requests and replies that the unicast loses")
 
 

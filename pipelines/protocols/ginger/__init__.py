@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows, sql_files
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_bound, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.contract.settings import NodeName, Strict
+from pipelines.contract.settings import Natural, NodeName, Strict
 from pipelines.errors import Problem, nearest
 from pipelines.protocols.ginger.audits import AUDITS, RELATIONS
-from udfs.batches import BEYOND
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
@@ -38,7 +37,7 @@ def beyond(reader: Reader) -> DataFrame:
     Runs that have both crashes and slow messages are beyond the bound, because timers and failure detectors depend on
     the latencies of links (rules G8 and G14).
     """
-    return arrow_rows(reader.sql(BOUND_INPUT), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))
+    return arrow_bound(BOUND_INPUT, beyond_runs)(reader).unionByName(reader.sql(SLOW_CRASHING_RUN))
 
 
 _SUBSCRIPTIONS = ("workload", "subscriptions")
@@ -217,9 +216,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
-_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-
-
 class GingerSettings(Strict):
     """Settings of protocol ``ginger``."""
 
@@ -231,13 +227,13 @@ class GingerSettings(Strict):
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         8, description="connections of a broker; with more it accepts clients and requests with breakDegree only"
     )
-    detection_rounds: _Count = Field(
+    detection_rounds: Natural = Field(
         5, description="rounds from the last arrival of a failed neighbour's messages to the report of its failure"
     )
-    timer_rounds: _Count = Field(
+    timer_rounds: Natural = Field(
         200, description="rounds within which siblings vote, beside latency; other timers are three times as long"
     )
-    buffer_size: _Count = Field(
+    buffer_size: Natural = Field(
         150, description="events of a topic that a node stores to send them again (bufferSize); older ones by id only"
     )
     collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(

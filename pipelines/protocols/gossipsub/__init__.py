@@ -12,13 +12,12 @@ from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol, refuse_joins
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.contract.settings import Flag, Share, Strict
+from pipelines.contract.settings import Flag, Natural, Share, Strict
 from pipelines.errors import Problem
 from udfs.gossipsub import GossipSub
 from udfs.reach import gossipsub_beyond
 
 _Degree = Annotated[int, Field(ge=0, le=1_000, strict=True)]
-_Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Heartbeats = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
@@ -38,7 +37,7 @@ class GossipSubSettings(Strict):
     gossip_factor: Share = Field(
         0.25, description="share of the neighbours outside the mesh that a heartbeat gossips to, if more than d_lazy"
     )
-    heartbeat_rounds: _Rounds = Field(
+    heartbeat_rounds: Natural = Field(
         100, description="rounds from one heartbeat to the next; 1 s in the specification"
     )
     history_length: _Heartbeats = Field(5, description="mcache_len: heartbeats that a publication stays in the cache")
@@ -61,7 +60,7 @@ class GossipSubSettings(Strict):
         description="true: brokers join all topics; false: only subscribers do, as in the specification, so links have"
         " to connect them",
     )
-    detection_rounds: _Rounds = Field(5, description="rounds from a crash until neighbours notice it")
+    detection_rounds: Natural = Field(5, description="rounds from a crash until neighbours notice it")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

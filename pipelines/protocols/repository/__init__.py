@@ -11,12 +11,11 @@ from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.contract.settings import Composed, NodeName, Strict
+from pipelines.contract.settings import Composed, Natural, NodeName, Strict
 from pipelines.errors import Problem, nearest
 from udfs.repository.bound import beyond_runs
 from udfs.repository.program import Repository
 
-Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 
@@ -43,7 +42,7 @@ class RepositorySettings(Strict):
     bundles: list[BundleSettings] = Field(
         [], description="repositories with the topics that they serve (default: all repositories serve all topics)"
     )
-    bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
+    bundle_size: Natural | None = Field(
         None,
         description="without bundles: the first n repositories serve all topics (default: all repositories)",
     )
@@ -51,45 +50,45 @@ class RepositorySettings(Strict):
         {}, description="topics with an owner; everybody may use all other topics"
     )
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
-    publisher_rounds: Rounds = Field(
+    publisher_rounds: Natural = Field(
         20, description="T_p: rounds until a client repeats an unanswered request; three times as many while not stable"
     )
-    failure_rounds: Rounds = Field(
+    failure_rounds: Natural = Field(
         100, description="T_fail: rounds of silence until a publisher seeks another repository"
     )
-    acknowledge_rounds: Rounds = Field(
+    acknowledge_rounds: Natural = Field(
         10, description="T_a: rounds until a subscriber repeats the acknowledgement of unsynced deliveries"
     )
     acknowledge_count: Count = Field(
         1, description="deliveries after which a subscriber acknowledges without waiting for T_a; 0: it always waits"
     )
-    wait_rounds: Rounds = Field(10, description="T_w: rounds until a subscriber requests a missing message")
-    nak_rounds: Rounds = Field(
+    wait_rounds: Natural = Field(10, description="T_w: rounds until a subscriber requests a missing message")
+    nak_rounds: Natural = Field(
         15, description="T_n: rounds until a repository requests missing messages from publishers"
     )
-    rectify_rounds: Rounds = Field(
+    rectify_rounds: Natural = Field(
         40, description="T_d: rounds without an acknowledgement until a repository sends R2S-Rectify"
     )
-    idle_rounds: Rounds = Field(
+    idle_rounds: Natural = Field(
         60, description="T_idle: rounds of silence until a subscriber polls its steering repository"
     )
-    assist_rounds: Rounds = Field(
+    assist_rounds: Natural = Field(
         100,
         description="T_assist: rounds without an operational member until a repository recovers from its own disk",
     )
-    gossip_rounds: Rounds = Field(10, description="T_g: rounds from one gossip of a repository to the next")
-    fetch_rounds: Rounds = Field(
+    gossip_rounds: Natural = Field(10, description="T_g: rounds from one gossip of a repository to the next")
+    fetch_rounds: Natural = Field(
         15, description="T_f: rounds until a repository requests missing messages from its bundle"
     )
-    fetch_batch: Rounds = Field(100, description="messages that a repository requests at once")
-    tries: Rounds = Field(3, description="k: unanswered requests until a client seeks another repository")
-    void_rounds: Rounds = Field(
+    fetch_batch: Natural = Field(100, description="messages that a repository requests at once")
+    tries: Natural = Field(3, description="k: unanswered requests until a client seeks another repository")
+    void_rounds: Natural = Field(
         200,
         description="T_void: rounds of silence after which the numbers of a publisher's missing messages become void",
     )
     store_rounds: Work = Field(0, description="rounds in which a repository writes a message to its disk")
     retrieve_rounds: Work = Field(0, description="rounds in which a repository reads a message from its disk")
-    reroute_rounds: Rounds = Field(5, description="rounds from a broker's crash or recovery until routes change")
+    reroute_rounds: Natural = Field(5, description="rounds from a broker's crash or recovery until routes change")
 
 
 Place = tuple[str | int, ...]

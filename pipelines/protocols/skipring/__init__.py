@@ -12,13 +12,11 @@ from pipelines.contract.audit import sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.contract.settings import Count, Round, Strict
+from pipelines.contract.settings import Count, Natural, Round, Strict
 from pipelines.errors import Problem
 from pipelines.protocols.skipring.replay import VIEWS, broken_topic
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
-
-Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
 class SkipRingSettings(Strict):
@@ -39,14 +37,14 @@ class SkipRingSettings(Strict):
     start_publications: Count = Field(
         0, description="start other than empty: publications per topic from before the first round"
     )
-    timeout_interval: Rounds = Field(10, description="rounds from one Timeout of a node to the next")
-    min_delay: Rounds = Field(1, description="smallest delay of a message in rounds")
-    max_delay: Rounds = Field(10, description="largest delay of a message in rounds; each message draws its delay")
-    silence_intervals: Rounds = Field(
+    timeout_interval: Natural = Field(10, description="rounds from one Timeout of a node to the next")
+    min_delay: Natural = Field(1, description="smallest delay of a message in rounds")
+    max_delay: Natural = Field(10, description="largest delay of a message in rounds; each message draws its delay")
+    silence_intervals: Natural = Field(
         8,
         description="Timeouts of silence of a ring neighbour until a subscriber requests its configuration",
     )
-    detection_rounds: Rounds = Field(5, description="rounds from a crash to the report at the supervisors")
+    detection_rounds: Natural = Field(5, description="rounds from a crash to the report at the supervisors")
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
         64,
         description="bits of a publication's key: the first bits of SHA-256 of publisher, number and topic; too few for"
