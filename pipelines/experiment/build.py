@@ -25,6 +25,7 @@ from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
 from pipelines.inputs.overlay.build import build_overlay
+from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.inputs.workload.build import build_workload, timestamped
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
@@ -361,14 +362,11 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 
     In round 0, each node joins at its neighbour towards ``root``.
     """
-    neighbours: list[list[int]] = [[] for _ in overlay.names]
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        neighbours[a].append(b)
-        neighbours[b].append(a)
+    linked = neighbours(overlay)
     order = [overlay.names.index(root) if root is not None else 0]
     parent = {order[0]: -1}
     for node in order:
-        for other in neighbours[node]:
+        for other in linked[node]:
             if other not in parent:
                 parent[other] = node
                 order.append(other)

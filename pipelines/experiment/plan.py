@@ -30,6 +30,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
+from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
 from pipelines.inputs.workload.calls import move_notes
 from pipelines.protocols import PROTOCOLS
@@ -303,15 +304,12 @@ def diameter(overlay: Overlay) -> tuple[int, bool]:
     """
     if not overlay.has_links:
         return 0, True
-    neighbours: list[list[int]] = [[] for _ in overlay.names]
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        neighbours[a].append(b)
-        neighbours[b].append(a)
+    linked = neighbours(overlay)
     if not overlay.is_tree and len(overlay.names) * len(overlay.a) <= _EXACT_STEPS:
-        return max(_farthest(neighbours, node)[1] for node in range(len(neighbours))), True
+        return max(_farthest(linked, node)[1] for node in range(len(linked))), True
     # In a tree, the node that is farthest from any given node is an end of a longest path.
-    end, _ = _farthest(neighbours, 0)
-    return _farthest(neighbours, end)[1], overlay.is_tree
+    end, _ = _farthest(linked, 0)
+    return _farthest(linked, end)[1], overlay.is_tree
 
 
 def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
+from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
@@ -148,13 +149,11 @@ class _Search:
     def around(self) -> Surroundings:
         """The properties of the scenario on which aimed schedules depend."""
         overlay, _, _ = build_run(self._run, self._beside)
-        neighbours: dict[str, list[str]] = {name: [] for name in overlay.names}
-        for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-            neighbours[overlay.names[a]].append(overlay.names[b])
-            neighbours[overlay.names[b]].append(overlay.names[a])
+        linked = zip(overlay.names, neighbours(overlay), strict=True)
+        around = {name: [overlay.names[other] for other in others] for name, others in linked}
         settings = self._run.scenario.protocol
         detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
-        return Surroundings(neighbours, detection, "program" in self._protocol.forms)
+        return Surroundings(around, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
         """Replays the scenarios of the corpus, and reports those that still break a guarantee.
