@@ -345,7 +345,7 @@ class Result:
                 yield reader_of(other, root), other, True
             return
         with self.suited() as is_small:
-            yield reader_of(session, root), session, is_small
+            yield self.reader, session, is_small
 
     @property
     def _n_bytes(self) -> int:

@@ -130,10 +130,10 @@ def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
         @wraps(read)
         def current(path: Path, /, *args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                state = (path.stat().st_mtime_ns, path.stat().st_size)
+                state = path.stat()
             except OSError:
                 return read(path, *args, **kwargs)  # `read` raises the error
-            return cached(path, state, args, tuple(kwargs.items()))
+            return cached(path, (state.st_mtime_ns, state.st_size), args, tuple(kwargs.items()))
 
         return current
 

@@ -55,8 +55,8 @@ class LostMessageSearch:
         told = replace(told, events=[self.with_body(event) for event in told.events])
         lacking = [event for event in told.events if not event.message.has_body and self._role.needs(partner, event)]
         new = [event.message for event in lacking if not self._role.buffer(event.message.topic).has(event)]
-        given_up = {gap.id for gap in self._state.gap.values() if gap.status == GIVEN_UP}
-        unknown = [message for message in new if message.id not in given_up]
+        gaps = self._state.gap
+        unknown = [one for one in new if not (one.id in gaps and gaps[one.id].status == GIVEN_UP)]
         if not unknown:
             self._done(partner)
             return told
