@@ -34,14 +34,20 @@ _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "s
 """The columns of a violating row that identify a delivery, with their names in table ``delivery``."""
 
 _SQL = sql_files("pipelines.audits")
-GENERAL = tuple(
-    Audit(name, summary, _SQL[name], is_of_deliveries=name != "conf_implies_delivered")
-    for name, summary in {
-        "exactly_once": "every matching subscriber gets a publication exactly once, and nobody else",
-        "source_order": "a subscriber gets the publications of a source in their order",
-        "conf_implies_delivered": "a publication is confirmed only after every matching subscriber has it",
-    }.items()
-)
+GENERAL = (
+    Audit(
+        "exactly_once", "every matching subscriber gets a publication exactly once, and nobody else",
+        _SQL["exactly_once"], is_of_deliveries=True,
+    ),
+    Audit(
+        "source_order", "a subscriber gets the publications of a source in their order",
+        _SQL["source_order"], is_of_deliveries=True,
+    ),
+    Audit(
+        "conf_implies_delivered", "a publication is confirmed only after every matching subscriber has it",
+        _SQL["conf_implies_delivered"],
+    ),
+)  # fmt: skip
 """The audits that run on all protocols.
 
 A protocol without confirmations does not provide these guarantees, so its runs may violate them.

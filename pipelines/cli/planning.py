@@ -52,9 +52,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
         _say(f"mapping   {mapping}")
     _say(f"time      {_times(prepared)}")
     forms = _forms(prepared, asked, rows)
-    used = [form for form, _ in forms.values()]
-    n_rows = n_seeds * sum(row.n_state_rows for row in rows)
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
+    n_rows, n_batches, taken = _size(prepared, engine, forms, rows)
     batches = "1: all runs go through the rounds together" if n_batches == 1 else f"{n_batches:,}"
     _say(f"batches   {batches}, about {n_rows:,} rows of state in all")
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
@@ -63,7 +61,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    _say(f"takes     {_costs(costs(rows, n_seeds, prepared.horizon, engine, used, n_batches), prepared.horizon)}", "")
+    _say(f"takes     {_costs(taken, prepared.horizon)}", "")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -87,10 +85,7 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     rows = combinations(prepared)
     seeds = prepared.scenario.runs.all_seeds()
     forms = _forms(prepared, asked, rows)
-    n_rows = len(seeds) * sum(row.n_state_rows for row in rows)
-    used = [form for form, _ in forms.values()]
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
-    taken = costs(rows, len(seeds), prepared.horizon, engine, used, n_batches)
+    _, n_batches, taken = _size(prepared, engine, forms, rows)
     tables = store_tables({name: form for name, (form, _) in forms.items()})
     plan = {
         "scenario": prepared.scenario.name, "n_runs": len(prepared.runs), "seeds": list(seeds),
@@ -113,6 +108,16 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
 def _forms(prepared: Prepared, asked: AskedForm, rows: list[Combination]) -> dict[str, tuple[Form, str]]:
     n_nodes = max(row.n_nodes for row in rows)
     return forms_of(prepared.protocols, asked, n_nodes, _faults(rows) + [NTH] * prepared.has_nth)
+
+
+def _size(
+    prepared: Prepared, engine: Engine, forms: Mapping[str, tuple[Form, str]], rows: list[Combination]
+) -> tuple[int, int, Costs | None]:
+    """Returns the number of state rows of all runs, the number of batches, and the estimated costs."""
+    n_seeds, used = len(prepared.scenario.runs.all_seeds()), [form for form, _ in forms.values()]
+    n_rows = n_seeds * sum(row.n_state_rows for row in rows)
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
+    return n_rows, n_batches, costs(rows, n_seeds, prepared.horizon, engine, used, n_batches)
 
 
 def _say(*lines: str) -> None:

@@ -105,7 +105,7 @@ class Meter:
         self.start()
 
     def start(self) -> None:
-        """Restarts the clock of the next reading, so that the reading excludes work outside of rounds."""
+        """Restarts the clock of the next reading, so that the reading covers rounds only."""
         self._read_at = self.clock()
 
     def add(self, progress: Progress) -> ProgressReading | None:

@@ -28,8 +28,8 @@ def bypass(turn: Turn) -> None:
         return
     if turn.node.is_detached:
         join = turn.node.own_join
-        is_lost = join is not None and join.is_asked and join.join_point in failed
-        if is_lost and join is not None and not turn.ctx.run.is_gone(join.join_point, turn.round):
+        point = join.join_point if join is not None and join.is_asked else None
+        if point is not None and point in failed and not turn.ctx.run.is_gone(point, turn.round):
             ask_join_point(turn)  # rule R24
         return
     _suspect(turn, failed)

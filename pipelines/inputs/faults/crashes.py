@@ -20,7 +20,7 @@ from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
-from pipelines.scenario.faults import Crash, CrashGenerator, Fault, FaultGenerator
+from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
 
 _ATTEMPTS = 8
@@ -251,7 +251,12 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
             rounds=rounds, most=generator.at_most, recovery=recovery,
         )  # fmt: skip
         return _placed(timeline, wanted, nodes, context)
-    outages = _outages(generator, nodes, rounds, context)
+    if generator.rate is not None:
+        outages = _rated(generator.rate, nodes, rounds, context)
+    elif generator.trace is not None:
+        outages = _traced(generator.trace, nodes, rounds, context)
+    else:
+        raise TypeError("the model lets no generator be without count, rate and trace")
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
         # Outages are taken in order of their starts; outages of one round are in drawn order.
@@ -306,14 +311,16 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     return f"{wanted.count} {what} are wanted, and in the run of seed {seed} {room}, each {down}{bound}; {cure}"
 
 
-def _outages(generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
-    trace, (key, cure) = generator.trace, ("rate", "longer times")
+def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
-        if generator.rate is not None:
-            return alternating(generator.rate, nodes, rounds, context.seed, context.purpose)
-        if trace is None:
-            raise TypeError("the model lets no generator be without count, rate and trace")
-        key, cure = "trace", "more hours_per_round"
+        return alternating(rate, nodes, rounds, context.seed, context.purpose)
+    except OutageLimitError as error:
+        message = f"{error}; give fewer rounds or nodes, or longer times"
+        raise context.problem("rate", message=message) from error
+
+
+def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
+    try:
         path = find_file(trace.path, context.beside)
         if named_format(path, trace.format) is not None:
             return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
@@ -324,4 +331,5 @@ def _outages(generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], co
     except DataFileError as error:
         raise context.problem("trace", "path", message=str(error)) from error
     except OutageLimitError as error:
-        raise context.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
+        message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
+        raise context.problem("trace", message=message) from error

@@ -18,11 +18,17 @@ def newest_per_source(increments: DataFrame) -> DataFrame:
     return increments.groupBy("run_id", "node_id", "source").agg({"last_seq": "max"}).toDF(*DETECTOR.columns)
 
 
+_INTS = ("distance", "hops")
+"""Columns that count links: INT, as functions of arrays return them."""
+
+
 def _table(name: str, record: type) -> Table:
     table = record_table(name, record)
-    for field in table.schema:  # counts of links are INT, as functions of arrays return them
-        field.dataType = INT if field.name in ("distance", "hops") else field.dataType
-    return replace(table, schema=T.StructType(table.schema.fields))
+    fields = [
+        T.StructField(one.name, INT if one.name in _INTS else one.dataType, one.nullable, one.metadata)
+        for one in table.schema
+    ]
+    return replace(table, schema=T.StructType(fields))
 
 
 TOPOLOGY = _table("topology", state.ViewLink)
