@@ -73,7 +73,7 @@ def overlay(n_nodes: int, form: AskedForm) -> Experiment:
         "time": {"rounds": 2000},
     }
     runs = run_configs([parts])
-    return Experiment(runs, build_inputs(runs, None), commit_every=50, form=form)
+    return Experiment(runs, build_inputs(runs, None), commit_every=None, form=form)
 
 
 def bank(n_runs: int) -> Experiment:
