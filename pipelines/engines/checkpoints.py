@@ -23,7 +23,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.engines.frames import frame_of, union
@@ -173,8 +173,13 @@ class SparkCheckpoints(Checkpoints):
         return frame.localCheckpoint(eager=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows."""
-        return frame.localCheckpoint(eager=False)
+        """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows.
+
+        The columns of the result have expression ids of their own. With the ids of ``frame``, Spark 4.1 rejects a join
+        with another frame that is derived from the same rows: ``Failure when resolving conflicting references``.
+        """
+        marked = frame.localCheckpoint(eager=False)
+        return marked.select(*(F.col(name).alias(name) for name in marked.columns))
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.

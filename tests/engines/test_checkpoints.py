@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as T
+from pyspark.sql import functions as F, types as T
 from support.engines import spread
 
 from pipelines.engines import checkpoints
@@ -100,3 +100,15 @@ def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str
     assert sizes
     assert all(len(size) < 40 for size in sizes)
     assert not [size for size in sizes if "E+" in size]
+
+
+def test_a_kept_frame_joins_with_its_source(spark: Session) -> None:
+    """Without expression ids of their own, the columns of the kept frame conflict with those of its source."""
+    with spread(spark, 2) as session, closing(SparkCheckpoints(session)) as found:
+        rows = pa.table({"run_id": [0, 1, 1], "node_id": [4, 5, 6], "path": [[1], [2], [3]]})
+        source = found.checkpoint({"entry": Part(found.load(rows), ENTRY)}).frames["entry"]
+        number = found.keep("number", source.withColumn("n_links", F.size("path")).where("run_id = 1"))
+        joined = source.join(
+            number.select("run_id", "node_id", "n_links").hint("shuffle_hash"), ENTRY.names[:2], "left"
+        )
+        assert sorted(map(tuple, joined.select("node_id", "n_links").collect())) == [(4, None), (5, 1), (6, 1)]

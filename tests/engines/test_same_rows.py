@@ -27,6 +27,8 @@ CRASH = {
     },
 }
 """A crash without joins: few steps."""
+CALM = {**{name: value for name, value in CRASH.items() if name != "faults"}, "time": {"rounds": 16}}
+"""The same without the crash: fewer steps, and confirmations that end the processing of messages."""
 
 
 def as_dataflow(runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50) -> Store:
@@ -64,6 +66,19 @@ def test_spark_and_sail_run_forwarding_alike(
     assert on_spark == history(as_dataflow(runs, sail, tmp_path / "sail"))
     assert on_spark["delivery"]
     assert {row[-4] for row in on_spark["message"]} >= {"lost_crash", "delivered"}
+
+
+def test_spark_and_sail_run_delta_alike(
+    spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = run_configs([CALM])
+    on_spark = on(in_executors(spark, runs, tmp_path / "spark", monkeypatch), sail)
+    monkeypatch.undo()
+    assert on_spark == history(as_dataflow(runs, sail, tmp_path / "sail"))
+    assert {(row[2], row[-4]) for row in on_spark["message"]} == {
+        (kind, "delivered") for kind in ("SUB", "PUB", "CONF")
+    }
+    assert len(on_spark["delivery"]) == 2
 
 
 @pytest.mark.parametrize("is_small", [True, False])
