@@ -19,7 +19,13 @@ ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
 """The fault kinds (items of `Inputs.faults`) that dataflow steps play. Other faults need a node program."""
 MOST_NODES: Final = 20_000
-"""The greatest number of nodes of a run for which the form ``program`` is at least as fast as ``dataflow``."""
+"""The greatest number of nodes of a run that ``auto`` plays as ``program``.
+
+A run of `delta` takes 20 KB a node in the Python process of its executor: 400 MB at this limit, about the default of
+``spark.executor.memoryOverhead``. With more memory, a program is faster above this limit, too.
+"""
+_NODE_MB: Final = 0.02
+"""Megabytes of Python memory that a node program takes for each node."""
 
 NTH: Final = "faults with nth"
 """The fault kind that strikes the n-th message that matches it."""
@@ -73,5 +79,6 @@ def chosen_form(
     if len(forms) == 1:
         return forms[0], "the only form for these runs"
     if n_nodes > MOST_NODES:
-        return "dataflow", f"{n_nodes:,} nodes a run are above {MOST_NODES:,}"
+        needed = f"program is faster, but a run needs {n_nodes * _NODE_MB:,.0f} MB of Python memory in one executor"
+        return "dataflow", f"{n_nodes:,} nodes a run are above {MOST_NODES:,}; {needed}"
     return "program", f"{n_nodes:,} nodes a run are within {MOST_NODES:,}"
