@@ -8,7 +8,6 @@ from pipelines.contract.forms import MOST_NODES, AskedForm, Form
 from pipelines.errors import FormError
 from pipelines.experiment.jobs import by_protocol, forms_of
 
-
 _ABOVE = (
     "20,001 nodes a run are above 20,000; program is faster, but a run needs 400 MB of Python memory in one executor"
 )
