@@ -183,11 +183,11 @@ class GossipSub(SubscribingNode):
             _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
 
     def join(self, topic: GossipTopic, ctx: Context) -> None:
-        """Joins a topic: grafts D neighbours, first those in the fanout."""
+        """Joins a topic: grafts D neighbours without a backoff, first those in the fanout (rules S3 and S11)."""
         topic.is_joined = True
-        others, d = self._candidates(topic, ctx) - topic.fanout, ctx.settings["d"]
-        self._graft(topic, _drawn("join", topic, topic.fanout, d, ctx), ctx)
-        self._graft(topic, _drawn("join", topic, others, d - len(topic.mesh), ctx), ctx)
+        candidates, d = self._candidates(topic, ctx), ctx.settings["d"]
+        self._graft(topic, _drawn("join", topic, candidates & topic.fanout, d, ctx), ctx)
+        self._graft(topic, _drawn("join", topic, candidates - topic.fanout, d - len(topic.mesh), ctx), ctx)
         topic.fanout = set()
 
     def on_announce(self, m: Announce, src: int, ctx: Context) -> None:

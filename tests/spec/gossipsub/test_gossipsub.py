@@ -252,6 +252,19 @@ def test_leaving_prunes_the_mesh_and_rejoining_waits_for_the_unsubscribe_backoff
     assert mesh(made) == {0: {1}, 1: {0, 2}, 2: {1}}
 
 
+def test_rejoining_grafts_no_neighbour_of_the_fanout_within_its_backoff() -> None:
+    """Node 1 leaves in round 50 and publishes in round 51, so its fanout has the two neighbours that it has pruned."""
+    made = network(nx.path_graph(3), unsubscribe_backoff=3, flood_publish=False)
+    made.call(1, "unsubscribe", 50, subscription_id=1)
+    made.call(1, "publish", 51, topic=TOPIC, matches=ALL)
+    made.call(1, "subscribe", 52, subscription_id=9, topic=TOPIC)
+    made.play(51)
+    assert made.node(1).topic_of(TOPIC).fanout == {0, 2}
+    rows = made.play(LONG)
+    assert min(one.sent_round for one in sent(rows, "GRAFT")) >= 50 + 4 * HEARTBEAT
+    assert mesh(made) == {0: {1}, 1: {0, 2}, 2: {1}}
+
+
 def test_a_publisher_that_has_not_joined_keeps_a_fanout() -> None:
     """D neighbours, the same for each publication, until fanout_ttl heartbeats after the last one."""
     of = nx.star_graph(20)
