@@ -81,8 +81,8 @@ FLAGS = {
     "gossipsub": {
         "": "bounded_mesh fills_mesh symmetric_mesh",
         "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip floods_own"
-        " gossips_widely heartbeats keeps_fanout known_peers never_back pushes_over_mesh refuses_in_backoff"
-        " replies_when_asked",
+        " forgets_crashed gossips_widely grafts_when_joining heartbeats keeps_fanout known_peers never_back"
+        " prunes_when_leaving pushes_over_mesh pushes_to_mesh refuses_in_backoff replies_when_asked",
     },
     "repository": {
         "": "asked_to_steer kept_until_stable nothing_pending stored_once subscription_confirmed",

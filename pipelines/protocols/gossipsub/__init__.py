@@ -121,13 +121,14 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
 
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")
+_RELATIONS = "setting", "subscribed", "had", "pruned", "member", "standing", "in_mesh"
 PROTOCOL = Protocol(
     name="gossipsub",
     summary="libp2p's pubsub v1.1 without scores: a mesh a topic, and gossip about what came",
     settings=GossipSubSettings,
     program=GossipSub,
     audits=sql_audits("pipelines.protocols.gossipsub.audits"),
-    audit_relations={name: _SQL[name] for name in ("setting", "had", "pruned", "member", "standing")},
+    audit_relations={name: _SQL[name] for name in _RELATIONS},
     bound=arrow_bound(sql_files(__name__)["bound"], gossipsub_beyond),
     undecided=_SQL["undecided"],
     assumes=frozenset({"no_loss", "order"}),

@@ -1,8 +1,5 @@
 -- A row is a node and a topic that it subscribes to at some time.
-select run_id, node_id, topic, min(issued_round) as first_round, count(unsubscribed_round) as n_ended
-from (
-  select run_id, subscriber as node_id, regexp_extract(predicate, "topic = '([^']*)'", 1) as topic, issued_round,
-    unsubscribed_round
-  from subscription
-) subscribed
+select run_id, node_id, topic, min(issued_round) as first_round,
+  sum(case when until_round < 9223372036854775807 then 1 else 0 end) as n_ended
+from subscribed
 group by run_id, node_id, topic

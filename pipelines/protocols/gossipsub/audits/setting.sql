@@ -1,5 +1,6 @@
 -- A row is a run with the settings that audits read.
 select run_id,
+  cast(get_json_object(parameters, "$['protocol.d']") as bigint) as d,
   cast(get_json_object(parameters, "$['protocol.d_lo']") as bigint) as d_lo,
   cast(get_json_object(parameters, "$['protocol.d_hi']") as bigint) as d_hi,
   cast(get_json_object(parameters, "$['protocol.d_out']") as bigint) as d_out,

@@ -1,0 +1,27 @@
+-- audit, is_unconditional: a node sends nothing to a neighbour that it knows to be down
+-- Rule S5. A row is a message that a node sends to a crashed neighbour after the report of the crash, and before it
+-- hears from the neighbour again. Nodes with faults are left out.
+with unsteady as (
+  select distinct run_id, node_id from fault_event where node_id is not null
+), reported as (
+  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round,
+    c.crash_round + l.latency_rounds + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
+      as known_round
+  from node_recovery c
+  join link l on l.run_id = c.run_id and l.dst = c.node_id
+  join run r on r.run_id = c.run_id
+  left join unsteady u on u.run_id = l.run_id and u.node_id = l.src
+  where u.run_id is null
+), heard as (
+  select p.run_id, p.peer, p.node_id, p.crash_round, p.known_round, min(m.due_round) as heard_round
+  from reported p
+  left join sent_message m on m.run_id = p.run_id and m.src = p.peer and m.dst = p.node_id
+    and (m.sent_round >= p.crash_round or m.due_round >= p.known_round)
+  group by p.run_id, p.peer, p.node_id, p.crash_round, p.known_round
+)
+select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,
+  concat('sends ', m.kind, ' to node ', m.dst, ', which crashed in round ', h.crash_round) as detail
+from heard h
+join sent_message m on m.run_id = h.run_id and m.src = h.node_id and m.dst = h.peer and m.sent_round > h.known_round
+  and m.sent_round < coalesce(h.heard_round, 9223372036854775807)
+where m.kind in ('PUB', 'GRAFT', 'PRUNE', 'IHAVE')
