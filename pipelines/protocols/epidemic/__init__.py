@@ -39,7 +39,7 @@ After a crash or the replacement of a link, deliveries depend on random draws, s
 push, a subscriber that subscribes after the first publication gets earlier events in any order.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
-RELATIONS = {name: _SQL[name] for name in ("setting", "gossip", "entry", "counted")}
+RELATIONS = {name: _SQL[name] for name in ("setting", "link_change", "gossip", "entry", "counted")}
 """SQL of the relations that several audits read."""
 _ALWAYS = {
     "bounded_cache": "no cache holds more than `buffer` events",
@@ -54,7 +54,10 @@ _ALWAYS = {
     "counters": "a source's counters count from 1 without a gap",
     "gives_up": "a loss is given up after `lost_rounds`, and LostBuffer is bounded",
     "newest_route": "gossip to a publisher takes the way back of its newest event",
+    "gossips_over_links": "gossip to a publisher goes over links that exist, unless unicast is allowed",
+    "pulls_reach_subscribers": "dispatchers without clients forward each digest of subscriber-based pull",
     "tables_return": "neighbours that are linked again send each other their clients' patterns",
+    "tables_follow_links": "no subscription table has an entry for a link that has ended",
     "crash_empties_cache": "no dispatcher answers with events from before its crash",
 }
 """Guarantees that no fault excuses: the name of the SQL file of each, and its statement."""

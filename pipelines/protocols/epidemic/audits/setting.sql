@@ -5,5 +5,6 @@ select run_id,
   cast(get_json_object(parameters, "$['protocol.lost_rounds']") as bigint) as lost_rounds,
   cast(get_json_object(parameters, "$['protocol.lost_buffer']") as bigint) as lost_buffer,
   get_json_object(parameters, "$['protocol.adaptive']") as adaptive,
+  get_json_object(parameters, "$['protocol.broken_route']") as broken_route,
   get_json_object(parameters, "$['protocol.gossip_on_detection']") as gossip_on_detection
 from run

@@ -1,0 +1,20 @@
+-- At the end no subscription table has an entry for a link that has ended (rule E16). Only replacements before the last
+-- message count, and dispatchers that are down are left out.
+with ended as (
+  select run_id, max(due_round) as round from sent_message group by run_id
+), changed as (
+  select l.run_id, l.a, l.b, max(case when l.kind = 'unlink' then l.round end) as end_round,
+    max(case when l.kind = 'link' then l.round end) as begin_round
+  from link_change l
+  join ended e on e.run_id = l.run_id and l.round <= e.round
+  group by l.run_id, l.a, l.b
+), down as (
+  select run_id, node_id from node_recovery where recovery_round is null
+)
+select t.run_id, c.end_round as round, t.node_id,
+  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('has an entry of pattern ', t.pattern_id, ' for node ', t.next_hop, ', to which the link has ended') as detail
+from state_routing_entry t
+join changed c on c.run_id = t.run_id and c.a = least(t.node_id, t.next_hop) and c.b = greatest(t.node_id, t.next_hop)
+left join down d on d.run_id = t.run_id and d.node_id = t.node_id
+where d.run_id is null and c.end_round > coalesce(c.begin_round, -1)
