@@ -94,5 +94,9 @@ AUDITS: tuple[Audit, ...] = (
         _SQL["answers_in_turn"],
     ),
     Audit("status_first", "STATUS leaves before the multicast messages of its round", _SQL["status_first"]),
+    Audit(
+        "guided_again", "a recovered node computes the recipients of publications that it accepted as Guided again",
+        _SQL["guided_again"],
+    ),
     Audit("own_messages", "what comes back to its source is a duplicate there", _SQL["own_messages"]),
 )  # fmt: skip
