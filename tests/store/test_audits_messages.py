@@ -22,8 +22,9 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
         {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 28, "until": 30},
         {"kind": "crash", "node": "B", "round": 68, "until": 76},
     ],
+    "epidemic_links": [],
     "gossipsub": [],
-    "gossipsub_members": [],
+    "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],
     "gossipsub_wide": [],
 }
 Change = Callable[[DataFrame], DataFrame]
@@ -37,7 +38,8 @@ class Played:
         parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
         self.name = name
         self.protocol = str(parts["protocol"]["name"])
-        self.store = run_all(run_configs([{**parts, "faults": FAULTS[name]}]), session, root / name)
+        faults = [*parts.get("faults", ()), *FAULTS[name]]
+        self.store = run_all(run_configs([{**parts, "faults": faults}]), session, root / name)
         self.ids = {one: node for node, one in rows(self.store, "node", "node_id", "name")}
         self._next = 1_000_000
 
@@ -100,6 +102,7 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
                  if row[4] == "STATUS" and row[1] == run.ids["C"])  # fmt: skip
     names_of = {node: name for name, node in run.ids.items()}
     src, dst = (names_of[status[place]] for place in (1, 2))
+    late = max(seq for seq, source in rows(run.store, "publication", "source_seq", "source") if source == run.ids["G"])
     found = run.told(root, message=[
         removed(f"kind = 'STATUS' and src = {run.ids['C']} and dst <> {run.ids['B']} and sent_round >= 52"),
         run.message("PUB", "A", "D", 90, of=("A", 1)),
@@ -109,12 +112,15 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
         run.message("PAR_SUB", "C", "B", 53, entries=[]),
         run.message("PUB", src, dst, status[3], of=("A", 1), at=-1),
         run.message("PUB", "B", "A", 95, of=("A", 1)),
+        run.message("PUB", "G", "C", 52, of=("G", late),
+                    guide=[{"path": [run.ids["C"], run.ids["B"]], "is_done": False}]),
     ])  # fmt: skip
     return missing(found, {
         "answered_peers": "which has not answered", "last_words": "before CONF from there comes",
         "order_of_resends": "behind publication 9", "incarnations": "meant for an earlier incarnation",
         "tells_peers": "does not tell node", "answers_in_turn": "recovers, and answers node",
         "status_first": "leaves behind PUB", "own_messages": "takes its own PUB",
+        "guided_again": "without a path to node",
     })  # fmt: skip
 
 
@@ -149,6 +155,24 @@ def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
         "gives_up": "for 49 rounds", "tables_return": "no SUB for pattern",
         "newest_route": "and gossip to its publisher goes to node",
         "crash_empties_cache": "before its crash in round 68",
+        "pulls_reach_subscribers": f"does not forward the digest of node {f}",
+    })  # fmt: skip
+
+
+def plant_links(run: Played, root: Path) -> dict[str, str]:
+    """Link B-C is E-C from round 38 to 53. D's newest event has the route A, B, C."""
+    a, b, c, d, e = (run.ids[name] for name in "ABCDE")
+    asked = gossip("publisher", d, None, (a, 0, 1))
+    found = run.told(root, message=[
+        run.message("GOSSIP", "C", "E", 45, **asked, path=[b, a]),
+        run.message("GOSSIP", "C", "E", 60, **asked, path=[b, a]),
+        run.message("GOSSIP", "D", "C", 200, **asked, path=[e, b, a]),
+    ], state_routing_entry=[added(run_id=0, node_id=e, pattern_id=0, next_hop=c)])  # fmt: skip
+    assert len(found["gossips_over_links"]) == 1
+    return missing(found, {
+        "newest_route": f"and gossip to its publisher goes to node {c} and on over [{e}, {b}, {a}]",
+        "gossips_over_links": f"sends gossip of node {d} to node {e}, to which it has no link",
+        "tables_follow_links": f"for node {c}, to which the link has ended",
     })  # fmt: skip
 
 
@@ -176,15 +200,26 @@ def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
 
 
 def plant_members(run: Played, root: Path) -> dict[str, str]:
-    """F publishes without a subscription: in rounds 70 and 82 to its fanout, which ends in round 102."""
-    f = run.ids["F"]
+    """F publishes without a subscription: in rounds 70 and 82 to its fanout, which ends in round 102.
+
+    G joins in round 20, C leaves in round 130, and B crashes in round 300.
+    """
+    a, c, f, g = (run.ids[name] for name in "ACFG")
     first, second, *_ = sorted(row[0] for row in rows(run.store, "publication", "source_seq", "source") if row[1] == f)
     found = run.told(root, message=[
         removed(f"kind = 'PUB' and src = {f} and source = {f} and source_seq = {second}"),
         run.message("PUB", "F", "A", 70, of=("F", first), topic="a"),
         run.message("IHAVE", "F", "E", 300, topic="a", ids=[]),
+        removed(f"kind = 'GRAFT' and src = {g} and sent_round = 20"),
+        removed(f"kind = 'PRUNE' and src = {c} and sent_round = 130"),
+        removed(f"kind = 'PUB' and src = {a} and sent_round = 90"),
+        run.message("IHAVE", "A", "B", 320, topic="a", ids=[]),
     ])  # fmt: skip
-    return missing(found, {"keeps_fanout": "which is in the fanout"})
+    return missing(found, {
+        "keeps_fanout": "which is in the fanout", "grafts_when_joining": "and grafts 0",
+        "prunes_when_leaving": "without PRUNE to node", "pushes_to_mesh": "which is in the mesh since round",
+        "forgets_crashed": "which crashed in round 300",
+    })  # fmt: skip
 
 
 def plant_wide(run: Played, root: Path) -> dict[str, str]:
@@ -197,6 +232,7 @@ def plant_wide(run: Played, root: Path) -> dict[str, str]:
 
 
 PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
-    "delta": plant_delta, "epidemic": plant_epidemic, "gossipsub": plant_gossipsub, "gossipsub_members": plant_members,
+    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_links": plant_links,
+    "gossipsub": plant_gossipsub, "gossipsub_members": plant_members,
     "gossipsub_wide": plant_wide,
 }  # fmt: skip
