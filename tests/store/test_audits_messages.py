@@ -214,11 +214,15 @@ def plant_members(run: Played, root: Path) -> dict[str, str]:
         removed(f"kind = 'PRUNE' and src = {c} and sent_round = 130"),
         removed(f"kind = 'PUB' and src = {a} and sent_round = 90"),
         run.message("IHAVE", "A", "B", 320, topic="a", ids=[]),
-    ])  # fmt: skip
+        *(run.message("GRAFT", peer, "A", 210 + place, topic="a") for place, peer in enumerate("CEGF")),
+        run.message("PRUNE", "A", "E", 220, topic="a", backoff_rounds=40),
+        run.message("PUB", "A", "E", 225, of=("C", 1), topic="a"),
+    ], state_topic=[replaced(f"node_id = {f}", mesh="array(cast(0 as bigint))")])  # fmt: skip
     return missing(found, {
         "keeps_fanout": "which is in the fanout", "grafts_when_joining": "and grafts 0",
         "prunes_when_leaving": "without PRUNE to node", "pushes_to_mesh": "which is in the mesh since round",
-        "forgets_crashed": "which crashed in round 300",
+        "forgets_crashed": "which crashed in round 300", "no_mesh_outside": "and it has not joined",
+        "refuses_when_full": f"does not refuse the GRAFT of node {f}", "pushes_over_mesh": "which left the mesh in round",
     })  # fmt: skip
 
 

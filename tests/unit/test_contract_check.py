@@ -79,10 +79,11 @@ def test_a_declaration_names_the_kinds_of_its_program(changes: dict[str, object]
 FLAGS = {
     "flooding": {"is_unconditional": "bounded_hops floods_all_links", "": "reached_everybody"},
     "gossipsub": {
-        "": "bounded_mesh fills_mesh symmetric_mesh",
-        "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip floods_own"
-        " forgets_crashed gossips_widely grafts_when_joining heartbeats keeps_fanout known_peers never_back"
-        " prunes_when_leaving pushes_over_mesh pushes_to_mesh refuses_in_backoff replies_when_asked",
+        "": "symmetric_mesh",
+        "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip bounded_mesh"
+        " fills_mesh floods_own forgets_crashed gossips_widely grafts_when_joining heartbeats keeps_fanout known_peers"
+        " never_back no_mesh_outside prunes_when_leaving pushes_over_mesh pushes_to_mesh refuses_in_backoff"
+        " refuses_when_full replies_when_asked",
     },
     "repository": {
         "": "asked_to_steer kept_until_stable nothing_pending stored_once subscription_confirmed",

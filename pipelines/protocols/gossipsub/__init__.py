@@ -121,7 +121,9 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
 
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")
-_RELATIONS = "setting", "subscribed", "had", "pruned", "member", "standing", "in_mesh"
+_RELATIONS = (
+    "setting", "joined", "had", "pruned", "parted", "grafted", "member", "standing", "in_mesh",
+)  # fmt: skip
 PROTOCOL = Protocol(
     name="gossipsub",
     summary="libp2p's pubsub v1.1 without scores: a mesh a topic, and gossip about what came",

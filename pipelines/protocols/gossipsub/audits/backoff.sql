@@ -1,10 +1,6 @@
 -- audit, is_unconditional: after a PRUNE neither node grafts the other within the backoff
 -- Rule S11. Neither node grafts the other during the backoff and one heartbeat more.
-with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
-  select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round
-  from sent_message
-  where kind = 'GRAFT'
-)
+with crashed as (select run_id, node_id, round from fault_event where kind = 'crash')
 select g.run_id, g.round, g.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('grafts node ', g.peer, ' after PRUNE in round ', max(p.round)) as detail
@@ -13,5 +9,5 @@ join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.nod
   and p.round < g.round
 join setting r on r.run_id = g.run_id
 left join crashed x on x.run_id = g.run_id and x.node_id = g.node_id and x.round >= p.round and x.round <= g.round
-where x.run_id is null and g.round < p.round + p.backoff_rounds + r.heartbeat_rounds
+where g.is_sent and x.run_id is null and g.round < p.round + p.backoff_rounds + r.heartbeat_rounds
 group by g.run_id, g.round, g.node_id, g.peer

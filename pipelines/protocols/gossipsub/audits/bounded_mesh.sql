@@ -1,7 +1,10 @@
--- audit: after a heartbeat no mesh has more than `d_hi` neighbours
--- A row is a larger mesh of a node that got no GRAFT in the last heartbeat interval.
+-- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours
+-- Rule S12. A row is a larger mesh of a node that got no GRAFT in the last heartbeat interval. Nodes with faults are left
+-- out.
 with last as (
   select run_id, max(coalesce(due_round, sent_round)) as round from sent_message group by run_id
+), unsteady as (
+  select distinct run_id, node_id from fault_event where node_id is not null
 ), grown as (
   select m.run_id, m.dst as node_id, max(m.due_round) as round
   from sent_message m
@@ -16,5 +19,6 @@ from state_topic t
 join run r on r.run_id = t.run_id
 join last l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
-where size(t.mesh) > cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint) and coalesce(g.round,
-  -1) + cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) <= l.round
+left join unsteady u on u.run_id = t.run_id and u.node_id = t.node_id
+where u.run_id is null and size(t.mesh) > cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint)
+  and coalesce(g.round, -1) + cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) <= l.round

@@ -1,6 +1,6 @@
--- audit: at the end no mesh lacks neighbours that its node may graft
--- Rules S1 and S12, in runs without faults. Nodes with a GRAFT, PRUNE or ANNOUNCE in the last two heartbeats are left
--- out.
+-- audit, is_unconditional: at the end no mesh lacks neighbours that its node may graft
+-- Rules S1 and S12. Nodes with faults, nodes with a GRAFT, PRUNE or ANNOUNCE in the last two heartbeats, and runs with a
+-- fault in the last three are left out.
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
@@ -8,8 +8,15 @@ with moved as (
     select run_id, dst as node_id, due_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
   ) message
   group by run_id, node_id
-), faulty as (
-  select distinct run_id from fault_event
+), unsteady as (
+  select distinct run_id, node_id from fault_event where node_id is not null
+), struck as (
+  select f.run_id, max(f.round) + max(l.latency_rounds)
+    + max(cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)) as round
+  from fault_event f
+  join run r on r.run_id = f.run_id
+  join (select run_id, max(latency_rounds) as latency_rounds from link group by run_id) l on l.run_id = f.run_id
+  group by f.run_id
 ), ended as (
   select run_id, max(due_round) as round from sent_message group by run_id
 ), blocked as (
@@ -41,7 +48,9 @@ from has h
 join setting r on r.run_id = h.run_id
 join ended e on e.run_id = h.run_id
 left join moved m on m.run_id = h.run_id and m.node_id = h.node_id
-left join faulty f on f.run_id = h.run_id
-where f.run_id is null and coalesce(m.round, 0) + 2 * r.heartbeat_rounds < e.round
+left join unsteady u on u.run_id = h.run_id and u.node_id = h.node_id
+left join struck f on f.run_id = h.run_id
+where u.run_id is null and coalesce(m.round, 0) + 2 * r.heartbeat_rounds < e.round
+  and (f.run_id is null or f.round + 3 * r.heartbeat_rounds < e.round)
   and ((h.n_mesh < r.d_lo and h.n_free > 0)
     or (h.n_outbound < r.d_out and h.n_free_outbound > 0))

@@ -5,9 +5,8 @@ with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), joins as (
   select distinct s.run_id, s.node_id, s.topic, s.issued_round as round
-  from subscribed s
-  join setting r on r.run_id = s.run_id and r.relay = 'false'
-  left join subscribed o on o.run_id = s.run_id and o.node_id = s.node_id and o.topic = s.topic
+  from joined s
+  left join joined o on o.run_id = s.run_id and o.node_id = s.node_id and o.topic = s.topic
     and o.subscription_id <> s.subscription_id and o.issued_round < s.issued_round and s.issued_round <= o.until_round
   left join unsteady u on u.run_id = s.run_id and u.node_id = s.node_id
   where o.run_id is null and u.run_id is null

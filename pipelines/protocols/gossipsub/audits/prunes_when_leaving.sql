@@ -4,10 +4,9 @@ select distinct e.run_id, e.until_round as round, e.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('leaves topic ', e.topic, ' without PRUNE to node ', h.peer, ', which is in the mesh since round ',
     h.from_round) as detail
-from subscribed e
-join setting r on r.run_id = e.run_id and r.relay = 'false'
+from joined e
 join in_mesh h on h.run_id = e.run_id and h.node_id = e.node_id and h.topic = e.topic
   and h.from_round < e.until_round and e.until_round < h.until_round
-left join subscribed o on o.run_id = e.run_id and o.node_id = e.node_id and o.topic = e.topic
+left join joined o on o.run_id = e.run_id and o.node_id = e.node_id and o.topic = e.topic
   and o.subscription_id <> e.subscription_id and o.issued_round <= e.until_round and e.until_round <= o.until_round
 where o.run_id is null and e.until_round < 9223372036854775807

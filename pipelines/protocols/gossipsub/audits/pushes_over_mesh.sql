@@ -1,26 +1,25 @@
 -- audit, is_unconditional: a node forwards publications over grafted links only
--- A row is a publication of another node, sent over a link without an earlier GRAFT in either direction.
+-- Rules S9 to S11. A row is a publication of another node that a node pushes to a neighbour without an earlier GRAFT in
+-- either direction, or after a PRUNE that follows the last GRAFT.
 with pushed as (
-  select run_id, get_json_object(body, '$.topic') as topic, src, dst, source, source_seq, min(sent_round) as round
+  select run_id, get_json_object(body, '$.topic') as topic, src, dst, source, source_seq, sent_round as round
   from sent_message
   where kind = 'PUB' and src <> source
-  group by run_id, get_json_object(body, '$.topic'), src, dst, source, source_seq
-), grafted as (
-  select run_id, topic, node_id, peer, min(round) as round
-  from (
-    select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round
-    from sent_message
-    where kind = 'GRAFT'
-    union all
-    select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round
-    from sent_message
-    where kind = 'GRAFT' and fate = 'delivered'
-  )
-  group by run_id, topic, node_id, peer
+), latest as (
+  select p.run_id, p.topic, p.src, p.dst, p.source, p.source_seq, p.round, max(g.round) as graft_round
+  from pushed p
+  left join grafted g on g.run_id = p.run_id and g.topic = p.topic and g.node_id = p.src and g.peer = p.dst
+    and g.round <= p.round
+  group by p.run_id, p.topic, p.src, p.dst, p.source, p.source_seq, p.round
 )
-select p.run_id, p.round, p.src as node_id, p.source, p.source_seq,
-  concat('pushed to node ', p.dst, ', and no GRAFT came from there or went there') as detail
-from pushed p
-left join grafted g on g.run_id = p.run_id and g.topic = p.topic and g.node_id = p.src and g.peer = p.dst
-  and g.round <= p.round
-where g.run_id is null
+select l.run_id, l.round, l.src as node_id, l.source, l.source_seq,
+  concat('pushed to node ', l.dst, ', and no GRAFT came from there or went there') as detail
+from latest l
+where l.graft_round is null
+union all
+select l.run_id, l.round, l.src as node_id, l.source, l.source_seq,
+  concat('pushed to node ', l.dst, ', which left the mesh in round ', max(p.round)) as detail
+from latest l
+join parted p on p.run_id = l.run_id and p.topic = l.topic and p.node_id = l.src and p.peer = l.dst
+  and p.round > l.graft_round and p.round < l.round
+group by l.run_id, l.round, l.src, l.dst, l.source, l.source_seq

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a publication goes to all neighbours in the mesh, except its sender and its publisher
--- Rules S7 and S9. A row is a neighbour in the mesh of a subscriber that gets no copy when the subscriber publishes
--- (without `flood_publish`), or receives its first copy.
+-- Rules S7 and S9. A row is a neighbour in the mesh of a node that gets no copy when the node publishes (without
+-- `flood_publish`), or receives its first copy.
 with arrived as (
   select run_id, dst as node_id, src as sender, source, source_seq, due_round as round,
     get_json_object(body, '$.topic') as topic,
@@ -20,7 +20,7 @@ with arrived as (
 select distinct t.run_id, t.round, t.node_id, t.source, t.source_seq,
   concat('is not pushed to node ', h.peer, ', which is in the mesh since round ', h.from_round) as detail
 from taken t
-join subscribed s on s.run_id = t.run_id and s.node_id = t.node_id and s.topic = t.topic and s.issued_round < t.round
+join joined s on s.run_id = t.run_id and s.node_id = t.node_id and s.topic = t.topic and s.issued_round < t.round
   and t.round < s.until_round
 join in_mesh h on h.run_id = t.run_id and h.node_id = t.node_id and h.topic = t.topic and h.from_round < t.round
   and t.round < h.until_round and h.peer <> t.sender and h.peer <> t.source

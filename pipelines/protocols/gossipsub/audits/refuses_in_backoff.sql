@@ -1,20 +1,12 @@
 -- audit, is_unconditional: a GRAFT within a backoff is answered with PRUNE
 -- Rule S10.
-with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), grafted as (
-  select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round
-  from sent_message
-  where kind = 'GRAFT' and fate = 'delivered'
-), early as (
+with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), early as (
   select distinct g.run_id, g.topic, g.node_id, g.peer, g.round
   from grafted g
   join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.node_id and p.peer = g.peer
     and p.round < g.round and g.round < p.round + p.backoff_rounds
   left join crashed x on x.run_id = g.run_id and x.node_id = g.node_id and x.round >= p.round and x.round <= g.round
-  where x.run_id is null
-), joined as (
-  select distinct run_id, subscriber as node_id, regexp_extract(predicate, "topic = '([^']*)'", 1) as topic,
-    issued_round, coalesce(unsubscribed_round, 9223372036854775807) as until_round
-  from subscription
+  where not g.is_sent and x.run_id is null
 )
 select distinct e.run_id, e.round, e.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

@@ -1,0 +1,7 @@
+-- A row is a round in which a neighbour leaves a node's mesh, if it is in the mesh: the node sends or gets PRUNE, or the
+-- neighbour leaves the topic.
+select run_id, topic, node_id, peer, round from pruned
+union all
+select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round
+from sent_message
+where kind = 'ANNOUNCE' and fate = 'delivered' and get_json_object(body, '$.is_joined') = 'false'
