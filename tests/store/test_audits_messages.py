@@ -222,7 +222,8 @@ def plant_members(run: Played, root: Path) -> dict[str, str]:
         "keeps_fanout": "which is in the fanout", "grafts_when_joining": "and grafts 0",
         "prunes_when_leaving": "without PRUNE to node", "pushes_to_mesh": "which is in the mesh since round",
         "forgets_crashed": "which crashed in round 300", "no_mesh_outside": "and it has not joined",
-        "refuses_when_full": f"does not refuse the GRAFT of node {f}", "pushes_over_mesh": "which left the mesh in round",
+        "refuses_when_full": f"does not refuse the GRAFT of node {f}",
+        "pushes_over_mesh": "which left the mesh in round",
     })  # fmt: skip
 
 
