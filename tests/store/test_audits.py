@@ -84,6 +84,7 @@ def test_clean_runs_break_nothing(clean: Store) -> None:
             "join_consistency", "level_1", "level_2", "recovered_state", "nothing_pending",
             "ends_in_time", "answered_peers", "last_words", "order_of_resends", "incarnations", "tells_peers",
             "answers_in_turn", "status_first", "guided_again", "own_messages",
+            "own_number",
         )
     ]  # fmt: skip
     # The last publication is issued in round 80; its Conf is back 2 * 3 rounds later.

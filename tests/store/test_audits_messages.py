@@ -114,13 +114,13 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
         run.message("PUB", "B", "A", 95, of=("A", 1)),
         run.message("PUB", "G", "C", 52, of=("G", late),
                     guide=[{"path": [run.ids["C"], run.ids["B"]], "is_done": False}]),
-    ])  # fmt: skip
+    ], state_detector=[removed(f"node_id = {run.ids['A']} and source = {run.ids['A']}")])  # fmt: skip
     return missing(found, {
         "answered_peers": "which has not answered", "last_words": "before CONF from there comes",
         "order_of_resends": "behind publication 9", "incarnations": "meant for an earlier incarnation",
         "tells_peers": "does not tell node", "answers_in_turn": "recovers, and answers node",
         "status_first": "leaves behind PUB", "own_messages": "takes its own PUB",
-        "guided_again": "without a path to node",
+        "guided_again": "without a path to node", "own_number": "which has no row",
     })  # fmt: skip
 
 

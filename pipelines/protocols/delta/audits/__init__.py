@@ -99,4 +99,5 @@ AUDITS: tuple[Audit, ...] = (
         _SQL["guided_again"],
     ),
     Audit("own_messages", "what comes back to its source is a duplicate there", _SQL["own_messages"]),
+    Audit("own_number", "the duplicate detector of a publisher has its own newest number", _SQL["own_number"]),
 )  # fmt: skip

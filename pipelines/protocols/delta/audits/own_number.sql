@@ -1,0 +1,17 @@
+-- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With identifiers,
+-- the row has the number of the newest publication or a higher one. Nodes that crash lose their detector.
+with newest as (
+  select p.run_id, p.source, max(p.source_seq) as source_seq, max(p.issued_round) as round,
+    get_json_object(r.parameters, "$['protocol.detector']") as detector
+  from publication p
+  join run r on r.run_id = p.run_id
+  left join node_recovery n on n.run_id = p.run_id and n.node_id = p.source
+  where n.run_id is null
+  group by p.run_id, p.source, get_json_object(r.parameters, "$['protocol.detector']")
+)
+select n.run_id, n.round, n.source as node_id, n.source, n.source_seq,
+  concat('is not in the duplicate detector of its source, which has ', coalesce(cast(d.last_seq as string), 'no row'))
+    as detail
+from newest n
+left join state_detector d on d.run_id = n.run_id and d.node_id = n.source and d.source = n.source
+where d.run_id is null or (n.detector = 'identifier' and d.last_seq < n.source_seq)
