@@ -162,7 +162,7 @@ def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
 
 _SQL = sql_files("pipelines.protocols.skipring.audits")
 _RELATIONS = (
-    "lacking", "nowhere", "ring_setting", "pause_span", "ring_message", "ring_state", "tuple_span", "topic_supervisor",
+    "ring_setting", "lacking", "nowhere", "pause_span", "ring_message", "ring_state", "tuple_span", "topic_supervisor",
 )  # fmt: skip
 """The relations that audits read. A relation may read the relations before it."""
 PROTOCOL = Protocol(

@@ -1,6 +1,6 @@
 -- A row is a run, with the settings that audits read and the last round with an event.
 with ended as (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
+  select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as last_round
   from sent_message
   group by run_id
 )
