@@ -141,10 +141,9 @@ def test_a_nearer_neighbour_without_a_request(ring: Ring) -> None:
 
 @pytest.mark.parametrize(("kind", "n_answers"), [("Introduce", 1), ("IntroduceShortcut", 2), ("SetData", 1)])
 def test_a_node_without_the_topic_that_keeps_silent(ring: Ring, kind: str, n_answers: int) -> None:
-    sender = ring.ids["N1"] if kind == "IntroduceShortcut" else ring.left
     to = f"kind = '{kind}' and body like '%{NEWS}%'"
     sent, _ = ring.first(to)
-    change = copied(f"message_id = {sent}", message_id=str(NEW_ID), src=str(sender), dst=str(ring.ids["N8"]))
+    change = copied(f"message_id = {sent}", message_id=str(NEW_ID), src=str(ring.ids["N6"]), dst=str(ring.ids["N8"]))
     told = ring.details("rejects_strangers", message=change)
     assert [node for node, _ in told] == ["N8"] * n_answers
     assert all(f"handles {kind}, and sends no " in detail for _, detail in told)

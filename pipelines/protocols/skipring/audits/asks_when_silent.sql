@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a subscriber with a silent ring neighbour requests its configuration
 -- Rule K6: with probability 1/2 at each Timeout after silence_intervals. A row is a time of 24 more Timeouts without a
--- request, and without a message that names the neighbour.
+-- request, without a message that names the neighbour, and without a configuration that omits it.
 with spell as (
   select h.run_id, h.node_id, h.topic, h.held_node_id as peer_id, h.round,
     least(coalesce(h.until_round, s.last_round + 1), coalesce(min(f.round), s.last_round + 1)) as until_round,
@@ -14,17 +14,15 @@ with spell as (
 ), long as (
   select * from spell where until_round - round > patience_rounds
 ), cut as (
-  select run_id, dst as node_id, topic, named_node as peer_id, due_round as round
+  select run_id, dst as node_id, topic, named_node as peer_id, due_round as round, before_node, after_node
   from ring_message
   where kind in ('Introduce', 'Remove') and is_handled
   union all
-  select run_id, dst as node_id, topic, cast(null as bigint) as peer_id, due_round as round
+  select run_id, dst as node_id, topic, cast(null as bigint) as peer_id, due_round as round, before_node, after_node
   from ring_message
   where kind = 'SetData' and is_handled
-  group by run_id, dst, topic, due_round
-  having count(1) > 1
   union all
-  select run_id, src as node_id, topic, cast(null as bigint) as peer_id, sent_round as round
+  select run_id, src as node_id, topic, cast(null as bigint) as peer_id, sent_round as round, before_node, after_node
   from ring_message
   where kind = 'GetConfiguration' and reason = 'silence' and sent_round >= 0
 ), moment as (
@@ -36,6 +34,7 @@ with spell as (
   from long l
   join cut c on c.run_id = l.run_id and c.node_id = l.node_id and c.topic = l.topic
     and coalesce(c.peer_id, l.peer_id) = l.peer_id and c.round > l.round and c.round < l.until_round
+    and not l.peer_id <=> c.before_node and not l.peer_id <=> c.after_node
 ), quiet as (
   select *, lead(round) over (partition by run_id, node_id, topic, peer_id, begin_round order by round) as next_round
   from moment
