@@ -88,8 +88,10 @@ class Hunt:
         return [kind for kind, row in table.items() if not row]
 
     def __repr__(self) -> str:
-        """Returns the numbers of schedules and features, and a line for each finding."""
-        head = f"{plural(self.n_played, 'schedule')} of {self.protocol}: {plural(len(self.findings), 'finding')}"
+        """Returns the numbers of schedules, findings and undecided schedules, and a line for each finding."""
+        undecided = f", {self.n_undecided:,} not decided" if self.n_undecided else ""
+        counts = f"{plural(len(self.findings), 'finding')}{undecided}"
+        head = f"{plural(self.n_played, 'schedule')} of {self.protocol}: {counts}"
         return "\n".join([head, *(f"{one.guarantee}: {one.cause}" for one in self.findings)])
 
 

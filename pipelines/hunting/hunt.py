@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -206,6 +206,7 @@ class _Search:
         self.targets = {None: found[0]}
         self._features |= reached.get(0, frozenset())
         if any(found[run_id] != found[0] for run_id in range(1, 1 + len(playable))):
+            self._count_verdicts(report, range(1, 1 + len(playable)))
             self._take_seeds([one for one, _ in playable], found, violations)
             self._features |= frozenset().union(*reached.values())
         if not any(self.targets.values()):
@@ -363,12 +364,17 @@ class _Search:
             self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
                 self._vary(schedule, further[run_id])
-        undecided = sum(run.verdict == "unknown" and run.within_bound for run in report.runs)
-        self._counts.update({"beyond": len(beyond), "undecided": undecided})
+        self._count_verdicts(report, range(len(batch)))
         for run_id, of_run in sorted(broken.items()):
             for guarantee, detail in of_run.items():
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
         self._counts["played"] += len(batch)
+
+    def _count_verdicts(self, report: AuditReport, runs: Container[int]) -> None:
+        """Counts those of the ``runs`` that exceed the bound, and those within it with verdict ``unknown``."""
+        counted = [run for run in report.runs if run.run_id in runs]
+        undecided = sum(run.verdict == "unknown" and run.within_bound for run in counted)
+        self._counts.update({"beyond": sum(not run.within_bound for run in counted), "undecided": undecided})
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
         """Adds extensions of ``schedule`` to the pool.

@@ -107,6 +107,24 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
     assert found.n_played == 25
 
 
+def test_a_hunt_tells_how_many_schedules_are_undecided(tmp_path: Path) -> None:
+    """Six rounds are too few for a skip ring to converge, so no guarantee is decided; runs with further seeds count."""
+    path = tmp_path / "short.yaml"
+    path.write_text(
+        "name: short\nprotocol: {name: skipring, start: arbitrary}\noverlay: {nodes: {count: 4, supervisors: 1}}\n"
+        "workload: {subscriptions: [{at: N1, topic: a}, {at: N2, topic: a}, {at: N3, topic: a}]}\n"
+        "time: {rounds: 6}\nengine: local\n"
+    )
+    corpus = tmp_path / "corpus"
+    done = cli("hunt", path, "--runs", "10", "--corpus", corpus, "--json")
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["n_played"], told["n_undecided"], told["findings"]) == (10, 10, [])
+    assert "<td>not decided within the bound</td><td>10</td>" in (corpus / "hunt.html").read_text()
+    found = rt.hunt(path, 10)
+    assert repr(found) == "10 schedules of skipring: 0 findings, 10 not decided"
+    assert ", 10 not decided, " in cli("hunt", path, "--runs", "10").stdout.splitlines()[-1]
+
+
 def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:
     told: list[str] = []
     found = rt.hunt(line, 1000, strategy="exhaustive", crashes=1, window=(18, 20), say=told.append)

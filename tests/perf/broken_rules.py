@@ -5,8 +5,10 @@
 
 `tests/mutation/broken_rules.yaml` has the changes, one of the text of a module each, `tests/mutation/hunted/` the
 scenarios. A hunt of a broken copy ends with its first finding; nothing is shrunk. Outcomes are kept in the work folder
-and are not tried again. Columns: rules that were broken; those found, by the number of schedules up to the first
-finding; those missed, with the number of schedules played. The rule `-` is the program as it is: it has no finding.
+and are not tried again. Columns: the broken rule; the guarantee of the first finding, and the number of this schedule
+(without a finding: the number of schedules played); the number of undecided schedules. Undecided schedules detect a
+change if they are at least half of the schedules, and the unchanged program has none in the same scenario. The rule
+`-` is the unchanged program, hunted in each scenario of the protocol: it has no finding.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +42,9 @@ print(json.dumps({"n_played": found.n_played, "n_beyond": found.n_beyond, "n_und
                   "findings": [[one.guarantee, one.cause, one.n_played, *one.aims] for one in found.findings]}))
 """
 
-
+Row = Mapping[str, Any]
+Outcomes = Mapping[tuple[str, str], Mapping[str, Any]]
+"""The outcome of the hunt of each change, by rule and change."""
 _BEYOND = ("epidemic", "gossipsub")
 """Protocols that promise few deliveries under faults: their audits of single messages hold beyond the bound, too."""
 
@@ -58,8 +63,8 @@ def main() -> int:
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     for protocol in given.protocol or known:
-        whole = {"rule": "-", "what": "the program as it is", "module": None}
-        rows = [row for row in [whole, *known[protocol]] if not given.rule or row["rule"] in given.rule]
+        rows = [*unchanged(protocol, known[protocol]), *known[protocol]]
+        rows = [row for row in rows if not given.rule or row["rule"] in given.rule]
         for strategy in given.strategy or ["guided", "random"]:
             kept = given.work / f"{protocol}_{strategy}.jsonl"
             done = _read(kept)
@@ -73,18 +78,44 @@ def main() -> int:
                         continue
                     _write(kept, row, outcome)
                     print(protocol, strategy, row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
-            _print(f"{protocol}, {strategy}", done)
+            _print(f"{protocol}, {strategy}", done, by_undecided(protocol, known[protocol], done))
     return 0
 
 
-def _keep(work: Path, protocol: str, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+def unchanged(protocol: str, rows: Sequence[Row]) -> list[Row]:
+    """Returns a row of rule `-` for each scenario in which changes of the protocol are hunted."""
+    scenarios = dict.fromkeys([protocol, *(row.get("scenario", protocol) for row in rows)])
+    return [{"rule": "-", "what": _whole(protocol, one), "module": None, "scenario": one} for one in scenarios]
+
+
+def _whole(protocol: str, scenario: str) -> str:
+    return "the program as it is" if scenario == protocol else f"the program as it is, scenario {scenario}"
+
+
+def by_undecided(protocol: str, rows: Sequence[Row], done: Outcomes) -> set[tuple[str, str]]:
+    """Returns the changes without a finding that undecided schedules detect, as keys of ``done``.
+
+    At least half of the schedules are undecided, and the unchanged program has none in the same scenario.
+    """
+    found = set()
+    for row in rows:
+        outcome = done.get((row["rule"], row["what"]))
+        whole = done.get(("-", _whole(protocol, row.get("scenario", protocol))))
+        if outcome is None or whole is None or outcome["findings"] or whole.get("n_undecided", 1):
+            continue
+        if 0 < outcome["n_played"] <= 2 * outcome.get("n_undecided", 0):
+            found.add((row["rule"], row["what"]))
+    return found
+
+
+def _keep(work: Path, protocol: str, row: Row, outcome: dict[str, Any]) -> None:
     """Notes an outcome that no schedule has a part in for all strategies."""
     for strategy in ("guided", "aimed", "random"):
         _write(work / f"{protocol}_{strategy}.jsonl", row, outcome)
     print(protocol, "without faults", row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
 
 
-def _write(kept: Path, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+def _write(kept: Path, row: Row, outcome: dict[str, Any]) -> None:
     with kept.open("a") as file:
         file.write(json.dumps({"rule": row["rule"], "what": row["what"], **outcome}) + "\n")
 
@@ -94,9 +125,7 @@ def _read(kept: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row.pop("rule"), row.pop("what")): row for row in lines}
 
 
-def _hunted(
-    row: dict[str, Any], scenario: Path, strategy: str, within: str, given: argparse.Namespace
-) -> dict[str, Any]:
+def _hunted(row: Row, scenario: Path, strategy: str, within: str, given: argparse.Namespace) -> dict[str, Any]:
     """Returns the outcome of the hunt of a copy of the program in which a rule is broken."""
     with TemporaryDirectory(prefix="broken-") as folder:
         copy = Path(folder)
@@ -133,15 +162,18 @@ def _hunted(
     return {"seconds": seconds, **json.loads(done.stdout.splitlines()[-1])}
 
 
-def _print(title: str, done: dict[tuple[str, str], dict[str, Any]]) -> None:
+def _print(title: str, done: Outcomes, undecided: Collection[tuple[str, str]]) -> None:
     rules = {key: one for key, one in done.items() if key[0] != "-"}
     n_found = sum(bool(one["findings"]) for one in rules.values())
-    table = Table("rule", "broken", "found by", "schedules", "seconds", title=f"{title}: {n_found} of {len(rules)}")
+    counts = f"{n_found} of {len(rules)} by findings, {len(undecided)} more by undecided schedules"
+    table = Table("rule", "broken", "found by", "schedules", "undecided", "seconds", title=f"{title}: {counts}")
     for (rule, what), one in done.items():
         first = min(one["findings"], key=lambda found: found[2], default=None)
         name = "-" if first is None else f"{first[0]}: {first[1]}"
         n_schedules = one["n_played"] if first is None else first[2]
-        table.add_row(rule, what, name, f"{n_schedules:,}", f"{one['seconds']:,}")
+        is_detected = " (detected)" if (rule, what) in undecided else ""
+        open_ones = f"{one.get('n_undecided', 0):,} of {one['n_played']:,}{is_detected}"
+        table.add_row(rule, what, name, f"{n_schedules:,}", open_ones, f"{one['seconds']:,}")
     Console(width=160).print(table)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from perf.broken_rules import by_undecided, unchanged
 
 ROOT = Path(__file__).parents[2]
 MUTATION = ROOT / "tests" / "mutation"
@@ -26,3 +27,39 @@ def test_each_change_fits_its_module_once(protocol: str) -> None:
 def test_each_rule_is_in_the_readme(protocol: str) -> None:
     text = (ROOT / "pipelines" / "protocols" / protocol / "README.md").read_text("utf-8")
     assert {row["rule"] for row in BROKEN[protocol] if f"- **{row['rule']}** " not in text} == set()
+
+
+ROWS: list[dict[str, Any]] = [
+    {"rule": "K1", "what": "slow"},
+    {"rule": "K2", "what": "fast"},
+    {"rule": "K3", "what": "found"},
+    {"rule": "K4", "what": "elsewhere", "scenario": "other"},
+]
+
+
+def outcome(n_undecided: int, *findings: list[Any]) -> dict[str, Any]:
+    return {"n_played": 10, "n_undecided": n_undecided, "findings": list(findings), "seconds": 1}
+
+
+def test_undecided_schedules_detect_a_change_that_leaves_half_of_them_open() -> None:
+    """Not if the unchanged program leaves some open in the same scenario, and not beside a finding."""
+    whole, other = unchanged("ring", ROWS)
+    assert [(one["rule"], one["module"], one["scenario"]) for one in (whole, other)] == [
+        ("-", None, "ring"),
+        ("-", None, "other"),
+    ]
+    done = {
+        ("-", whole["what"]): outcome(0),
+        ("-", other["what"]): outcome(1),
+        ("K1", "slow"): outcome(5),
+        ("K2", "fast"): outcome(4),
+        ("K3", "found"): outcome(9, ["closure", "it changed", 3]),
+        ("K4", "elsewhere"): outcome(9),
+    }
+    assert by_undecided("ring", ROWS, done) == {("K1", "slow")}
+    assert by_undecided("ring", ROWS, done | {("-", other["what"]): outcome(0)}) == {
+        ("K1", "slow"),
+        ("K4", "elsewhere"),
+    }
+    del done["-", whole["what"]]
+    assert by_undecided("ring", ROWS, done) == set()

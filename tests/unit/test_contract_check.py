@@ -90,7 +90,12 @@ FLAGS = {
         "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
         "is_dated": "all_or_none stored_delivered sync_passes_nothing",
     },
-    "skipring": {"": "closure convergence database degrees departed flooding labels published_everywhere tries"},
+    "skipring": {
+        "": "closure convergence database degrees departed flooding labels published_everywhere tries",
+        "is_unconditional": "acts_at_timeouts adopts_configuration answers_requests asks_when_silent bounded_delays"
+        " draws_independently drops_invalid_labels known_references one_supervisor orders_neighbours rejects_strangers"
+        " repairs_database requests_nearer tells_database",
+    },
 }
 
 

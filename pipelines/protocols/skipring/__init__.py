@@ -161,13 +161,17 @@ def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
 
 
 _SQL = sql_files("pipelines.protocols.skipring.audits")
+_RELATIONS = (
+    "ring_setting", "lacking", "nowhere", "pause_span", "ring_message", "ring_state", "tuple_span", "topic_supervisor",
+)  # fmt: skip
+"""The relations that audits read. A relation may read the relations before it."""
 PROTOCOL = Protocol(
     name="skipring",
     summary="self-stabilizing supervised skip ring: a ring a topic, healing from any state",
     settings=SkipRingSettings,
     program=SkipRing,
     audits=sql_audits("pipelines.protocols.skipring.audits"),
-    audit_relations={"lacking": _SQL["lacking"], "nowhere": _SQL["nowhere"], "broken_topic": broken_topic},
+    audit_relations={**{name: _SQL[name] for name in _RELATIONS}, "broken_topic": broken_topic},
     undecided=_SQL["undecided"],
     waits={"trie_node": _SQL["waits"]},
     made_views=VIEWS,

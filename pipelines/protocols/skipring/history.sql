@@ -32,7 +32,7 @@ with configurations as (
   where role = 'supervisor'
   group by run_id
 ), ends as (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
+  select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as last_round
   from sent_message
   group by run_id
 )

@@ -1,7 +1,6 @@
 -- audit: the database of a legitimate topic has its subscribers with the first labels
 -- Sections 2.1 and 3.1. A row is a tuple that differs from the definition. Label l(x) is bin(x) with the first digit
--- moved to the end. A topic's supervisor is the first supervisor clockwise from the topic's SHA-256. Crashed nodes have
--- no database (rule K21).
+-- moved to the end. Crashed nodes have no database (rule K21).
 with member as (
   select run_id, topic, node_id from state_subscription where wants
 ), size as (
@@ -22,17 +21,10 @@ with member as (
   where c.age = 1 and c.is_tuple and x.node_id is null
 ), clean as (
   select run_id, topic from convergence where is_last and clean_round is not null
-), clockwise as (
-  select c.run_id, c.topic, n.node_id, sha2(n.name, 256) as point,
-    case when sha2(n.name, 256) < sha2(c.topic, 256) then 1 else 0 end as is_behind
-  from clean c
-  join node n on n.run_id = c.run_id and n.role = 'supervisor'
-), near as (
-  select run_id, topic, node_id,
-    row_number() over (partition by run_id, topic order by is_behind, point) as place
-  from clockwise
 ), served as (
-  select run_id, topic, node_id as supervisor from near where place = 1
+  select s.run_id, s.topic, s.supervisor
+  from topic_supervisor s
+  join clean c on c.run_id = s.run_id and c.topic = s.topic
 ), held as (
   select run_id, node_id, topic, label from (
     select run_id, node_id, topic, label,

@@ -14,22 +14,13 @@ with member as (
   from held h
   join member m on m.run_id = h.run_id and m.node_id = h.node_id and m.topic = h.topic
   group by h.run_id, h.topic, h.source, h.source_seq
-), ended as (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
-  from sent_message
-  group by run_id
-), given as (
-  select run_id, cast(get_json_object(parameters, "$['protocol.timeout_interval']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
-  from run
 )
 select t.run_id, m.node_id, t.topic, t.source, t.source_seq, greatest(t.issued_round, c.clean_round) as since_round,
-  e.last_round - greatest(t.issued_round, c.clean_round)
-    >= (2 * m.n_subscribers + 16) * g.interval_rounds as is_late
+  s.last_round - greatest(t.issued_round, c.clean_round)
+    >= (2 * m.n_subscribers + 16) * (s.interval_rounds + s.max_delay) as is_late
 from there t
 join member m on m.run_id = t.run_id and m.topic = t.topic
-join ended e on e.run_id = t.run_id
-join given g on g.run_id = t.run_id
+join ring_setting s on s.run_id = t.run_id
 join convergence c on c.run_id = t.run_id and c.topic = t.topic and c.is_last
 left join held h on h.run_id = t.run_id and h.node_id = m.node_id and h.topic = t.topic
   and h.source = t.source and h.source_seq = t.source_seq

@@ -5,10 +5,6 @@ with setting as (
     cast(get_json_object(parameters, "$['protocol.hash_bits']") as int) div 4 as n_digits,
     2 * cast(get_json_object(parameters, "$['protocol.timeout_interval']") as bigint) as warm_rounds
   from run
-), ended as (
-  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
-  from sent_message
-  group by run_id
 ), late as (
   select distinct f.run_id, f.node_id
   from fault_event f
@@ -18,7 +14,7 @@ with setting as (
   select t.*, s.key_bits, s.n_digits
   from state_trie_node t
   join setting s on s.run_id = t.run_id
-  join ended e on e.run_id = t.run_id and e.last_round >= s.warm_rounds
+  join ring_setting e on e.run_id = t.run_id and e.last_round >= s.warm_rounds
   left join late l on l.run_id = t.run_id and l.node_id = t.node_id
   where l.node_id is null
 ), edge as (
