@@ -136,7 +136,7 @@ def plant_ginger(run: Played, root: Path) -> dict[str, str]:
     found = run.told(root, message=[
         removed(f"kind = 'TreeViewUpdate' and dst = {b4} and sent_round = 427"),
         replaced(vote, body="replace(body, '\"vote\":1', '\"vote\":-1')"), replaced(view, body="'{\"seen\":[]}'"),
-        run.message("Failed", "B4", "B3", 200, failed=b1), run.message("Metadata", "B2", "B3", 230, of=("C5", 2)),
+        run.message("Failed", "B4", "B3", 200, failed=b2), run.message("Metadata", "B2", "B3", 230, of=("C5", 2)),
         run.message("RootElection", "B2", "B1", 300, vote=0, brokers=[b2, b4]),
         run.message("ParentResponse", "B3", "B4", 414, answer="declined"),
         run.message("ParentRequest", "B3", "B4", 450, topics=[]),
