@@ -23,6 +23,10 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
         {"kind": "crash", "node": "B", "round": 68, "until": 76},
     ],
     "epidemic_links": [],
+    "ginger_late": [
+        {"kind": "crash", "node": "B0", "round": 208},
+        {"kind": "crash", "node": "B3", "round": 400, "until": 410},
+    ],
     "gossipsub": [],
     "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],
     "gossipsub_wide": [],
@@ -128,6 +132,27 @@ def gossip(style: str, initiator: int, pattern: int | None, *digest: tuple[int, 
     """Returns the body of a gossip message."""
     listed = [dict(zip(("source", "pattern_id", "number"), one, strict=True)) for one in digest]
     return {"style": style, "initiator": initiator, "pattern_id": pattern, "digest": listed}
+
+
+def plant_ginger(run: Played, root: Path) -> dict[str, str]:
+    """B1 and B2 elect B1 in round 223; B4 joins in round 268; B3 has its new parent B2 in round 416."""
+    b1, b2, b4 = (run.ids[name] for name in ("B1", "B2", "B4"))
+    vote = f"kind = 'RootElection' and src = {b1}"
+    view = f"kind = 'TreeViewUpdate' and src = {b1} and dst = {run.ids['C5']} and sent_round = 223"
+    found = run.told(root, message=[
+        removed(f"kind = 'TreeViewUpdate' and dst = {b4} and sent_round = 427"),
+        replaced(vote, body="replace(body, '\"vote\":1', '\"vote\":-1')"), replaced(view, body="'{\"seen\":[]}'"),
+        run.message("Failed", "B4", "B3", 200, failed=b2), run.message("Metadata", "B2", "B3", 230, of=("C5", 2)),
+        run.message("RootElection", "B2", "B1", 300, vote=0, brokers=[b2, b4]),
+        run.message("ParentResponse", "B3", "B4", 414, answer="declined"),
+        run.message("ParentRequest", "B3", "B4", 450, topics=[]),
+    ])  # fmt: skip
+    return missing(found, {
+        "absent_silent": "and has not joined", "sends_view": "does not send its view",
+        "elects_highest": "has residual degree 0 itself", "shows_electors": f"does not show elector {b2}",
+        "holds_messages": "during its repair from round 223 to 235", "answers_votes": "does not answer the vote",
+        "newcomer_answers": "and answers declined", "asks_ancestors_first": f"asks its sibling {b4} before node {b1}",
+    })  # fmt: skip
 
 
 def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
@@ -237,7 +262,6 @@ def plant_wide(run: Played, root: Path) -> dict[str, str]:
 
 
 PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
-    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_links": plant_links,
-    "gossipsub": plant_gossipsub, "gossipsub_members": plant_members,
-    "gossipsub_wide": plant_wide,
+    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_links": plant_links, "ginger_late": plant_ginger,
+    "gossipsub": plant_gossipsub, "gossipsub_members": plant_members, "gossipsub_wide": plant_wide,
 }  # fmt: skip

@@ -20,6 +20,9 @@ import pyarrow as pa
 from udfs.batches import BEYOND, as_batch, schema_of
 
 _OUT = schema_of(BEYOND)
+START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint"))
+"""Columns of the rows of `start_parents`, with their SQL types."""
+_PARENTS = schema_of(START_PARENTS)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
 """Number of brokers that may leave a node's request unanswered, one after the other, before the tree is repaired."""
@@ -242,11 +245,44 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield as_batch(rows, _OUT)
 
 
+def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Finds the parent of each broker in the tree at the start; the root has none.
+
+    Args:
+        batches: One row per run: ``run_id, parameters`` (JSON), and lists: ``brokers`` (structs ``node_id, name``),
+            ``links`` (structs ``src, dst, latency_rounds``), and ``joiners``, the ids of the brokers that join later.
+
+    Yields:
+        One row per broker, columns `START_PARENTS`.
+    """
+    for batch in batches:
+        rows = [(run["run_id"], *pair) for run in batch.to_pylist() for pair in _start_parents(run)]
+        yield as_batch(rows, _PARENTS)
+
+
+def _start_parents(run: Mapping[str, Any]) -> list[tuple[int, int]]:
+    names = {node["node_id"]: node["name"] for node in run["brokers"]}
+    links = {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]}
+    joins = [(node, -1, None) for node in run["joiners"] or ()]
+    root = _root(_settings(run), names)
+    tree = _Tree(ScenarioRun(root, frozenset(names), links, 0, 0, 0, (), joins=joins))
+    return [(node, parent) for node, parent in sorted(tree.parent.items()) if node in names]
+
+
+def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
+
+
+def _root(setting: Mapping[str, Any], names: Mapping[int, str]) -> int:
+    """Returns the id of the broker at the root of the start tree, of the brokers with `names`."""
+    return min(broker for broker, name in names.items() if setting["root"] in (None, name))
+
+
 def _given(run: Mapping[str, Any]) -> ScenarioRun:
-    setting = {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
+    setting = _settings(run)
     names = {node["node_id"]: node["name"] for node in run["nodes"]}
     brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
-    root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
+    root = _root(setting, {broker: names[broker] for broker in brokers})
     at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] if f["kind"] == kind] for kind in _KINDS}
     return ScenarioRun(
         root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},

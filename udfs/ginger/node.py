@@ -213,6 +213,11 @@ class Node:
         self.state.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
 
+    def see_sibling(self, broker: int) -> None:
+        """Adds `broker` to the view of the node as a sibling."""
+        rounds = self._far[broker] = self.rounds_to(broker)
+        self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
+
     def candidates(self) -> list[int]:
         """Returns the live brokers of the view by hops, ancestors before siblings, then by id (rule G11).
 

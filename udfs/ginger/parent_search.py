@@ -209,7 +209,9 @@ class Election:
             return
         if m.vote is None:
             self._told_to_ask(sender, brokers)
-        elif not self._votes_with(sender, brokers):
+            return
+        self._notice(sender, brokers)
+        if not self._votes_with(sender, brokers):
             above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
             node.send(sender, ms.RootElection(None, tuple(sorted(above | node.neighbours - node.children))))
         else:
@@ -232,9 +234,26 @@ class Election:
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
         """Returns whether this broker votes with its sibling `sender`: the parent of this broker failed, too."""
+        return self._is_orphan(gone) and self._node.is_sibling(sender)
+
+    def _is_orphan(self, gone: Sequence[int]) -> bool:
+        """Returns whether this broker has no parent, or its parent is one of the failed brokers `gone`."""
         node = self._node
-        is_orphan = node.parent is None or node.parent in gone
-        return not node.repair.is_root and is_orphan and node.is_sibling(sender)
+        return not node.repair.is_root and (node.parent is None or node.parent in gone)
+
+    def _notice(self, sender: int, gone: Sequence[int]) -> None:
+        """Adds voter `sender` to the view of an orphan that sees no live broker above itself (rule G27).
+
+        The vote names the failed brokers `gone`. During an election `sender` gets the broker's vote.
+        """
+        node = self._node
+        above = {broker for broker in self._role.candidates() if not node.is_sibling(broker)}
+        is_known = node.path_from(sender) is not None or sender in node.children
+        if is_known or not self._is_orphan(gone) or not above <= {*gone}:
+            return
+        node.see_sibling(sender)
+        if self._own.is_electing:
+            self._vote(sender)
 
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
         """Records the failures `gone` that a vote of `sender` names.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from udfs.nodes.calls import DeregisterCall, RegisterCall, RemoveCall
-from udfs.repository import slots, storage
+from udfs.repository import storage
 from udfs.repository.at import At
 from udfs.repository.client_records import Registering
 from udfs.repository.events import Deregister, Key, Register
@@ -212,8 +212,9 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 def on_register(at: At, m: Register | Deregister) -> None:
     """Register, Deregister (3.3): stores the action of the topic's owner.
 
-    The cut of a deregistration contains the filled prefixes. The owner gets a confirmation when all heard members have
-    the action (rule P34). Any other sender gets Refuse.
+    The event has no cut: a member adds its filled prefixes when it first hears of a deregistration (rule P25). If the
+    owner repeats the event, the cut stays. The owner gets a confirmation when all heard members have the action (rule
+    P34). Any other sender gets Refuse.
     """
     if not at.is_operational:
         return
@@ -221,8 +222,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
         at.send(Refuse, (m.origin,), m.role, m.number)
         return
     is_registered = isinstance(m, Register)
-    cut = () if is_registered else slots.prefixes(at)
-    storage.enact(at, Action(m.client, m.role, m.number, None, is_registered, cut))
+    storage.enact(at, Action(m.client, m.role, m.number, None, is_registered))
     storage.settle(at)
     index = at.topic, m.client, m.role
     at.node.confirming[index] = Confirming(*index, m.number, m.origin)

@@ -134,6 +134,16 @@ def test_nobody_asks_who_has_no_place_to_give(seed: int, crashes: dict[int, int]
     assert wrong([replace(base("Figure 5.2", seed), crashes=crashes, until=until)]) == []
 
 
+@pytest.mark.parametrize(("seed", "at"), [(20, 261), (30, 271)])
+def test_an_orphan_counts_a_voter_that_it_does_not_see(seed: int, at: int) -> None:
+    """The root B2 declines B3 for lack of degree, and fails: its children know B3, which does not know B6."""
+    case = replace(base("Figure 5.2", seed), crashes={0: 208, 2: at}, until={2: at + 6})
+    assert wrong([case]) == []
+    votes = [(flight.src, flight.dst) for flight in played(case).sent if flight.kind == "RootElection"]
+    assert (6, 3) in votes
+    assert (3, 6) in votes
+
+
 def test_who_was_told_to_wait_notices_a_failure_soon() -> None:
     """B0 joins a sub-tree in order to take B3 in, and fails; B4 joins at B3 meanwhile."""
     case = replace(base("two children", 9), crashes={2: 208, 0: 226})

@@ -160,3 +160,21 @@ def test_in_a_pause_after_an_election_who_hears_of_more_that_are_gone_votes_agai
     assert sent(same, "brokers", "vote") == [("RootElection", 5, (0,), 3)]
     assert not election(same).is_electing
     assert sent(called(0, decided=[0], answered=[5])) == []
+
+
+def test_an_orphan_votes_with_a_voter_that_its_view_lacks() -> None:
+    """Rule G27: 7 became a child of a root that 1 has elected, and that failed before 1 was its child."""
+    rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Got(7, ms.RootElection(4, (0,))))
+    assert sent(rows, "brokers", "vote") == [("RootElection", 7, (0,), 3)]
+    assert (kept(rows, "tree_view", "peer"), election(rows).votes) == ([5, 6, 7], {5: (2, [0]), 7: (4, [0])})
+    asking = play(1, VOTER, memory(**OUT, decided=[0], asked=5), Got(7, ms.RootElection(4, (6,))))
+    assert sent(asking, "brokers", "vote") == [("RootElection", 7, (0, 6), 3)]
+
+
+def test_an_orphan_that_sees_a_broker_above_votes_with_its_siblings_only() -> None:
+    """Rule G27: 1 asks 4, which no vote names; the voter 7 may be in another part of the tree."""
+    sees_4 = [*VOTER, *view(n4=(0, 2))]
+    rows = play(1, sees_4, memory(**OUT, asked=4), Got(7, ms.RootElection(4, (0,))))
+    assert sent(rows, "vote") == [("RootElection", 7, None)]
+    rows = play(1, sees_4, memory(**OUT, asked=4), Got(7, ms.RootElection(4, (0, 4))))
+    assert (kept(rows, "tree_view", "peer"), repair(rows).dead) == ([4, 5, 6, 7], {0, 4})

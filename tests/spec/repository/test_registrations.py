@@ -54,6 +54,21 @@ def test_a_deregistration_cuts_at_every_repository() -> None:
         assert (row.is_registered, [one.n for one in row.cut]) == (False, [2])
 
 
+def test_a_repeated_deregistration_extends_no_cut() -> None:
+    """The owner repeats the event every 12 rounds, and p publishes; all members have heard of it by round 165."""
+    layout = owned(["p"], ["s"])
+    rounds = range(100, 300, 4)
+    layout.publish("p", *rounds, matches=layout.subscribe("s"))
+    layout.call("o", "deregister", 150, peer=layout.ids["s"], role="subscriber")
+    layout.network.play(500)
+    assert len(layout.sent("Deregister")) > 1
+    rows = [layout.node(name).registration["t", layout.ids["s"], "subscriber"] for name in ("r1", "r2")]
+    [last] = {one.n for row in rows for one in row.cut}
+    assert layout.delivered("s") == [*range(1, last + 1)]
+    assert rounds[last - 1] <= 165
+    assert max(confirmations(layout)) < 200
+
+
 def test_a_deregistered_publisher_is_refused_until_it_is_registered_again() -> None:
     layout = owned(["p"], ["s"])
     layout.publish("p", 100, 200, 500, matches=layout.subscribe("s"))

@@ -1,15 +1,17 @@
 """The audits of protocol ``ginger``, in addition to the general audits.
 
-Relations `balance` and `broken_tree` need Python. The balances of a replica follow from its operations one by one, and
-the check of a tree follows the parents from each broker to the root.
+Relations `balance`, `broken_tree` and `start_parent` need Python. The balances of a replica follow from its operations
+one by one, the parents in a tree of any depth from one another. Each SQL file that starts with ``-- audit`` is an
+audit of single messages.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import Audit, Evidence, Relation, arrow_rows, sql_files
+from pipelines.contract.audit import Audit, Evidence, Relation, arrow_rows, sql_audits, sql_files
 from udfs.ginger.bank import BALANCES, replay
+from udfs.ginger.bound import START_PARENTS, start_parents
 from udfs.ginger.tree import BROKEN, broken_trees
 
 if TYPE_CHECKING:
@@ -23,6 +25,20 @@ select run_id, node_id, topic, start_balance,
 from ({OPERATION}) operation
 group by run_id, node_id, topic, start_balance
 """  # noqa: S608 - built of constants
+_START_TREES = """
+select r.run_id, r.parameters, array_sort(collect_list(struct(l.src, l.dst, l.latency_rounds))) as links,
+  any_value(b.brokers) as brokers, any_value(j.joiners) as joiners
+from run r
+join link l on l.run_id = r.run_id
+join (
+  select run_id, array_sort(collect_list(struct(node_id, name))) as brokers
+  from node where role = 'broker' group by run_id
+) b on b.run_id = r.run_id
+left join (
+  select run_id, array_sort(collect_set(node_id)) as joiners from state_contact where is_joining group by run_id
+) j on j.run_id = r.run_id
+group by r.run_id, r.parameters
+"""
 _TREES = """
 select run_id, array_sort(collect_list(struct(node_id, above as parent))) as nodes
 from up_node
@@ -41,12 +57,20 @@ def broken_tree(evidence: Evidence) -> DataFrame:
     return arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN)
 
 
+def start_parent(evidence: Evidence) -> DataFrame:
+    """Returns the parents of brokers in the trees at the start, columns `START_PARENTS`."""
+    return arrow_rows(evidence.sql(_START_TREES), start_parents, START_PARENTS)
+
+
 RELATIONS: dict[str, Relation] = {
     "quiet_run": _SQL["quiet_run"],
     "key_item": _SQL["key_item"],
     "up_node": _SQL["up_node"],
     "balance": balance,
     "broken_tree": broken_tree,
+    "start_parent": start_parent,
+    "election": _SQL["election"],
+    "newcomer": _SQL["newcomer"],
 }
 _ONE_TREE = """
 select run_id, cast(null as bigint) as round, node_id, cast(null as bigint) as source,
@@ -71,4 +95,5 @@ AUDITS = (
         _SQL["nothing_lost"],
     ),
     Audit("subscribed", "subscriptions are confirmed before a publication on their topic", _SQL["subscribed"]),
+    *sql_audits("pipelines.protocols.ginger.audits"),
 )  # fmt: skip

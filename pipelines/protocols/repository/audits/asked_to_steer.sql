@@ -7,19 +7,29 @@ with said as (
     cast(get_json_object(body, '$.designation') as bigint) as designation,
     cast(get_json_object(body, '$.steering') as bigint) as steering
   from sent_message
-  where kind in ('P2R-Recovery', 'S2R-Recovery', 'R2P-NAK', 'R2S-Sync', 'R2S-Rectify')
+  where kind in ('P2R-Recovery', 'S2R-Recovery', 'R2P-NAK', 'R2P-ACK', 'R2S-Sync', 'R2S-Rectify')
+), notified as (
+  select run_id, src as repository, get_json_object(body, '$.topic') as topic, sent_round, explode(from_json(
+    get_json_object(body, '$.receivers'), 'array<struct<client:bigint,designation:bigint>>')) as one
+  from sent_message
+  where kind = 'R2S*-Persistent' and src = cast(get_json_object(body, '$.origin') as bigint)
 ), asked as (
   select run_id, topic, left(kind, 1) as role, origin as client, designation, steering as repository,
     min(due_round) as round
   from said
   where kind in ('P2R-Recovery', 'S2R-Recovery') and dst = steering and fate = 'delivered'
   group by run_id, topic, left(kind, 1), origin, designation, steering
-), steered as (
-  select run_id, topic, substring(kind, 3, 1) as role, to as client, designation, origin as repository,
-    min(sent_round) as round
+), event as (
+  select run_id, topic, substring(kind, 3, 1) as role, to as client, designation, origin as repository, sent_round
   from said
-  where kind in ('R2P-NAK', 'R2S-Sync', 'R2S-Rectify') and src = origin
-  group by run_id, topic, substring(kind, 3, 1), to, designation, origin
+  where kind in ('R2P-NAK', 'R2P-ACK', 'R2S-Sync', 'R2S-Rectify') and src = origin
+  union all
+  select run_id, topic, 'S' as role, one.client as client, one.designation as designation, repository, sent_round
+  from notified
+), steered as (
+  select run_id, topic, role, client, designation, repository, min(sent_round) as round
+  from event
+  group by run_id, topic, role, client, designation, repository
 )
 select s.run_id, s.round, s.repository as node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('steers ', n.name, ' by designation ', s.designation, ', and ',

@@ -1,0 +1,55 @@
+-- audit, is_dated: an orphan asks the parent of its failed parent before its siblings
+-- Section 4.2.3, rule G11: ancestors come before siblings at equal hops. A row is a ParentRequest to a sibling of the
+-- view, from a broker that has not asked the other broker yet and has not heard of the failure of that broker. The
+-- view is that of the last TreeViewUpdate, or of the start.
+with view as (
+  select run_id, dst as node_id, due_round, message_id,
+    explode(from_json(get_json_object(body, '$.seen'), 'array<struct<broker:bigint,n_up:bigint,n_down:bigint>>'))
+      as one
+  from sent_message
+  where kind = 'TreeViewUpdate' and fate = 'delivered'
+), request as (
+  select q.run_id, q.src as node_id, q.dst, q.sent_round, q.message_id, max_by(v.message_id, v.due_round) as view_id,
+    max(v.due_round) as view_round
+  from sent_message q
+  join node n on n.run_id = q.run_id and n.node_id = q.src and n.role = 'broker'
+  left join sent_message v on v.run_id = q.run_id and v.dst = q.src and v.kind = 'TreeViewUpdate'
+    and v.fate = 'delivered' and v.due_round <= q.sent_round
+  where q.kind = 'ParentRequest'
+  group by q.run_id, q.src, q.dst, q.sent_round, q.message_id
+), asked as (
+  select q.run_id, q.node_id, q.dst, q.sent_round, q.message_id, g.one.broker as above
+  from request q
+  join view s on s.run_id = q.run_id and s.message_id = q.view_id and s.one.broker = q.dst and s.one.n_up = 1
+    and s.one.n_down = 0
+  join view g on g.run_id = q.run_id and g.message_id = q.view_id and g.one.n_up = 0 and g.one.n_down = 1
+  left join node_recovery c on c.run_id = q.run_id and c.node_id = q.node_id and c.crash_round <= q.sent_round
+    and c.crash_round >= q.view_round
+  where c.run_id is null
+  union all
+  select q.run_id, q.node_id, q.dst, q.sent_round, q.message_id, g.parent as above
+  from request q
+  join start_parent p on p.run_id = q.run_id and p.node_id = q.node_id
+  join start_parent s on s.run_id = q.run_id and s.node_id = q.dst and s.parent = p.parent
+  join start_parent g on g.run_id = q.run_id and g.node_id = p.parent
+  left join node_recovery c on c.run_id = q.run_id and c.node_id = q.node_id and c.crash_round <= q.sent_round
+  where q.view_id is null and c.run_id is null
+), told as (
+  select run_id, dst as node_id, due_round, cast(get_json_object(body, '$.failed') as bigint) as broker
+  from sent_message where kind = 'Failed'
+  union all
+  select run_id, dst as node_id, due_round, cast(get_json_object(body, '$.peer') as bigint) as broker
+  from sent_message where kind = 'NeighborDown'
+  union all
+  select run_id, dst as node_id, due_round, explode(from_json(get_json_object(body, '$.brokers'), 'array<bigint>'))
+    as broker
+  from sent_message where kind = 'RootElection'
+)
+select a.run_id, a.sent_round as round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('asks its sibling ', a.dst, ' before node ', a.above) as detail
+from asked a
+join run r on r.run_id = a.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) > 1
+left join sent_message q on q.run_id = a.run_id and q.src = a.node_id and q.dst = a.above and q.kind = 'ParentRequest'
+  and q.message_id < a.message_id
+left join told t on t.run_id = a.run_id and t.node_id = a.node_id and t.broker = a.above and t.due_round <= a.sent_round
+where q.run_id is null and t.run_id is null

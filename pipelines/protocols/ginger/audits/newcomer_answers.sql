@@ -1,0 +1,9 @@
+-- audit, is_dated: a recovered broker without a parent answers a ParentRequest that it has no position
+-- Rule G22: the answer is back. The requester would ask it again and again after another answer.
+select w.run_id, p.sent_round as round, w.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('has no parent since its recovery in round ', w.from_round, ', and answers ',
+    get_json_object(p.body, '$.answer'), ' to node ', p.dst) as detail
+from newcomer w
+join sent_message p on p.run_id = w.run_id and p.src = w.node_id and p.kind = 'ParentResponse'
+  and p.sent_round >= w.from_round and (w.end_round is null or p.sent_round < w.end_round)
+where get_json_object(p.body, '$.answer') <> 'back'

@@ -1,0 +1,82 @@
+-- audit, is_dated: a repository requests only messages that it lacks
+-- Sections 3.5 and 4.8, rules P20 and P24. A repository has a message on its disk if it has acknowledged the message or
+-- listed it in Gossip-ACK. It also has a message if the message and its P2R-Order have arrived within 4 T_fail, without
+-- a crash in between; topics with an owner, publishers that crash and repositories that join or leave are left out.
+with said as (
+  select run_id, kind, src, dst, sent_round, due_round, fate, source, source_seq, body,
+    get_json_object(body, '$.topic') as topic, cast(get_json_object(body, '$.origin') as bigint) as origin,
+    cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
+    cast(get_json_object(body, '$.n') as bigint) as n
+  from sent_message
+  where kind in ('R2P-ACK', 'R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
+), moved as (
+  select run_id, node_id from control_call where kind in ('join', 'leave')
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
+), single as (
+  select run_id, src as node_id, topic, sent_round, cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
+    incarnation, explode(from_json(get_json_object(body, '$.single'), 'array<bigint>')) as n
+  from said
+  where kind = 'R2P-ACK' and src = origin
+), gossip as (
+  select run_id, src as node_id, topic, sent_round, explode(concat(
+    from_json(get_json_object(body, '$.entries'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'),
+    from_json(get_json_object(body, '$.beyond'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'))) as one
+  from said
+  where kind = 'Gossip-ACK' and src = origin
+), announced as (
+  select run_id, dst as node_id, topic, source as publisher, source_seq, incarnation, n, due_round
+  from said
+  where kind in ('P2R-Order', 'P2R-Retransmit') and fate = 'delivered'
+), arrived as (
+  select run_id, dst as node_id, topic, source as publisher, source_seq, due_round
+  from said
+  where kind in ('Message', 'P2R-Retransmit') and fate = 'delivered'
+), received as (
+  select a.run_id, a.node_id, a.topic, a.publisher, a.incarnation, a.n, greatest(a.due_round, m.due_round)
+    + cast(get_json_object(r.parameters, "$['protocol.store_rounds']") as bigint) as round
+  from announced a
+  join arrived m on m.run_id = a.run_id and m.node_id = a.node_id and m.topic = a.topic
+    and m.publisher = a.publisher and m.source_seq = a.source_seq
+  join run r on r.run_id = a.run_id
+  left join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
+  left join moved v on v.run_id = a.run_id and v.node_id = a.node_id
+  left join node_recovery c on c.run_id = a.run_id and (c.node_id = a.publisher or (c.node_id = a.node_id
+    and c.crash_round between least(a.due_round, m.due_round) and greatest(a.due_round, m.due_round)
+      + cast(get_json_object(r.parameters, "$['protocol.store_rounds']") as bigint)))
+  where abs(a.due_round - m.due_round) < 4 * cast(get_json_object(r.parameters, "$['protocol.failure_rounds']") as bigint)
+    and o.run_id is null and v.run_id is null and c.run_id is null
+), possessed as (
+  select run_id, node_id, topic, publisher, incarnation, n, sent_round as round from single
+  union all
+  select run_id, node_id, topic, one.publisher as publisher, one.incarnation as incarnation, one.n as n,
+    sent_round as round
+  from gossip
+  union all
+  select run_id, node_id, topic, publisher, incarnation, n, round from received
+), had as (
+  select run_id, node_id, topic, publisher, incarnation, n, min(round) as round
+  from possessed
+  group by run_id, node_id, topic, publisher, incarnation, n
+), wanted as (
+  select run_id, src as node_id, topic, sent_round, kind, cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
+    incarnation, explode(from_json(get_json_object(body, '$.ns'), 'array<bigint>')) as n
+  from said
+  where kind = 'R2P-NAK' and src = origin
+), fetched as (
+  select run_id, src as node_id, topic, sent_round, kind, explode(from_json(get_json_object(body, '$.keys'),
+    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+  from said
+  where kind = 'R2R-NAK' and src = origin
+), request as (
+  select run_id, node_id, topic, sent_round, kind, publisher, incarnation, n from wanted
+  union all
+  select run_id, node_id, topic, sent_round, kind, one.publisher as publisher, one.incarnation as incarnation,
+    one.n as n
+  from fetched
+)
+select q.run_id, q.sent_round as round, q.node_id, q.publisher as source, cast(null as bigint) as source_seq,
+  concat(q.kind, ' requests number ', q.n, ' of its publisher, which it has since round ', h.round) as detail
+from request q
+join had h on h.run_id = q.run_id and h.node_id = q.node_id and h.topic = q.topic and h.publisher = q.publisher
+  and h.incarnation = q.incarnation and h.n = q.n and h.round < q.sent_round

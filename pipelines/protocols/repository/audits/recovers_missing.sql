@@ -1,0 +1,58 @@
+-- audit, is_dated: a repository is OPERATIONAL when the messages that its assistant has have arrived
+-- Section 4.8, rule P21. A row is a message that the recovery has requested, that an R2R-Recovery names, and that has
+-- not arrived before the status. A recovery of T_assist rounds ends with its own disk (rules P22, P35). A publisher that
+-- has recovered since the crash closes its earlier incarnations, and their missing numbers are void (rule P2).
+with life as (
+  select n.run_id, n.node_id, n.crash_round, n.recovery_round, n.operational_round
+  from node_recovery n
+  join node o on o.run_id = n.run_id and o.node_id = n.node_id and o.role = 'repository'
+  join run r on r.run_id = n.run_id
+  where n.operational_round is not null and n.operational_round - n.recovery_round
+    < cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
+), said as (
+  select l.run_id, l.node_id, l.recovery_round, m.kind, m.src, m.source, m.body, get_json_object(m.body, '$.topic')
+    as topic
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.dst = l.node_id and m.fate = 'delivered'
+    and m.due_round between l.recovery_round and l.operational_round
+  where m.kind in ('R2R-Recovery', 'R2R-Retransmit', 'P2R-Order', 'P2R-Retransmit')
+), prefix as (
+  select run_id, node_id, recovery_round, topic, explode(from_json(get_json_object(body, '$.prefixes'),
+    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+  from said
+  where kind = 'R2R-Recovery'
+), copied as (
+  select run_id, node_id, recovery_round, topic, explode(from_json(get_json_object(body, '$.copies'),
+    'array<struct<incarnation:bigint,n:bigint,publication:struct<source:bigint>>>')) as one
+  from said
+  where kind = 'R2R-Retransmit'
+), arrived as (
+  select run_id, node_id, recovery_round, topic, one.publication.source as publisher, one.incarnation as incarnation,
+    one.n as n
+  from copied
+  union all
+  select run_id, node_id, recovery_round, topic, source as publisher,
+    cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
+    cast(get_json_object(body, '$.n') as bigint) as n
+  from said
+  where kind in ('P2R-Order', 'P2R-Retransmit')
+), requested as (
+  select l.run_id, l.node_id, l.crash_round, l.recovery_round, l.operational_round,
+    get_json_object(m.body, '$.topic') as topic, explode(from_json(get_json_object(m.body, '$.keys'),
+      'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.src = l.node_id and m.kind = 'R2R-NAK'
+    and m.sent_round between l.recovery_round and l.operational_round
+)
+select distinct q.run_id, q.operational_round as round, q.node_id, q.one.publisher as source,
+  cast(null as bigint) as source_seq,
+  concat('is OPERATIONAL without number ', q.one.n, ' of its publisher, which it has requested') as detail
+from requested q
+join prefix p on p.run_id = q.run_id and p.node_id = q.node_id and p.recovery_round = q.recovery_round
+  and p.topic = q.topic and p.one.publisher = q.one.publisher and p.one.incarnation = q.one.incarnation
+  and p.one.n >= q.one.n
+left join arrived a on a.run_id = q.run_id and a.node_id = q.node_id and a.recovery_round = q.recovery_round
+  and a.topic = q.topic and a.publisher = q.one.publisher and a.incarnation = q.one.incarnation and a.n = q.one.n
+left join node_recovery c on c.run_id = q.run_id and c.node_id = q.one.publisher
+  and c.recovery_round between q.crash_round and q.operational_round
+where a.run_id is null and c.run_id is null

@@ -1,0 +1,62 @@
+-- audit, is_dated: R2S-Rectify lists no message whose acknowledgement the repository knows
+-- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement from the S2R-ACK. Another
+-- repository also needs the entry of Gossip-ACK that has the acknowledged number; the order of the two does not matter.
+-- Repositories that crash, join or leave before are left out.
+with moved as (
+  select run_id, node_id from control_call where kind in ('join', 'leave')
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
+), range as (
+  select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
+    cast(get_json_object(body, '$.origin') as bigint) as client,
+    cast(get_json_object(body, '$.steering') as bigint) as steering, due_round,
+    explode(from_json(get_json_object(body, '$.runs'), 'array<struct<first:bigint,last:bigint>>')) as one
+  from sent_message
+  where kind = 'S2R-ACK' and fate = 'delivered'
+), acknowledged as (
+  select run_id, node_id, topic, client, steering, due_round, explode(sequence(one.first, one.last)) as seq from range
+), entry as (
+  select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
+    cast(get_json_object(body, '$.origin') as bigint) as repository, due_round,
+    explode(from_json(get_json_object(body, '$.entries'), 'array<struct<seq:bigint,n:bigint>>')) as one
+  from sent_message
+  where kind = 'Gossip-ACK' and fate = 'delivered'
+), located as (
+  select run_id, node_id, topic, repository, one.seq as seq, min(due_round) as due_round
+  from entry
+  group by run_id, node_id, topic, repository, one.seq
+), known as (
+  select a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq, min(a.due_round) as known_round
+  from acknowledged a
+  where a.steering = a.node_id
+  group by a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq
+  union all
+  select a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq, min(greatest(a.due_round, l.due_round))
+    as known_round
+  from acknowledged a
+  join located l on l.run_id = a.run_id and l.node_id = a.node_id and l.topic = a.topic and l.repository = a.steering
+    and l.seq = a.seq
+  group by a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq
+), noted as (
+  select k.run_id, k.node_id, k.topic, k.client, s.source, s.incarnation, s.n, min(k.known_round) as known_round
+  from known k
+  join stored_message s on s.run_id = k.run_id and s.node_id = k.steering and s.topic = k.topic and s.seq = k.seq
+  left join moved m on m.run_id = k.run_id and m.node_id in (k.node_id, k.steering)
+  left join node_recovery c on c.run_id = k.run_id and c.node_id in (k.node_id, k.steering)
+    and c.crash_round <= k.known_round
+  where m.run_id is null and c.run_id is null
+  group by k.run_id, k.node_id, k.topic, k.client, s.source, s.incarnation, s.n
+), listed as (
+  select run_id, src as node_id, get_json_object(body, '$.topic') as topic,
+    cast(get_json_object(body, '$.to[0]') as bigint) as client, sent_round,
+    explode(from_json(get_json_object(body, '$.listed'),
+      'array<struct<source:bigint,source_seq:bigint,incarnation:bigint,n:bigint>>')) as one
+  from sent_message
+  where kind = 'R2S-Rectify' and src = cast(get_json_object(body, '$.origin') as bigint)
+)
+select l.run_id, l.sent_round as round, l.node_id, l.one.source as source, l.one.source_seq as source_seq,
+  concat('lists the message to ', c.name, ', whose acknowledgement it knows since round ', k.known_round) as detail
+from listed l
+join noted k on k.run_id = l.run_id and k.node_id = l.node_id and k.topic = l.topic and k.client = l.client
+  and k.source = l.one.source and k.incarnation = l.one.incarnation and k.n = l.one.n and k.known_round < l.sent_round
+join node c on c.run_id = l.run_id and c.node_id = l.client

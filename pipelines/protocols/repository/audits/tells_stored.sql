@@ -1,0 +1,51 @@
+-- audit, is_dated: Gossip-ACK tells the other members all messages that the repository has acknowledged to publishers
+-- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this one lists it
+-- as stored behind the first reserved number. Events to members that leave are left out.
+with moved as (
+  select run_id, node_id from control_call where kind = 'leave'
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
+), single as (
+  select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
+    cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
+    cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
+    explode(from_json(get_json_object(body, '$.single'), 'array<bigint>')) as n
+  from sent_message
+  where kind = 'R2P-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
+), stored as (
+  select run_id, node_id, topic, publisher, incarnation, n, min(sent_round) as round
+  from single
+  group by run_id, node_id, topic, publisher, incarnation, n
+), gossip as (
+  select run_id, message_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round, body,
+    from_json(get_json_object(body, '$.to'), 'array<bigint>') as receivers
+  from sent_message
+  where kind = 'Gossip-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
+), regular as (
+  select g.run_id, g.message_id, g.node_id, g.topic, g.sent_round
+  from gossip g
+  left join moved m on m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
+  where m.run_id is null
+), entry as (
+  select run_id, node_id, topic, sent_round, explode(from_json(get_json_object(body, '$.entries'),
+    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+  from gossip
+), told as (
+  select run_id, node_id, topic, one.publisher as publisher, one.incarnation as incarnation, one.n as n,
+    min(sent_round) as round
+  from entry
+  group by run_id, node_id, topic, one.publisher, one.incarnation, one.n
+), beyond as (
+  select run_id, message_id, explode(from_json(get_json_object(body, '$.beyond'),
+    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+  from gossip
+)
+select g.run_id, g.sent_round as round, g.node_id, s.publisher as source, cast(null as bigint) as source_seq,
+  concat('gossip lacks number ', s.n, ' of its publisher, acknowledged in round ', s.round) as detail
+from stored s
+join regular g on g.run_id = s.run_id and g.node_id = s.node_id and g.topic = s.topic and g.sent_round > s.round
+left join told t on t.run_id = s.run_id and t.node_id = s.node_id and t.topic = s.topic
+  and t.publisher = s.publisher and t.incarnation = s.incarnation and t.n = s.n and t.round <= g.sent_round
+left join beyond b on b.run_id = g.run_id and b.message_id = g.message_id and b.one.publisher = s.publisher
+  and b.one.incarnation = s.incarnation and b.one.n = s.n
+where t.run_id is null and b.run_id is null
