@@ -48,9 +48,9 @@ GENERAL = (
         _SQL["conf_implies_delivered"],
     ),
 )  # fmt: skip
-"""The audits that run on all protocols.
+"""The audits of all protocols.
 
-A protocol without confirmations does not provide these guarantees, so its runs may violate them.
+A protocol without confirmations does not promise these guarantees, so its runs may violate them.
 """
 
 
@@ -320,8 +320,8 @@ def _check(
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``. A run beyond the bound excuses its rows.
 
-    Two types of rows are not excused: rows of a dated audit with a round before the first round beyond the bound, and
-    rows about a delivery that happened before that round.
+    Exceptions are rows of an unconditional audit, and two types of rows with a round before the first round beyond the
+    bound: rows of a dated audit, and rows about a delivery that happened.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -384,8 +384,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns the verdict of each run.
 
-    A run with an unexcused violation is invalid. Otherwise it is unknown if the store cannot decide it or if it tests
-    nothing, and else valid.
+    A run with an unexcused violation is invalid. Otherwise the verdict is unknown if ``can_tell`` is False, if the run
+    is in relation ``busy_run``, or if it is in ``untested``. All other runs are valid.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

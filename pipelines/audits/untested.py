@@ -22,7 +22,7 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The query for the runs without a delivery. Without these runs, the queries below are not needed."""
+"""The query for the runs without a delivery. If it returns no row, the other queries are not run."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"

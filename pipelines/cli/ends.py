@@ -1,4 +1,4 @@
-"""Ends a command with the exit code of its outcome. An error is printed in one line, without a traceback."""
+"""Runs commands and exits with the exit code of their outcome. Errors are printed in one line, without a traceback."""
 
 from __future__ import annotations
 

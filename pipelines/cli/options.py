@@ -88,7 +88,8 @@ def place(given: str) -> Root | Schema:
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
     """Returns the location of a store.
 
-    If the argument names a schema, the location comes from the catalog. Shell completion does not look it up.
+    If ``given`` is a schema, the location comes from the catalog. During shell completion, ``given`` is returned
+    unchanged.
     """
     from pipelines.store.roots import Schema
 

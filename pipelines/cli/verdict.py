@@ -168,7 +168,7 @@ def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: in
 
 
 def print_question(result: Result) -> None:
-    """Prints the ``roundtable why`` command for the store if wanted deliveries are missing."""
+    """Prints the command ``roundtable why`` for this store if wanted deliveries are missing."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         missing = n_wanted - n_delivered
@@ -310,7 +310,10 @@ def violations(report: AuditReport) -> dict[str, int | None]:
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields a phrase with the number of missing wanted deliveries within the bound, if any, by excuse."""
+    """Yields one phrase with the number of missing wanted deliveries in runs within the bound, in all and by excuse.
+
+    Yields nothing if no delivery is missing.
+    """
     with readable_errors():
         rows = result.sql(_MISSING).collect()
     if rows:
@@ -320,7 +323,10 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields a phrase on runs beyond the bound, if any: their number, lost deliveries and excused violations."""
+    """Yields one phrase on the runs beyond the bound: their number, lost deliveries and excused violations.
+
+    Yields nothing if no run is beyond the bound.
+    """
     if not report.beyond:
         return
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)

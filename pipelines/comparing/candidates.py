@@ -73,7 +73,7 @@ def _distinct(settings: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
-    """Returns the scenario with a grid that lists the candidates instead of its protocol values."""
+    """Returns the scenario with a grid whose protocol values are the candidates."""
     loaded = prepared.loaded
     grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
     kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}

@@ -4,8 +4,8 @@
 computes a round and returns the counts and rows that the driver needs.
 
 - Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
-  are fewer runs than partitions. If there are few rows, the driver fetches them, and later plans contain them inline.
-  This takes two thirds of the CPU time.
+  are fewer runs than partitions. If a frame has few rows, the driver fetches them, and later plans contain them inline;
+  a round then takes two thirds of the CPU time.
 - Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
   folder.
 """
@@ -34,7 +34,10 @@ _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
 _FEW_BYTES: Final = 1024**2
 """Size up to which plans of Sail contain the rows of a table inline."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
-"""The setting that truncates the lineage of all marked frames of a job, not only of its result."""
+"""The Spark setting with which a job truncates the lineage of all marked frames that it reads.
+
+By default, a job truncates only the lineage of its result.
+"""
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ class SparkCheckpoints(Checkpoints):
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
         slots = _slots({name: part.schema for name, part in parts.items()})
         whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
-        found = _answered(whole, slots, fetched).toArrow()
+        found = _counts_and_rows(whole, slots, fetched).toArrow()
         cut = whole.localCheckpoint(eager=False)
         self._uncache(whole)
         counted = found.filter(pc.is_valid(found["n_rows"]))
@@ -325,10 +328,10 @@ def _through_driver(
     return CheckpointResult(kept, tables, counts)
 
 
-def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns one frame with the row counts of all relations and the rows of the ``fetched`` relations.
+def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
+    """Returns one frame with the number of rows of each relation and digest, and the rows of the ``fetched`` relations.
 
-    Column ``n_rows`` has the count; it is null in fetched rows.
+    Column ``n_rows`` has the number; it is null in fetched rows.
     """
     read = sorted({slot for name in fetched for slot in slots.of[name].values()})
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

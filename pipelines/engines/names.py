@@ -38,7 +38,7 @@ def engine_cure(error: ModuleNotFoundError) -> str | None:
 
 
 def current_name(engine: object) -> object:
-    """Returns the current name of an engine for a former name; returns any other value unchanged."""
+    """Returns the current name of the engine if ``engine`` is a former name; returns any other value unchanged."""
     return _OLDER.get(engine, engine) if isinstance(engine, str) else engine
 
 

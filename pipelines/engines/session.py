@@ -38,7 +38,7 @@ from pipelines.engines.workers import n_workers_of
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
-"""Characters that Spark Connect rejects in a tag."""
+"""A pattern of the characters that Spark Connect rejects in a tag."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6

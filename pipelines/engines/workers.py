@@ -82,13 +82,13 @@ class InWorkers:
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in batches:
             check()
-            under_way.append(self._begun(pool, stream_of(part)))
+            under_way.append(self._submit(pool, stream_of(part)))
             if len(under_way) > self.n_workers:
                 yield from under_way.popleft()()
         for result in under_way:
             yield from result()
 
-    def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
+    def _submit(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
         """Submits a batch to a process; returns a function that waits for the result.
 
         If the process dies, the returned function computes the result in this process.

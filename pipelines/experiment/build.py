@@ -150,9 +150,9 @@ def build_mapped_run(
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns ``built`` with all links of the graph if only other protocols of the scenario need a tree.
+    """Adds the links outside the spanning tree to ``built`` if the run's protocol needs no tree.
 
-    Otherwise ``built`` is returned unchanged.
+    If no protocol of the scenario needs a tree, ``built`` has all links and is returned unchanged.
     """
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):

@@ -17,7 +17,7 @@ from pipelines.errors import QueryError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
-from pipelines.inputs.faults.build import one_by_one
+from pipelines.inputs.faults.build import concrete_faults
 from pipelines.inputs.faults.links import stream_of
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.faults import Crash, FaultGenerator
@@ -162,7 +162,7 @@ def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
     list.
     """
     for number, fault in enumerate(run.scenario.faults):
-        for one in one_by_one(fault, number, overlay, run.seed, run.scenario.time.rounds):
+        for one in concrete_faults(fault, number, overlay, run.seed, run.scenario.time.rounds):
             if isinstance(one, (Crash, FaultGenerator)):
                 continue
             stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}

@@ -97,7 +97,10 @@ class Manifest:
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the absolute path of each input file, keyed by the path in the scenario, for `files.remembered`."""
+        """Returns the absolute path of each input file, keyed by its path in the scenario.
+
+        The result is an argument of `files.remembered`.
+        """
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 import pipelines as rt
 from pipelines.engines.names import AskedEngine
 from pipelines.experiment.manifest import Manifest
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "delta_and_ginger"
@@ -100,9 +100,10 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
 
 
 def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Concatenates the measures of several stores.
+    """Returns the concatenated measures of several stores, by name.
 
-    Column ``late_ms`` of a delivery is its delay relative to the run with the same seed without crashes.
+    ``found`` has the result of `measures` for each store. Column ``late_ms`` of a delivery is its delay relative to the
+    run with the same seed without crashes.
     """
     every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
     calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})
@@ -156,7 +157,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(globals(), {"out": "delta_and_ginger"})
+    parameters = read_parameters(globals(), {"out": "delta_and_ginger"})
     target = Path(parameters["out"])
     measured = []
     for name in PROTOCOLS:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 import pipelines as rt
 from pipelines.engines.names import AskedEngine
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, write
 
 SCENARIOS = (
@@ -199,7 +199,7 @@ def pictures(found: pd.DataFrame) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(
+    parameters = read_parameters(
         globals(), {"out": "protocols_compared", "scenarios": " ".join(SCENARIOS), "seeds": "", "trace": ""}
     )
     target = Path(parameters["out"])

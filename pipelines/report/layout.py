@@ -32,8 +32,8 @@ def layout(
     1. If at least half of the nodes have coordinates, the layout is a map. The other nodes are beside their neighbours.
     2. A tree is drawn by levels from its centre. If it has many leaves, it is drawn around its centre.
     3. A cycle, or an overlay without links, is drawn as a ring. Nodes may hold edges instead of links. If the edges at
-       the end of the run form a cycle, it is the ring. Former members are then beside members to which they held an
-       edge, and other nodes inside the ring.
+       the end of the run form a cycle, it is the ring. A former member is then beside a member to which it held an
+       edge, and all other nodes are inside the ring.
     4. Other overlays are drawn by springs; large overlays by their tree of shortest paths.
 
     Args:

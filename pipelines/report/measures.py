@@ -13,9 +13,12 @@ from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
-"""The maximum number of nodes, or of links, in a chart. It shows those with the most messages."""
+"""The maximum number of nodes, or of links, in a chart; a chart shows those with the most messages."""
 MOST_COLOURS = 7
-"""The maximum number of message kinds, or of state tables, that have a colour. The smaller ones are summed."""
+"""The maximum number of message kinds, or of state tables, with a colour of their own.
+
+A chart sums all other kinds or tables, which have fewer messages or rows.
+"""
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
 _MOST_ROUNDS = 2_000

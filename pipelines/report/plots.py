@@ -164,7 +164,7 @@ def _query(reader: StoreReader, plot: Plot) -> str:
 
 
 def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Returns the specification of a plot with its axes and legend.
+    """Returns the Vega-Lite specification of ``plot`` with the axes and the legend that suit its ``marks``.
 
     An axis is numeric or nominal. The legend shows colours, dashes and shapes.
     """

@@ -19,7 +19,10 @@ from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""The maximum number of messages in a replay. A replay with more is cut to the rounds around faults and losses."""
+"""The maximum number of messages in a replay.
+
+A replay with more messages is cut to the rounds around faults and losses.
+"""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
@@ -223,7 +226,9 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
 def _coded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Replaces the strings in columns kind, fate and body by numbers; returns the columns, and the strings of each.
+    """Replaces the strings in columns kind, fate and body by numbers.
+
+    Returns all columns, and for each coded column the list of the strings that its numbers stand for.
 
     The most frequent string has number 0, because numbers select colours and there are fewer colours than kinds.
     ``known`` has the strings of a column, ordered by their frequency in the whole run. Bodies are parsed from JSON.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
-from pipelines.report.document import Asked, gather
+from pipelines.report.document import ReplaySelection, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
@@ -23,7 +23,7 @@ from pipelines.store.roots import Root, write_whole
 NAME = "report.html"
 
 
-def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
+def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: Path | None = None) -> Root:
     """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
 
     The file is written with a temporary name and then renamed, so ``out`` is never incomplete.
@@ -54,7 +54,7 @@ class Replay:
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
     """Returns the report of one run, which opens at the replay; raises the errors of `document.gather`."""
-    data = gather(reader, root, Asked((run_id,), span))
+    data = gather(reader, root, ReplaySelection((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 
 

@@ -113,7 +113,7 @@ def spread_commits(
 
 
 def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
-    """Returns the commits within the span, and the last commit before it, in order.
+    """Returns the last commit before the span and the commits within the span, in the order of rounds.
 
     A commit is identified by its last round.
     """

@@ -36,7 +36,7 @@ _SUMMARY = """
 select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
 """
 MOST_ASKED = 1_000
-"""The maximum number of deliveries whose causes are found, for each run and category."""
+"""The maximum number of deliveries for which a report finds the cause, for each run and category."""
 MOST_TOLD = 60
 """The maximum number of stories for each run and category, besides the first story of each cause."""
 _WAITED = "no fault was in the way: it waited at nodes"
@@ -258,10 +258,10 @@ def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
         found["left_out"][what] = found["number"][what] - len(kept)
 
 
-def said(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns a sentence for each category in ``found``, which has numbers of omitted stories.
+def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
+    """Returns a sentence for each category of deliveries in ``found``, with the number of omitted stories.
 
-    ``command`` is the command that groups these deliveries by cause.
+    ``found`` has this number for each category. Each sentence refers to ``command``, which groups deliveries by cause.
     """
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
@@ -287,10 +287,10 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
     runs = ", ".join(map(str, run_ids))
     quantiles = reader.sql(_QUANTILES.format(runs=runs)).toArrow().to_pylist()
     counted = reader.sql(_SERIES.format(runs=runs)).toArrow().to_pylist()
-    return {"run_ids": run_ids, "quantiles": quantiles, "series": _spans(counted)}
+    return {"run_ids": run_ids, "quantiles": quantiles, "series": _events_over_time(counted)}
 
 
-def _spans(counted: Rows) -> Rows:
+def _events_over_time(counted: Rows) -> Rows:
     """Returns the number of events in each round, or in intervals of rounds in long runs, including zeros."""
     end = max((row["round"] for row in counted), default=0)
     step = -(-(end + 1) // _MOST_STEPS)

@@ -127,7 +127,7 @@ class Calls:
         self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` with a call; None: no such round."""
+        """Returns the first round after `after` with a call; None if no call follows."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
@@ -137,7 +137,7 @@ class Calls:
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None: the round has no calls."""
+        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None if the round has no calls."""
         if not self.kinds(round_):
             return None
         self._read_window(round_)
@@ -177,7 +177,7 @@ class Calls:
         self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
-        """Returns the matching subscriptions of each call; null: the call matches no subscription."""
+        """Returns the ids of the matching subscriptions of each call; null if the call matches no subscription."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])

@@ -115,9 +115,9 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns the number of rounds of the next attempt after a job of `n_rounds` rounds failed: half of them.
+        """Returns half of `n_rounds`: the number of rounds of the next attempt after a job of `n_rounds` rounds failed.
 
-        Halving repeats until a job ends just before the failing round.
+        After several halvings, a job ends just before the failing round.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.

@@ -25,7 +25,7 @@ _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds",
 _GROUP = "src div 1024"
 """SQL for the group of a sender; the messages of a group are numbered in one window partition.
 
-Smaller partitions take four times as long.
+A window partition for each sender takes four times as long.
 """
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
@@ -118,7 +118,8 @@ class InFlightCounts:
     """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: For each kind the rounds until the first message that a node will handle is due.
+        waits: For each message kind, the rounds until its first message is due. Messages that no node will handle are
+            not counted.
         last_wait: The rounds until the last message is due; 0 without messages.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.

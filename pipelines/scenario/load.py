@@ -70,7 +70,9 @@ def shipped() -> dict[str, Path]:
 
 
 def find_scenario(path: Path) -> Path:
-    """Returns `path` if this file exists, else the file of the installed scenario named `path`, else `path`.
+    """Returns the path of a scenario file: `path` itself, or the file of the installed scenario named `path`.
+
+    If neither exists and `path` has a suffix, `path` is returned unchanged.
 
     Examples of names are ``quickstart``, ``compared/loss`` and ``conf/scenarios/quickstart.yaml``.
 

@@ -313,7 +313,7 @@ class GeneratedServers(Checked):
 class ServerGenerator(Strict):
     """A generator of servers, instead of a list."""
 
-    generate: GeneratedServers
+    generate: GeneratedServers = Field(description="brokers and number of the servers")
 
 
 class GeneratedClients(Strict):
@@ -328,7 +328,7 @@ class GeneratedClients(Strict):
 class ClientGenerator(Strict):
     """A generator of clients, instead of a list."""
 
-    generate: GeneratedClients
+    generate: GeneratedClients = Field(description="brokers and number of the clients")
 
 
 def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file

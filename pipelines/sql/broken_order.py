@@ -63,10 +63,10 @@ class _Pairs:
     Row i and column j of a matrix concern the pair of publications i and j.
 
     Attributes:
-        is_source: Both have the same source, and the call number of i is lower than that of j.
+        is_source: Publications i and j have one source, and the call number of i is lower than that of j.
         is_cause: The publisher of j had issued or got publication i before it issued j.
-        is_asked: Publication j requests causal or total order, and both share a topic and a key item.
-        is_total: Publication i or j requests total order, and both share a topic and a key item.
+        is_asked: Publication j requests causal or total order, and shares a topic and a key item with publication i.
+        is_total: At least one of i and j requests total order, and i and j share a topic and a key item.
     """
 
     is_source: _Matrix

@@ -71,7 +71,10 @@ def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Appends ``_`` until the name is unused: two paths may differ only in invalid characters."""
+    """Returns ``name`` with ``_`` appended until the name is not in ``taken``.
+
+    Two paths may differ only in invalid characters.
+    """
     while name in taken:
         name += "_"
     return name

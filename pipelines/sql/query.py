@@ -73,7 +73,7 @@ from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Tab
 PROTOCOL = "protocol"
 """Name of the view that lists the installed protocols."""
 _PARAMETER = "parameter"
-MADE = {
+COMPUTED = {
     _PARAMETER: "the parameters of each run, one column each; protocol_delta has the parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
     BROKEN_ORDER: "numbers of deliveries in a wrong order, promised or not; one row per run with deliveries",
@@ -135,7 +135,7 @@ class StoreReader:
         }
         read = {name: theirs.get(view_owner(name) or "", stored) for name in view_names()}
         views = [name for name in read if states_read(name) <= read[name].keys()]
-        return [*stored, *sorted([*views, *MADE, *self._made_views()])]
+        return [*stored, *sorted([*views, *COMPUTED, *self._computed_views()])]
 
     def _stored(self) -> Mapping[str, str]:
         """Returns the stored name of each table, keyed by its name in statements."""
@@ -246,9 +246,9 @@ class StoreReader:
                 return view_sql(name)
             audited = tuple(self._store.version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
-        if made := self._made_views().get(name):
+        if made := self._computed_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: self._made(made, round_))
+            return self._defined_once(alias, commits, lambda: self._computed(made, round_))
         computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
         if computed is not None:
             commits = (self._store.version(ROUND_COMMIT.name),)
@@ -297,7 +297,7 @@ class StoreReader:
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
-    def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
+    def _computed(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
         """Returns the rows of a computed view: the union of the rows for each protocol in ``views``."""
         parts = (view.make(AsOf(self.of_protocol(protocol), round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -313,7 +313,7 @@ class StoreReader:
 
     def _described_tables(self) -> DataFrame:
         tables = self._known_tables()
-        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._made_views().items()}
+        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._computed_views().items()}
         rows = [
             (name, "view" if name in made else _kind(name), made.get(name) or _description(name, tables))
             for name in self.tables()
@@ -348,7 +348,7 @@ class StoreReader:
             rows = self._own(self._store.read(RUN.name), RUN.name).select("parameters").distinct().toArrow().to_pylist()
             paths = parameter_paths([row["parameters"] for row in rows])
             return {**COMMON, **parameter_meanings(paths, self.protocols)}
-        if made := self._made_views().get(name):
+        if made := self._computed_views().get(name):
             return {**COMMON, **made[0][1].columns}
         head = view_head(name)
         meanings = dict(COMMON)
@@ -373,7 +373,7 @@ class StoreReader:
         }  # fmt: skip
         return history | states
 
-    def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
+    def _computed_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
         """Returns the computed views of the installed protocols: for each name, pairs of a protocol and its view."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
@@ -403,7 +403,7 @@ class AsOf:
 
 
 def _kind(name: str) -> str:
-    if name in MADE or name in view_names():
+    if name in COMPUTED or name in view_names():
         return "view"
     return "state" if name.startswith(STATE) else "history"
 
@@ -412,4 +412,4 @@ def _description(name: str, tables: dict[str, Table]) -> str | None:
     if name in view_names():
         return view_head(name).question
     table = tables.get(name)
-    return MADE.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)
+    return COMPUTED.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)

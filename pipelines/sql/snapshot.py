@@ -129,7 +129,7 @@ class StoreSnapshot:
         self._ledger = ledger
         self._round = round_
         self._cut = ledger.cut(round_)
-        self._made: dict[str, Callable[[], DataFrame]] = {
+        self._computed: dict[str, Callable[[], DataFrame]] = {
             SENT_MESSAGE: self._sent_messages,
             PUBLICATION.name: self._publications,
             SUBSCRIPTION.name: self._subscriptions,
@@ -146,8 +146,8 @@ class StoreSnapshot:
         """
         if name.startswith(STATE):
             return self._state(name)
-        if name in self._made:
-            return self._made[name]()
+        if name in self._computed:
+            return self._computed[name]()
         table = self._store.read(name)
         if name == RUN.name:
             return table if self._cut is None else table.selectExpr(*_run_columns(self._cut))
@@ -227,9 +227,9 @@ class StoreSnapshot:
         return self._until(rows, SUBSCRIPTION.columns, *later)
 
     def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns the rows that were issued up to the snapshot's round.
+        """Returns those of ``rows``, publications or subscriptions, that were issued up to the snapshot's round.
 
-        Later rounds in the columns ``later`` become null.
+        The result has ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
         """
         if self._cut is None:
             return rows

@@ -212,7 +212,7 @@ def check_empty(root: Root) -> None:
     if root.is_dir():
         inside = _inside(root)
         if inside:
-            raise StoreError(f"the store {str(root)!r} is not empty: {_held(root, inside)}")
+            raise StoreError(f"the store {str(root)!r} is not empty: {_content_clause(root, inside)}")
     elif root.exists() or (isinstance(root, Path) and root.is_symlink()):
         raise StoreError(f"the store {str(root)!r} is a file or a dangling link; name a folder that is new or empty")
 
@@ -351,8 +351,8 @@ def _has_parent(root: Root) -> TypeGuard[Path]:
     return isinstance(root, Path) and root.parent.is_dir()
 
 
-def _held(root: Root, inside: Sequence[str]) -> str:
-    """Returns a clause about a non-empty folder for an error message: what the folder holds, and the remedy."""
+def _content_clause(root: Root, inside: Sequence[str]) -> str:
+    """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it holds {_some(inside)}; {another}"

@@ -90,9 +90,10 @@ class Ledger:
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def cut(self, round_: int | None) -> int | None:
-        """Returns the last round of history to read; None reads all rounds.
+        """Returns the last round whose history a query as of ``round_`` reads; None stands for all rounds.
 
-        In a finished store, a ``round_`` after the last round selects all rounds, as None does.
+        The result is None if ``round_`` is None, and in a finished store if ``round_`` is the last round or a later
+        one.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.

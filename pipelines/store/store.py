@@ -49,7 +49,7 @@ Mode = Literal["append", "overwrite"]
 class _Open:
     """A table that the Delta library has opened for writes without the engine.
 
-    It stays open, because opening a table takes longer the more versions it has.
+    The table stays open between writes, because opening a table with many versions takes long.
 
     Attributes:
         table: The table at the version that this program last wrote or read.

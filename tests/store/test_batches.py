@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pipelines as rt
 from pipelines.cli.app import app
 from pipelines.engines.session import Session
-from pipelines.experiment.jobs import MAX_ROWS, Batch, cut, fitting
+from pipelines.experiment.jobs import MAX_ROWS, Batch, cut, runs_per_batch
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
 from pipelines.testing import run_configs
@@ -157,7 +157,7 @@ def test_runs_of_a_batch_are_neighbours_of_one_horizon() -> None:
 
 def test_batches_are_as_large_as_fits() -> None:
     most = MAX_ROWS["program"]
-    assert fitting(1000, most, ["program"]) == 1000
-    assert fitting(1000, most + 1, ["program"]) == 500
-    assert fitting(3, 100 * most, ["program"]) == 1
-    assert fitting(1000, most + 1, ["program", "dataflow"]) == 1000
+    assert runs_per_batch(1000, most, ["program"]) == 1000
+    assert runs_per_batch(1000, most + 1, ["program"]) == 500
+    assert runs_per_batch(3, 100 * most, ["program"]) == 1
+    assert runs_per_batch(1000, most + 1, ["program", "dataflow"]) == 1000

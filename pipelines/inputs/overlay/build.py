@@ -196,8 +196,8 @@ def build_overlay(
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    With `keeps_links`, a tree that only the protocol needs decides the places of servers and clients, and the overlay
-    keeps all links. With `notes_rounding`, notes report the paths that rounding lengthens.
+    With `keeps_links`, the overlay keeps all links if only the protocol needs a tree. The tree then determines only the
+    brokers of servers and clients. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
         OverlayError: The overlay cannot be built. Each problem has the path of its key in the scenario.

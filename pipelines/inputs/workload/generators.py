@@ -280,7 +280,7 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, by round, then by the chosen nodes.
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round and index of the publisher.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.

@@ -137,7 +137,7 @@ class Source:
         format: The format.
         reverse: Whether to reverse the rows, so that the last row comes first.
         limit: The number of rows to take from the start, after `reverse`; None for all rows.
-        named: The columns that the scenario names. Numbers mean that the file has no titles.
+        named: The columns that the scenario names. If they are numbers, the file has no titles.
     """
 
     path: Path
