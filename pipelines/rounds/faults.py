@@ -78,7 +78,7 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which a node crashes or recovers; None without such a round."""
+        """Returns the next round after `after` in which a node crashes or recovers; None if none follows."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 

@@ -92,8 +92,7 @@ class Ledger:
     def cut(self, round_: int | None) -> int | None:
         """Returns the last round whose history a query as of ``round_`` reads; None stands for all rounds.
 
-        The result is None if ``round_`` is None, and in a finished store if ``round_`` is the last round or a later
-        one.
+        Returns None if ``round_`` has the value None, and in a finished store also from the last round on.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.

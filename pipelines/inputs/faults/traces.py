@@ -33,7 +33,7 @@ _FTA_DOWN = 0
 _OPEN = ("NULL", "NA", "NONE", "\\N")
 """The strings that stand for an unknown stop time.
 
-Such an event lasts until the next event of its node, or until the end of the trace.
+An event with an unknown stop time lasts until the next event of its node, or until the end of the trace.
 """
 _SECONDS = 3600.0
 _ROUNDING = 1e-6

@@ -28,7 +28,7 @@ def publication_rows(
 ) -> pa.Table:  # fmt: skip
     """Returns a table of schema `PUBLICATION` with the given columns.
 
-    A column whose argument is None is null in every row.
+    A column without an argument is null in every row.
     """
     given = {"guarantee": guarantee, "keys": keys}
     others = [
