@@ -77,7 +77,7 @@ class Finding:
         n_excused: Number of excused violations; None if the audit failed.
         shown: The first violations without an excuse, at most `SHOWN`.
         shown_excused: The first excused violations, at most `SHOWN`.
-        error: The error of a failed audit, else None.
+        error: The error of the audit; None if the audit succeeded.
         protocol: The protocol of the audited runs in a store with several protocols; else empty.
     """
 

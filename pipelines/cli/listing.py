@@ -156,7 +156,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: The result; after a failed check also the remedy.
+        found: A phrase with the result of the check, and with the remedy after a failed check.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 

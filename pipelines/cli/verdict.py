@@ -367,9 +367,9 @@ def _state(finding: Finding) -> str:
 
 
 def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the numbers of publications, counted from 1 for each source.
+    """Returns the number of each publication among the publications of its source, from 1.
 
-    The result is keyed by run, source and call number, and covers the runs of the violations ``shown``.
+    The result is keyed by run, source and call number. It covers the runs of the violations ``shown``.
     """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:

@@ -221,8 +221,8 @@ class _SailFrame:
     """A kept frame of engine Sail.
 
     Attributes:
-        frame: The frame; this reference keeps its `id` unique.
-        file: The file of its rows; None for inline rows.
+        frame: The frame. This reference prevents another frame from getting the frame's `id`.
+        file: The file with the rows of the frame; None if the rows are inline.
         is_empty: Whether it has no rows.
     """
 

@@ -260,7 +260,10 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Returns an archive of package `udfs`, created once per process: Spark rejects a second file of the same name."""
+    """Returns an archive of package `udfs`.
+
+    Each process creates it once, because Spark rejects a second file of its name.
+    """
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
         for path in sorted(package.rglob("*.py")):

@@ -1,7 +1,7 @@
 """Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-A run of the extracted scenario writes rows equal to those of the original run: node ids, the order of calls, and all
-random draws stay the same.
+A run of the extracted scenario writes rows equal to the rows of the original run: node ids, the order of calls and all
+random draws are equal.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
 def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
     """Yields all faults except crashes.
 
-    A fault that draws for each message gets key ``stream``, because its draws otherwise depend on its index in the
-    list.
+    A fault that draws for each message gets key ``stream``, because its draws would otherwise depend on the index of
+    the fault in the list.
     """
     for number, fault in enumerate(run.scenario.faults):
         for one in concrete_faults(fault, number, overlay, run.seed, run.scenario.time.rounds):

@@ -41,8 +41,8 @@ class Manifest:
         text: Content of the scenario file.
         overrides: Strings ``path=value`` that replaced values of the scenario.
         engine: The engine.
-        commit_every: Requested rounds between commits; None for the default.
-        rounds_per_job: Requested rounds of a job; None for the default.
+        commit_every: Requested number of rounds between commits; None selects the default.
+        rounds_per_job: Requested number of rounds of a job; None selects the default.
         form: The requested form.
         batch_runs: Number of runs per batch.
         horizon: The last possible round of a run.

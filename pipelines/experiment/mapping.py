@@ -164,7 +164,10 @@ def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
 
 
 def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
-    """Returns those rows whose nodes are all kept, with the new node ids from ``place``; null ids stay null."""
+    """Returns the rows of ``rows`` whose nodes the protocol keeps, with their new ids from ``place``.
+
+    Null ids stay null.
+    """
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)

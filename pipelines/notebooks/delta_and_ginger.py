@@ -48,7 +48,7 @@ def run(
     protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs the scenario with one of `PROTOCOLS`; further arguments are those of `pipelines.run`."""
+    """Runs the scenario with one of `PROTOCOLS`; the other arguments are those of `pipelines.run`."""
     return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
 
 

@@ -48,7 +48,7 @@ def run(
     scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens its store if it exists; further arguments are those of `pipelines.run`."""
+    """Runs one of `SCENARIOS`, or opens its store if the store exists; other arguments as in `pipelines.run`."""
     if store.exists():
         return rt.open_store(store, spark=spark, engine=engine)
     return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)

@@ -31,17 +31,17 @@ def layout(
 
     1. If at least half of the nodes have coordinates, the layout is a map. The other nodes are beside their neighbours.
     2. A tree is drawn by levels from its centre. If it has many leaves, it is drawn around its centre.
-    3. A cycle, or an overlay without links, is drawn as a ring. Nodes may hold edges instead of links. If the edges at
-       the end of the run form a cycle, it is the ring. A former member is then beside a member to which it held an
-       edge, and all other nodes are inside the ring.
+    3. A cycle, or an overlay without links, is drawn as a ring. Without links, the ring is the cycle that the edges in
+       `held` form at the end of the run. A node that left this cycle is beside a member to which it held an edge. All
+       other nodes are inside the ring.
     4. Other overlays are drawn by springs; large overlays by their tree of shortest paths.
 
     Args:
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: The edges that nodes hold instead of links, in the order of time. An edge is a triple: the node, its peer,
-            and whether the node holds the edge at the end of the run.
+        held: In an overlay that the protocol builds, the edges that nodes hold instead of links, in the order of time.
+            An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
@@ -104,7 +104,7 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the members and former members of a ring in its order.
+    """Returns the members and former members of a ring in the order of the ring.
 
     A former member follows a member to which it held an edge.
     """

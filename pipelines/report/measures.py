@@ -61,7 +61,7 @@ def measures(
 ) -> dict[int, dict[str, Rows]]:  # fmt: skip
     """Returns the rows of the charts in ``assets/measures.json``, by run and chart name.
 
-    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`, if available.
+    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`; None computes it.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))

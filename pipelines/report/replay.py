@@ -182,8 +182,8 @@ def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
     """Returns the first and the last round whose messages are shown.
 
-    These are all rounds of ``asked``, or, if their messages exceed `MOST_MESSAGES`, the rounds around most ``events``.
-    The result is a single round if every longer range has too many messages.
+    These are all rounds of ``asked``. If they have more than `MOST_MESSAGES` messages, they are the rounds around most
+    ``events``. The result is a single round if every longer range has too many messages.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:

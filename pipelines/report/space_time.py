@@ -39,7 +39,7 @@ class Diagram:
     Attributes:
         nodes: Node names from top to bottom.
         arrows: The messages.
-        downs: Crashes: the node, the round of the crash, and the round of the recovery or None.
+        downs: Crashes: the node, the round of the crash, and the round of the recovery, None without a recovery.
         deliveries: Deliveries: the subscriber and the round.
         calls: Publications, subscriptions and confirmations: the node, the round and the label.
     """
@@ -148,7 +148,7 @@ def of_run(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Diagram:  # fmt: skip
-    """Returns the diagram of the messages that satisfy all given conditions.
+    """Returns the diagram of the messages that satisfy all conditions; an argument None sets no condition.
 
     Args:
         reader: The store.

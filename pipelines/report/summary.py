@@ -216,7 +216,7 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of those whose
+        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries whose
         cause was found; ``causes``, the most frequent first: ``what, text, n, round, node``; ``stories``: dicts of
         `Story.as_dict`, each with the category ``what``, the index ``group`` of its cause, and the ``options`` of
         ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.

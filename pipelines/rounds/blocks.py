@@ -1,7 +1,7 @@
 """The program form: a job plays a block, consecutive rounds of whole runs, and one core plays each run.
 
 Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
-blocks the driver holds the runs as Arrow tables. It commits a block while the executors or processes play the next one.
+blocks the driver holds the runs as Arrow tables. The driver commits a block while the next block is being played.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class BlockRows:
     def history(self, last: int) -> dict[str, pa.Table]:
         """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses and call events.
 
-        A lost message may be due in a round without another event of its run. Such messages are taken from those in
-        flight.
+        A lost message may be due in a round without another event of its run. The function takes this message from the
+        messages in flight.
         """
         lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
         message = pa.concat_tables([exploded(self.runs, "handled"), lost])
@@ -90,9 +90,9 @@ class BlockRows:
         }
 
     def grown(self) -> dict[str, pa.Table]:
-        """Returns copies of the new rows of append-only relations, by relation.
+        """Returns the rows that the block added to append-only relations, by relation.
 
-        A view of these rows would keep all rows of the block in memory.
+        The rows are copies: an Arrow view of them would keep all rows of the block in memory.
         """
         return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
 
@@ -189,7 +189,7 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
     """Returns the rows of each run as a list of structs; the inverse of `exploded`.
 
     Args:
-        rows: Column ``run_id`` and `columns`; None: no rows.
+        rows: A table with column ``run_id`` and `columns`; None stands for an empty table.
         columns: The fields of the structs.
         run: The ids of all runs, ascending.
     """
@@ -211,7 +211,7 @@ class _Block:
     """A block that is being played.
 
     Attributes:
-        asked: The last requested round.
+        asked: The last round that the caller requested.
         last: The last round of the block; less than `asked` if the rounds have very many calls.
         runs: The future of the result rows.
     """
@@ -309,7 +309,7 @@ class Blocks(Rounds):
         return 0 if self._state is None else self._state.n_in_flight
 
     def next_round(self) -> int | None:
-        """Returns the next round with an event, 0 before the first block; None: no event remains."""
+        """Returns the next round with an event, 0 before the first block; None if no event remains."""
         if self._state is None:
             return 0
         call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
@@ -363,7 +363,10 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._play_runs, given, function, schema, what))
 
     def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays the runs `given` in processes of this machine or on the executors; `close` interrupts it."""
+        """Plays the runs in `given`, in processes of this machine or on the executors.
+
+        Method `close` interrupts the rounds.
+        """
         with until(self._ended):
             check()
             if self._n_executors == 0:

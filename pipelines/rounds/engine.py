@@ -117,7 +117,7 @@ class Relations:
     def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
         """Stores the frames of the checkpoint `cut` as relations; the frames of growing relations are increments.
 
-        `is_stored` tells that the store has these rows already.
+        `is_stored` means that the store already contains these rows.
         """
         for name in self._states.keys() & cut.frames.keys():
             if self._states[name].compact is None:
@@ -178,7 +178,7 @@ class Job:
         history: Buffers history rows.
         crashes: The crash schedule.
         run: Nodes, links, settings and subscriptions.
-        latency: The latency of all links; None: latencies differ.
+        latency: The latency of all links; None if latencies differ.
         settings: The distinct settings objects of the runs.
     """
 
@@ -261,7 +261,7 @@ class RoundEngine(Rounds):
         return self._counts.n_messages
 
     def next_round(self) -> int | None:
-        """Returns the next round with an event; None: no event remains."""
+        """Returns the next round with an event; None if no event remains."""
         wait = self._counts.next_wait
         due = None if wait is None else self.round + wait
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))

@@ -60,9 +60,9 @@ class Experiment:
     Attributes:
         runs: The expanded runs; the runs of one protocol are adjacent.
         inputs: The overlays, workloads and faults of the runs.
-        commit_every: The number of rounds between two commits; None: automatic.
-        batch_runs: The number of runs in a batch; None: all runs with the same protocol and horizon.
-        rounds_per_job: The number of rounds of a job; None: automatic, see `experiment.jobs`.
+        commit_every: The number of rounds between two commits; None selects a default.
+        batch_runs: The number of runs in a batch; None puts all runs with one protocol and horizon into one batch.
+        rounds_per_job: The number of rounds of a job; None selects a default, see `experiment.jobs`.
         form: The requested form.
     """
 

@@ -62,7 +62,7 @@ class Crashes:
 
     @cached_property
     def schedule(self) -> DataFrame | None:
-        """The crash schedule, with columns `CRASH`; None: no crash is scheduled."""
+        """The crash schedule, with columns `CRASH`; None if no crash is scheduled."""
         return self._checkpoints.load(self._rows) if self.is_any else None
 
     @cached_property
@@ -166,9 +166,10 @@ class LinkFaultTimes:
     """The link faults of all runs, cut into periods.
 
     Attributes:
-        on_link: ``run_id, src, dst, round, end_round, faults``: the faults of single links; None: no such faults.
-        anywhere: ``run_id, round, end_round, faults``: the faults of all links; None: no such faults.
-        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: no partitions.
+        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None without these faults.
+        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None without these faults.
+        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None without
+            partitions.
         duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
             reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """
@@ -206,9 +207,9 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the first rounds after `after` with a crash or recovery, and with a link replacement.
+        """Returns the next round after `after` with a crash or recovery, and the next round with a link replacement.
 
-        A round that does not exist is left out.
+        The list omits a round that does not exist.
         """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]

@@ -35,7 +35,7 @@ class Rounds(ABC):
 
     @abstractmethod
     def next_round(self) -> int | None:
-        """Returns the next round with an event; None: no event remains."""
+        """Returns the next round with an event; None if no event remains."""
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
@@ -46,7 +46,7 @@ class Rounds(ABC):
         """
 
     def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
-        """Starts a job that may run during a commit. The next call of `play` has the same arguments."""
+        """Starts the job of the next call of `play`, which has equal arguments. The job may run during a commit."""
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:

@@ -38,7 +38,7 @@ class Outbox:
 
     Attributes:
         rows: Columns of `contract.round.OUTBOX`, and `fields`.
-        fields: The payload columns that `rows` has, and ``latency_rounds``; None: all.
+        fields: The payload columns in `rows`, and ``latency_rounds``; None if `rows` has all payload columns.
     """
 
     rows: DataFrame
@@ -57,9 +57,9 @@ def put_on_links(
     Args:
         outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
         link: Table ``link``.
-        latency: The latency of all links of all runs; None: latencies differ.
+        latency: The latency of all links of all runs; None if latencies differ.
         payload: The protocol's payload.
-        crash: The crash schedule, columns `faults.CRASH`; None: no node crashes.
+        crash: The crash schedule, with columns `faults.CRASH`; None if no node crashes.
     """
     cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
     body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
@@ -134,7 +134,7 @@ class InFlightCounts:
 
     @property
     def next_wait(self) -> int | None:
-        """The rounds until the next message is due; None: no message is in flight."""
+        """The number of rounds until the next message is due; None if no message is in flight."""
         return min(self.waits.values(), default=None)
 
     def due_kinds(self, step: int) -> Iterable[str]:

@@ -121,7 +121,7 @@ class Meter:
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the jobs added since the last reading; None: no job was added."""
+        """Returns a reading of the jobs that were added since the last reading; None if no job was added."""
         return self._reading()
 
     def _reading(self) -> ProgressReading | None:

@@ -59,7 +59,10 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Returns the path of the parameter in each column of `parameter_rows`, for the same argument ``parameters``."""
+    """Returns the path of the parameter in each column of `parameter_rows`.
+
+    The argument ``parameters`` is that of `parameter_rows`.
+    """
     return _paths(json.loads(text) for text in set(parameters))
 
 

@@ -116,7 +116,7 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``; without ``run_id``, those of all runs. Column ``n`` has the value ``sign``.
+    """Returns the events of run ``run_id``, or of all runs for None; column ``n`` has the value ``sign`` in each row.
 
     The events of a single run get run id 0, so that runs with different ids can be compared.
     """

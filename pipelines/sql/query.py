@@ -163,7 +163,7 @@ class StoreReader:
 
         Args:
             text: The statement, with bare names of tables and views.
-            as_of_round: Reads the state at the end of this round; None for the newest.
+            as_of_round: Reads the state at the end of this round; None selects the newest state.
 
         Returns:
             A lazy DataFrame; collect it inside `readable_errors`.

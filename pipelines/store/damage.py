@@ -1,6 +1,6 @@
 """Converts errors about disks, object stores and damaged files to `StoreError` with a cause and a remedy.
 
-Engines and libraries wrap such errors differently, but every message contains the operating system's message.
+Engines and libraries wrap these errors differently, but every message contains the operating system's message.
 """
 
 from __future__ import annotations

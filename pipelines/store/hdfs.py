@@ -205,7 +205,7 @@ class HdfsLock:
             self._client.delete(_path(str(self).rpartition("/")[0]))
 
     def _tag_of_own_file(self, name: str) -> Tag | None:
-        """Returns the tag of ``name`` if the lock's folder contains file ``name``, else None.
+        """Returns the tag of file ``name`` in the lock's folder; None if the folder lacks this file.
 
         The method is called after a failed rename to ``name``. If the answer to a rename is lost, the client repeats
         the rename, and the repetition fails. No other program uses the same name, so the file's existence proves that

@@ -93,7 +93,7 @@ class Store:
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
-        """Returns a store object for the same tables with another attribute ``is_small``.
+        """Returns a store object for the tables of this store, whose attribute ``is_small`` has the given value.
 
         Both objects share the cached table versions.
         """
@@ -155,7 +155,7 @@ class Store:
         known.digest = digest
 
     def _opened(self, name: str) -> _Open:
-        """Returns an open table at the version that this program last wrote or read."""
+        """Returns table ``name``, opened by the Delta library at the version that this program last wrote or read."""
         known, version = self._open.get(name), self._known(name)
         if known is None or known.table.version() != version:
             with self._named(name):
@@ -216,7 +216,7 @@ class Store:
         )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """Reads a table at a Delta version; None for the newest.
+        """Reads a table at the Delta version ``version``; None selects the newest version.
 
         Raises:
             VacuumedError: Files of an old version were removed.

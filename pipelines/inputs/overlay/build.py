@@ -144,7 +144,8 @@ class _Path(NamedTuple):
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
     """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty without such paths.
 
-    `rounds` are the rounded latencies of the links. The note covers paths from ten evenly spaced nodes at most.
+    `rounds` are the rounded latencies of the links. Only the paths from at most ten nodes with evenly spaced ids are
+    examined.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -191,7 +192,7 @@ def build_overlay(
 
     1. Read, generate or draw the graph with the latencies of its source.
     2. Check that the graph is connected, or take its largest component.
-    3. Replace the latencies by ``overlay.latency``, if given.
+    3. If the scenario has key ``overlay.latency``, replace the latencies.
     4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.

@@ -232,8 +232,8 @@ class FileRows:
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
         """Returns the round of each row.
 
-        A string `given` names the column of rounds. A number `given` is the round of the first row. Each round then
-        takes `per_round` rows; without `per_round` the first round takes all rows.
+        If `given` is a string, it names the column of rounds. If it is a number, it is the round of the first row. Each
+        round then takes `per_round` rows; without `per_round` the first round takes all rows.
         """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Subscriptions and publications drawn from the seed: topics, content, stock quotes, bank operations.
 
-Bank operations are those of BankService, each with the weakest sufficient guarantee (Matos, Ginger, section 5.2).
-getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are in total
-order, because their effects depend on earlier operations.
+Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each has the weakest sufficient
+guarantee. getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are
+in total order, because their effects depend on earlier operations.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Loaded:
 
     Attributes:
         table: The columns. Text files have strings (null if empty), JSON lines and Parquet typed columns.
-        notes: A sentence on the detected properties, such as delimiter and titles, or none.
+        notes: At most one sentence, on detected properties such as the delimiter and the titles.
     """
 
     table: pa.Table
