@@ -22,7 +22,7 @@ from pipelines.tables import RUN
 
 _DEPTH = 3
 _VALUES = 6
-_GONE = ".removed-"
+_REMOVED_PREFIX = ".removed-"
 """The prefix that the folder of a store gets while the store is being removed."""
 _SCHEMA = pa.schema({
     "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
@@ -62,7 +62,7 @@ def stores(folder: Root) -> Iterator[Stored]:
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
-            if (path / MANIFEST).is_file() and not path.name.startswith(_GONE):
+            if (path / MANIFEST).is_file() and not path.name.startswith(_REMOVED_PREFIX):
                 yield _stored(path)
         below = [path for outer in level if not (outer / MANIFEST).is_file() for path in outer.iterdir()]
         level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
@@ -139,17 +139,17 @@ def _remove(store: Path) -> None:
     store = store.resolve()
     link = store.parent / LATEST
     is_latest = link.is_symlink() and link.resolve() == store
-    gone = store.with_name(f"{_GONE}{store.name}")
+    gone = store.with_name(f"{_REMOVED_PREFIX}{store.name}")
     with locked(store):
         store.rename(gone)
     if is_latest:
         others = sorted(path.name for path in store.parent.iterdir() if (path / MANIFEST).is_file())
-        left = [name for name in others if not name.startswith(_GONE)]
+        left = [name for name in others if not name.startswith(_REMOVED_PREFIX)]
         if left:
             point(link, Path(left[-1]))
         else:
             link.unlink()
-    for path in store.parent.glob(f"{_GONE}*"):  # includes folders of interrupted removals
+    for path in store.parent.glob(f"{_REMOVED_PREFIX}*"):  # includes folders of interrupted removals
         remove(path)
 
 

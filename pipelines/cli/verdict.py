@@ -197,7 +197,7 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
-    seqs = _seqs(result, shown)
+    seqs = _publication_numbers(result, shown)
     for place, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
         print_lines(f"  {_story(violation, seq)}", indent=2)
@@ -366,10 +366,12 @@ def _state(finding: Finding) -> str:
     return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
-def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
+def _publication_numbers(
+    result: Result, shown: Sequence[ViolationRow]
+) -> dict[tuple[int, str | None, int | None], int]:
     """Returns the number of each publication among the publications of its source, from 1.
 
-    The result is keyed by run, source and call number. It covers the runs of the violations ``shown``.
+    The result maps (run, source, call number) to this number, in the runs of the violations ``shown``.
     """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:

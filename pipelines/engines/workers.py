@@ -125,7 +125,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
             depends on one row of its input. Importable parts are pickled by name.
         n_workers: The number of processes; with fewer than two the function runs in this process.
     """
-    return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
+    return make() if n_workers < 2 else InWorkers(_start_processes(make, n_workers), n_workers)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
     If ``n_workers`` is less than two, it does nothing.
     """
     if n_workers > 1:
-        _prepared(make, n_workers)
+        _start_processes(make, n_workers)
     try:
         yield
     except BaseException:
@@ -144,7 +144,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
         raise
 
 
-def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
+def _start_processes(make: Callable[[], Play], n_workers: int) -> bytes:
     """Starts ``n_workers`` processes, which import the modules of ``make``; returns ``make``, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # the caller of the function gets the error

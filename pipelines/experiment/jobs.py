@@ -125,7 +125,7 @@ class Batch:
     protocol: str
 
 
-def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
+def batches_of(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
     """Partitions runs, sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
     pieces = list(_pieces(runs, at_most or len(runs)))
     return [

@@ -55,7 +55,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
     scenario = run.scenario
     overlay, workload, faults = build_run(run, beside)
     horizon = scenario.time.rounds
-    listed = [*_crashes(faults, overlay), *_others(run, overlay)]
+    listed = [*_crashes(faults, overlay), *_other_faults(run, overlay)]
     for place, fault in enumerate(listed):
         if fault.get("stream") == place:
             del fault["stream"]
@@ -155,7 +155,7 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
         yield {"kind": "crash", "node": overlay.names[row["node_id"]], "round": row["round"], **until}
 
 
-def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
+def _other_faults(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
     """Yields all faults except crashes.
 
     A fault that draws for each message gets key ``stream``, because its draws would otherwise depend on the index of

@@ -88,7 +88,7 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES`, and the repairs; durations in rounds have a column ``ms``."""
+    """Returns the results of `QUERIES` and of the query for repairs, by name. Column ``ms`` has each duration in ms."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -99,7 +99,7 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
     return rows.assign(ms=rows["rounds"] * round_ms) if "rounds" in rows else rows
 
 
-def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+def concatenated(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
     """Returns the concatenated measures of several stores, by name.
 
     ``found`` has the result of `measures` for each store. Column ``late_ms`` of a delivery is its delay relative to the
@@ -140,7 +140,7 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `together`."""
+    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `concatenated`."""
     latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
     rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
     base = alt.Chart(rows).encode(
@@ -164,7 +164,7 @@ if __name__ == "__main__":
         with run(name, target / name, parameters.overrides, parameters.engine, parameters.spark) as finished:
             print(name, finished.verdict)
             measured.append(measures(finished))
-    compared = together(measured)
+    compared = concatenated(measured)
     for numbers in tables(compared).values():
         print(numbers.to_string(index=False))
     for file in write(pictures(compared), target):

@@ -99,7 +99,7 @@ _START = alt.Color("start:N", title="arbitrary at the start")
 _POINTS = 60
 
 
-def _filled(progress: pd.DataFrame) -> pd.DataFrame:
+def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
     """Samples the ratios of all runs at common times. The sample of a run at a time is its last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
@@ -120,7 +120,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         x=n, y=alt.Y("intervals:Q", title="intervals until the ring is legitimate"), color=_START,
         column=alt.Column("start:N", title=None),
     ).properties(width=170, height=240, title="How long healing takes")  # fmt: skip
-    shares = _filled(found["progress"])
+    shares = _sampled(found["progress"])
     over_time = alt.Chart(shares).mark_line().encode(
         x=alt.X("interval:Q", title="intervals since the start"),
         y=alt.Y("mean(wrong_share):Q", title="subscribers with a wrong label", axis=alt.Axis(format="%")),

@@ -17,7 +17,7 @@ MAP, TREE, RING, SPRINGS = "map", "tree", "ring", "springs"
 _MOST_SPRINGS = 400
 _WIDE_TREE = 24
 _APART = 1e-6
-_LEAST = 0.045
+_MIN_DISTANCE = 0.045
 """The minimum distance between two nodes of a map; the picture has width and height 1."""
 _PUSHES = 30
 _MOST_PUSHED = 250
@@ -94,7 +94,7 @@ def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
 def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
     """Moves overlapping nodes apart."""
     at = np.array(points)
-    least = min(_LEAST, 0.4 / math.sqrt(len(points)))
+    least = min(_MIN_DISTANCE, 0.4 / math.sqrt(len(points)))
     for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
         gaps = at[:, None] - at[None]
         far = np.hypot(gaps[..., 0], gaps[..., 1])

@@ -70,7 +70,7 @@ def measures(
         for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
             counted[row["run_id"]].append(row)
         for run_id, end in ends.items():
-            found[run_id][name] = _shaped(name, counted[run_id], end)
+            found[run_id][name] = _chart_rows(name, counted[run_id], end)
     if STATES in names:
         counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
         for run_id, of_run in counted_sizes.items():
@@ -78,7 +78,7 @@ def measures(
     return found
 
 
-def _shaped(name: str, rows: Rows, end: int) -> Rows:
+def _chart_rows(name: str, rows: Rows, end: int) -> Rows:
     """Converts the SQL aggregates of one run to the rows of a chart."""
     if name in ("latency", "hops"):
         return histogram(name, {row["value"]: row["n"] for row in rows})

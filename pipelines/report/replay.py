@@ -133,7 +133,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     ] if edges else []  # fmt: skip
     form, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
     n_messages = traffic.within(asked.first, asked.last or 0)
-    numbers, texts = _coded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
+    numbers, texts = _encoded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
     return {
         "run": dict(run), "end": end, "first": first, "last": last, "n_messages": n_messages,
         "is_cut": len(messages["message_id"]) < n_messages, "nodes": nodes, "layout": form, "points": points,
@@ -223,7 +223,7 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
     return {name: [values[index] for index in indexes] for name, values in rows.items()}
 
 
-def _coded(
+def _encoded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Replaces the strings in columns kind, fate and body by numbers.

@@ -38,7 +38,7 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
         for each table its ``columns`` and, for each node, pairs of a round and the node's rows from this round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
-    gone = {run_id: _gone(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
+    gone = {run_id: _vacuumed_rounds(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
     kept = {run_id: [at for at in _spread(of_run) if at not in gone[run_id]] for run_id, of_run in rounds.items()}
     found: dict[int, dict[str, Any]] = {
         run_id: {
@@ -107,7 +107,7 @@ def spread_commits(
         last = min((at for at in rounds if at >= end), default=end)
         within = [] if spans is None else _spread(_commits(reader, run_id, spans[run_id]))
         chosen = sorted({*_spread([at for at in rounds if at <= last]), *within})
-        gone = _gone(reader.of_run(run_id), chosen)
+        gone = _vacuumed_rounds(reader.of_run(run_id), chosen)
         found[run_id] = [at for at in chosen if at not in gone]
     return found
 
@@ -123,7 +123,7 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
     return [*[at for at in rounds if at < span.first][-1:], *inside]
 
 
-def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
+def _vacuumed_rounds(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
     """Returns the rounds in ``rounds`` for which VACUUM has removed the version of a state table."""
     found: set[int] = set()
     for name in (name for name in reader.tables() if name.startswith(STATE)):

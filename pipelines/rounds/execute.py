@@ -28,7 +28,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import EngineError, InternalError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, Jobs, cut, forms_of, is_small, jobs_of
+from pipelines.experiment.jobs import Batch, Jobs, batches_of, forms_of, is_small, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
@@ -124,7 +124,7 @@ def execute(
     else:
         store.rewind(last.versions)
     tables = state_tables(protocols)
-    for batch in cut(experiment.runs, experiment.batch_runs):
+    for batch in batches_of(experiment.runs, experiment.batch_runs):
         if last is not None and last.holds(batch.first_run):
             continue
         start(batch)

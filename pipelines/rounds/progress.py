@@ -286,8 +286,7 @@ def is_notebook() -> bool:
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
     """Returns a reporter of form `form`.
 
-    Reporters write to stderr. The reporter of JSON lines writes to stdout, and the bar of a notebook appears below the
-    running cell.
+    Bars and plain lines go to stderr, and JSON lines to stdout. The bar of a notebook appears below the running cell.
     """
     match form:
         case ProgressForm.BAR:

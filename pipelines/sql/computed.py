@@ -69,11 +69,11 @@ def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
 def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     columns = {_RUN_ID: ""}
     for path in sorted({path for values in parsed for path in values}):
-        columns[_free(column_name(path), columns)] = path
+        columns[_unused_name(column_name(path), columns)] = path
     return {name: path for name, path in columns.items() if path}
 
 
-def _free(name: str, taken: Mapping[str, object]) -> str:
+def _unused_name(name: str, taken: Mapping[str, object]) -> str:
     """Returns ``name`` with ``_`` appended until the name is not in ``taken``.
 
     Two paths may differ only in invalid characters.

@@ -262,7 +262,7 @@ class StoreReader:
     def _alias(self, name: str, round_: int | None) -> str:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
-    def _own(self, rows: DataFrame, name: str) -> DataFrame:
+    def _protocol_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Returns the rows of ``rows`` that belong to the reader's protocol.
 
         A reader of all protocols returns ``rows`` unchanged.
@@ -284,7 +284,7 @@ class StoreReader:
 
     def _parameters(self) -> DataFrame:
         """Returns view ``parameter``: the parameters of the runs, which never change."""
-        runs = self._own(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
+        runs = self._protocol_rows(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
 
@@ -306,7 +306,7 @@ class StoreReader:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
 
     def _stored_rows(self, snapshot: StoreSnapshot, name: str) -> DataFrame:
-        return self._own(snapshot.frame(self._stored_name(name)), name)
+        return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
         return {name: self.table(name, round_).columns for name in names}
@@ -345,7 +345,13 @@ class StoreReader:
         if name == BROKEN_ORDER:
             return {**COMMON, **BROKEN_ORDER_COLUMNS}
         if name == _PARAMETER:
-            rows = self._own(self._store.read(RUN.name), RUN.name).select("parameters").distinct().toArrow().to_pylist()
+            rows = (
+                self._protocol_rows(self._store.read(RUN.name), RUN.name)
+                .select("parameters")
+                .distinct()
+                .toArrow()
+                .to_pylist()
+            )
             paths = parameter_paths([row["parameters"] for row in rows])
             return {**COMMON, **parameter_meanings(paths, self.protocols)}
         if made := self._computed_views().get(name):

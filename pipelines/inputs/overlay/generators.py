@@ -76,7 +76,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     pairs = n * (n - 1) // 2
     _check_links(p * pairs)
     for attempt in range(MAX_TRIES):
-        ends = _pairs(_chosen(pairs, p, seed, attempt))
+        ends = _pairs(_random_pairs(pairs, p, seed, attempt))
         if is_connected(n, *ends):
             return ends
     advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
@@ -85,7 +85,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     )
 
 
-def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
+def _random_pairs(pairs: int, p: float, seed: int, attempt: int) -> Ints:
     """Returns the indexes, from 0 to ``pairs - 1``, of the pairs of nodes to link: each with probability `p`.
 
     The gaps between two indexes are drawn from a geometric distribution (Batagelj and Brandes 2005).
