@@ -114,10 +114,10 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
     if not isinstance(folder, Path):
         raise StoreError(f"{str(folder)!r} is not a local folder; remove it with the tools of its server")
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {str(folder)!r}; `roundtable runs` lists the stores")
+        raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable runs` lists the stores")
     found = list(stores(folder))
     if not found:
-        raise StoreError(f"there is no store in {str(folder)!r}; `roundtable runs` lists the stores")
+        raise StoreError(f"folder {str(folder)!r} contains no store; `roundtable runs` lists the stores")
     for one in found:
         if one.state == "running":
             raise StoreError(f"a program is writing the store {str(one.path)!r}; wait for its end, or end it")
@@ -160,7 +160,7 @@ def store_rows(folder: Root) -> pa.Table:
         StoreError: The folder does not exist.
     """
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {str(folder)!r}; `roundtable run` makes runs/<scenario>/<time>")
+        raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable run` makes runs/<scenario>/<time>")
     rows = [
         (str(one.path), one.scenario, one.state, one.n_runs, round(one.megabytes, 1), one.parameters, one.settings)
         for one in stores(folder)

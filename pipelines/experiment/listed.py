@@ -41,7 +41,7 @@ def extracted(root: Root, run_id: int) -> Parts:
     prepared = manifest.prepared()
     runs = prepared.runs
     if not 0 <= run_id < len(runs):
-        raise QueryError(f"there is no run {run_id} in {root}; its runs are 0 to {len(runs) - 1}")
+        raise QueryError(f"run {run_id} does not exist in {root}; the runs are 0 to {len(runs) - 1}")
     with remembered(manifest.found()):
         return listed_scenario(runs[run_id], prepared.beside)
 

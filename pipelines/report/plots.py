@@ -151,7 +151,9 @@ def _query(reader: StoreReader, plot: Plot) -> str:
         where = " or ".join(columns)
         if wrong is None:
             raise QueryError(f"neither {where} has all of {', '.join(plot.columns)}; name the relation that has")
-        raise QueryError(f"there is no column {wrong!r} in {where};{nearest(wrong, known)} name another, or a relation")
+        raise QueryError(
+            f"column {wrong!r} does not exist in {where};{nearest(wrong, known)} name another column or relation"
+        )
     own = columns[relation]
     joined = more = ""
     if "run_id" in own:

@@ -109,7 +109,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     """
     end = last_round(reader, run)
     if span.first > end:
-        raise QueryError(f"there is no round {span.first} in run {run['run_id']}; allowed: 0 to {end}")
+        raise QueryError(f"round {span.first} does not exist in run {run['run_id']}; allowed: 0 to {end}")
     keys = {"run": run["run_id"], "end": end, "most": MOST_MESSAGES}
     counts = columns(reader, _COUNTS.format(**keys))
     rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items() if name != "delivery"}

@@ -91,7 +91,7 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
     """
     known = specification("measures")
     if name not in known:
-        raise QueryError(f"there is no measure {name!r};{nearest(name, known)} there are: {', '.join(known)}")
+        raise QueryError(f"measure {name!r} does not exist;{nearest(name, known)} known: {', '.join(known)}")
     with readable_errors():
         run = _row(reader, run_id)
         rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
@@ -103,5 +103,5 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
 def _row(reader: StoreReader, run_id: int) -> dict[str, Any]:
     rows = {row["run_id"]: row for row in run_rows(reader)}
     if run_id not in rows:
-        raise QueryError(f"there is no run {run_id}; the runs are {min(rows)} to {max(rows)}")
+        raise QueryError(f"run {run_id} does not exist; the runs are {min(rows)} to {max(rows)}")
     return rows[run_id]

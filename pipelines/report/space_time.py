@@ -164,7 +164,7 @@ def of_run(
     names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
     ids = {name: number for number, name in enumerate(names)}
     for name in (one for one in (source, node) if one is not None and one not in ids):
-        raise QueryError(f"there is no node {name!r} in the run;{nearest(name, names)} table node names them")
+        raise QueryError(f"node {name!r} does not exist in the run;{nearest(name, names)} table node names them")
     served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {-1 if call is None else call}"]
     at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
     within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]

@@ -157,7 +157,7 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
     """
     known = {row["run_id"] for row in rows}
     if unknown := [run_id for run_id in named if run_id not in known]:
-        raise QueryError(f"there is no run {unknown[0]}; the runs are {min(known)} to {max(known)}")
+        raise QueryError(f"run {unknown[0]} does not exist; the runs are {min(known)} to {max(known)}")
     if named:
         return dict.fromkeys(named, "named with --run")
     if len(rows) <= MOST_FULLY_REPLAYED:

@@ -140,7 +140,7 @@ def check_run(reader: StoreReader, run_id: int) -> None:
     """
     known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
     if run_id not in known:
-        raise QueryError(f"there is no run {run_id}; the store has runs {known[0]} to {known[-1]}")
+        raise QueryError(f"run {run_id} does not exist; the store has runs {known[0]} to {known[-1]}")
 
 
 def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:

@@ -215,7 +215,7 @@ class StoreReader:
     def _check_name(self, name: str) -> None:
         names = self.tables()
         if name not in names:
-            raise QueryError(f"there is no table {name!r};{nearest(name, names)} there are: {', '.join(names)}")
+            raise QueryError(f"table {name!r} does not exist;{nearest(name, names)} known: {', '.join(names)}")
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())

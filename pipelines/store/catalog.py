@@ -55,8 +55,8 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
         found = _schema_location(named.quoted, session)
         if found is None:
             raise StoreError(
-                f"there is no schema {str(named)!r} in the session's catalog{_memory_warning(named, session)}, and no "
-                "folder of this name; give the schema or the location that `roundtable run` printed"
+                f"schema {str(named)!r} does not exist in the session's catalog{_memory_warning(named, session)}, "
+                "and no folder has this name; give the schema or the location that `roundtable run` printed"
             )
         return _root(named, found)
 

@@ -171,7 +171,7 @@ def check_store(root: Root) -> None:
         return
     if not root.exists():
         beside = sorted(path.name for path in root.parent.iterdir()) if _has_parent(root) else []
-        raise StoreError(f"there is no store {str(root)!r};{nearest(root.name, beside)} {_WRITTEN}")
+        raise StoreError(f"store {str(root)!r} does not exist;{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
     if (root / MANIFEST).is_file():

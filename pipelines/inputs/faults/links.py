@@ -295,7 +295,7 @@ def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -
             yield Problem((*place, index, end), unknown_node(pair[end], overlay))
         if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
             around = listed([overlay.names[node] for node in sorted(neighbours(overlay)[ids[pair[0]]])])
-            message = f"there is no link between {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
+            message = f"no link joins {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
             yield Problem((*place, index), message)
 
 
