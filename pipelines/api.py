@@ -178,8 +178,8 @@ def resume_store(
 ) -> Result:  # fmt: skip
     """Resumes an interrupted run without an audit.
 
-    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job, and
-    ``say`` progress messages before the first round.
+    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job.
+    ``say`` receives messages before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:

@@ -118,8 +118,11 @@ class Undecided(NamedTuple):
 class RunVerdict(NamedTuple):
     """The columns of table ``run`` that an audit sets.
 
-    ``verdict`` is the verdict of the run, ``within_bound`` whether its faults are within the bound of the protocol, and
-    ``rounds`` its last round with an event.
+    Attributes:
+        run_id: The run.
+        verdict: The verdict of the run.
+        within_bound: Whether the faults of the run are within the bound of the protocol.
+        rounds: The last round of the run with an event.
     """
 
     run_id: int
@@ -132,8 +135,8 @@ class RunVerdict(NamedTuple):
 class AuditReport:
     """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
-    ``beyond`` has the runs that exceed the bound, ``undecided`` the runs that the protocol declares undecided
-    (`Protocol.undecided`), and ``untested`` the runs that test nothing. ``violation`` has the rows of table
+    ``beyond`` lists the runs that exceed the bound. ``undecided`` lists the runs that the protocol declares undecided
+    (`Protocol.undecided`). ``untested`` lists the runs that test nothing. ``violation`` has the rows of table
     ``violation``.
     """
 

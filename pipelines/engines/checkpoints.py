@@ -301,7 +301,7 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
     """Returns the union of all frames, with the columns ``tag, digest, run_id, place`` and the shared columns.
 
-    ``tag`` is the name of the frame, and ``place`` the node of the row.
+    ``tag`` is the name of the frame of a row. ``place`` is the node of the row.
     """
     frames = []
     for name, part in parts.items():

@@ -75,8 +75,8 @@ class InWorkers:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the results in the order of the batches.
 
-        At most ``n_workers + 1`` batches are submitted at a time: one for each process, and one that waits for a
-        process or has its result ready.
+        At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while
+        the caller uses a result.
         """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()

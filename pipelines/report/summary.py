@@ -104,7 +104,9 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Returns the row of one guarantee, with the numbers of its violations in ``broken``, the rows of `_BROKEN`.
+    """Returns the summary of the guarantee that ``audit`` checks: its name, its statement, and numbers of violations.
+
+    ``broken`` has the rows of query `_BROKEN`.
 
     If ``protocol`` is not empty, the name of the guarantee includes it.
     """

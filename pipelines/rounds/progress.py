@@ -203,7 +203,7 @@ class JsonReporter(LineReporter):
             self._write(json.dumps(event))
 
     def note(self, text: str) -> None:
-        """Writes `text` as a JSON object, an event."""
+        """Writes the JSON object ``{"event": "note", "text": text}``."""
         self._meter.start()
         self._write(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
 

@@ -109,8 +109,8 @@ def _pairs(
 ) -> _Pairs:  # fmt: skip
     """Returns the relations of all pairs of publications.
 
-    ``keys`` are source and call number of each publication, ``calls`` the rows of issued publications by key, and
-    ``rounds`` the delivery rounds of each subscriber.
+    ``keys`` has the source and the call number of each publication. ``calls`` has the rows of the issued publications
+    by key. ``rounds`` has, for each subscriber, the round in which each publication was delivered.
     """
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
