@@ -195,7 +195,7 @@ def _run(
 def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Checkpoints) -> Start:
     """Returns the argument from which a protocol computes the initial state of its nodes.
 
-    The δ-paths of this argument exclude nodes that join during the run.
+    The paths in this argument exclude nodes that join during the run.
     """
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
