@@ -105,11 +105,8 @@ def print_runs(result: Result) -> None:
 
 def _cells(measured: Sequence[Any]) -> list[str | int | None]:
     counts, durations = measured[:_COUNTS], measured[_COUNTS:]
-    return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
-
-
-def _duration(rounds: int | None, ms: float | None) -> str | None:
-    return None if rounds is None else f"{rounds}{_in_ms(ms)}"
+    pairs = zip(durations[::2], durations[1::2], strict=True)
+    return [*counts, *(None if rounds is None else f"{rounds}{_in_ms(ms)}" for rounds, ms in pairs)]
 
 
 def _in_ms(ms: float | None) -> str:

@@ -118,13 +118,10 @@ class Meter:
         if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
             self._first = self.clock(), progress.round
         self._round = progress.round
-        return self._reading() if self.clock() - self._read_at >= self.every else None
+        return self.rest() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
         """Returns a reading of the jobs that were added since the last reading; None if no job was added."""
-        return self._reading()
-
-    def _reading(self) -> ProgressReading | None:
         last, now = self._last, self.clock()
         if last is None:
             return None

@@ -229,7 +229,9 @@ class StoreReader:
             answer = self._session.spark.sql(f"{prefix}{body}\n)")
             _ = answer.columns  # Spark Connect analyses a statement only on request
         except PySparkException as error:
-            raise query_error(error, body, prefix, self.tables(), lambda: self._columns(names, round_)) from None
+            raise query_error(
+                error, body, prefix, self.tables(), lambda: {name: self.table(name, round_).columns for name in names}
+            ) from None
         return answer
 
     def _relations(self, body: str) -> list[str]:
@@ -307,9 +309,6 @@ class StoreReader:
 
     def _stored_rows(self, snapshot: StoreSnapshot, name: str) -> DataFrame:
         return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
-
-    def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
-        return {name: self.table(name, round_).columns for name in names}
 
     def _described_tables(self) -> DataFrame:
         tables = self._known_tables()

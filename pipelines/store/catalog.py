@@ -110,14 +110,10 @@ def _created_schema(schema: Schema, session: Session, say: Callable[[str], None]
         say(f"the store of {schema} lies at {root}{_memory_warning(schema, session)}")
         yield root
     except BaseException:
-        if found is None and not (root is not None and _holds_something(root)):
+        if found is None and not (root is not None and root.is_dir() and any(root.iterdir())):
             with suppress(PySparkException):
                 session.spark.sql(f"DROP SCHEMA IF EXISTS {schema.quoted}")
         raise
-
-
-def _holds_something(root: Root) -> bool:
-    return root.is_dir() and any(root.iterdir())
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
