@@ -185,7 +185,7 @@ def describe() -> list[tuple[str, str]]:
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks, for each protocol of a store, its guarantees in its runs. Writes nothing.
+    """Checks the guarantees of each protocol of a store in the runs of the protocol. Writes nothing.
 
     Returns the report, with protocols ordered by their first run.
     """

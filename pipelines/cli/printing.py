@@ -76,7 +76,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
         n_keys: Number of leading key columns, see `print_table`.
 
     Raises:
-        QueryError: Format JSON, and two columns have equal names.
+        QueryError: ``form`` is ``json``, and two columns have equal names.
     """
     if form == "json":
         _write_json(rows, out)

@@ -134,7 +134,7 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If the link ``latest`` beside it pointed to the store, it then points to the newest remaining store.
+    If link ``latest`` in the folder of ``store`` pointed to this store, the link is set to the newest remaining store.
     """
     store = store.resolve()
     link = store.parent / LATEST

@@ -30,7 +30,7 @@ from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
-"""Columns that can identify the node of a row; a relation uses the first of them that it has."""
+"""Columns that can identify the node of a row. The first of these columns that a relation has identifies its nodes."""
 _FEW_BYTES: Final = 1024**2
 """Size up to which plans of Sail contain the rows of a table inline."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
@@ -47,7 +47,8 @@ class Part:
     Attributes:
         rows: The frame.
         schema: Its columns; the first is ``run_id``.
-        digest: A SQL expression for a string; `CheckpointResult.counts` groups the rows by it.
+        digest: A SQL expression for a string; `CheckpointResult.counts` has the number of rows for each value of the
+            string.
     """
 
     rows: DataFrame
@@ -187,8 +188,9 @@ class SparkCheckpoints(Checkpoints):
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.
 
-        The next job truncates the lineage of the cached rows. The cache tells the planner their size. Without it, the
-        planner multiplies its size estimates at each checkpoint, and planning takes minutes after about 20 rounds.
+        The next job truncates the lineage of the cached rows. The planner knows the size of cached rows. Without a
+        cache, the planner would multiply its estimates at each checkpoint, and planning would take minutes after about
+        20 rounds.
         """
         if self._is_small:
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))

@@ -209,7 +209,7 @@ def _run_child(name: str, *arguments: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of a child process: this process's variables without those of its Spark session.
+    """Returns the environment of a child process: the variables of this process without those of the Spark session.
 
     If a mirror of Maven Central is configured, DEFAULT_ARTIFACT_REPOSITORY names it for Spark.
     """

@@ -103,7 +103,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     Args:
         run: The run.
         beside: Folder of the scenario file, for relative paths.
-        before: Inputs of a run that differs only in its faults, whose overlay and workload are reused; None builds
+        before: The inputs of a run that differs only in faults. Their overlay and workload are reused; None builds
             both.
 
     Raises:

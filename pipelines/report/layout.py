@@ -165,9 +165,9 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 
 
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the centre of a component: the middle node of a long shortest path between two of its nodes.
+    """Returns the centre of the component with the nodes ``members``: the middle node of a long path.
 
-    Two searches find the path. In a tree, this path is a longest one.
+    Two breadth-first searches find the path, which is a shortest path between its ends. In a tree, no path is longer.
     """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)

@@ -95,8 +95,8 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
     Returns:
         - ``run``, and ``end``: the last round of the run;
-        - ``first, last``: the rounds of the messages and deliveries. They are ``span``; if it has more than
-          `MOST_MESSAGES` messages, they are the rounds around most faults and losses;
+        - ``first, last``: the rounds of the messages and deliveries. These are the rounds of ``span``, or, if ``span``
+          has more than `MOST_MESSAGES` messages, the rounds around most faults and losses;
         - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of them are omitted;
         - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
           that nodes hold, None unless the protocol builds the overlay;

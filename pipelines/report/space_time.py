@@ -104,10 +104,7 @@ class Diagram:
 
 
 def angle(x: float, y: float) -> float:
-    """Returns the clockwise rotation of an arrowhead, in degrees.
-
-    It turns an upward arrowhead into the direction ``(x, y)`` on the screen.
-    """
+    """Returns the clockwise rotation, in degrees, of an upward arrow to the direction ``(x, y)`` on the screen."""
     return round(math.degrees(math.atan2(y, x)) + 90, 1)
 
 

@@ -29,8 +29,8 @@ Sizes = Mapping[str, Mapping[int, int]]
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; it must include the commits
-    whose states are read.
+    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; ``sizes`` must include the
+    commits whose states are read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
@@ -186,7 +186,7 @@ def _rows(
 
 
 def _changes(rows: Sequence[dict[str, Any]], columns: Sequence[str], rounds: Sequence[int]) -> dict[int, list[Any]]:
-    """Returns, for each node, the rounds in which its rows changed, each with the new rows."""
+    """Returns, for each node, a list of the rounds in which the rows of the node changed, each with the new rows."""
     at: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         at[row["node_id"]][row["round"]].append(row["row"])

@@ -183,7 +183,7 @@ def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep over its parameters as a JSON-serialisable dict.
+    """Returns the results of a sweep, by the varied parameters, as a JSON-serialisable dict.
 
     ``rows`` is the result of `run_rows`.
 

@@ -1,7 +1,8 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
 In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form ``dataflow``
-the engine matches them, one window of rounds at a time, so that memory holds the matches of one window only.
+the engine matches them for one window of rounds at a time, because the matches of all rounds would take too much
+memory.
 
 Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, and an equality if the
 subscription has an equality. A hash join on the value or the attribute of the anchor returns candidate pairs. A pair
@@ -146,7 +147,9 @@ class Calls:
         return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
-        """Returns the calls of rounds ``after + 1`` to `last`, or to an earlier round if they are very many.
+        """Returns the calls of rounds ``after + 1`` to `last`.
+
+        If the calls are very many, an earlier round is the last one.
 
         Returns:
             The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,

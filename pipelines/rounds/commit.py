@@ -35,7 +35,7 @@ _LOGGED = to_arrow_schema(CALL_LOG.schema)
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
 """The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"
-"""The name under which call events are buffered; the call log consumes them."""
+"""The name of the buffered call events, which the call log consumes."""
 _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
 """The history tables that receive buffered rows without change."""
 

@@ -139,7 +139,10 @@ class Relations:
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the changed durable state tables. Nodes that crash in this round read them when they recover."""
+        """Returns the changed durable state tables.
+
+        A node that crashes in this round reads these tables when it recovers.
+        """
         return self._to_write([name for name in self._changed if self._states[name].is_durable])
 
     def _to_write(self, names: Sequence[str]) -> dict[str, DataFrame]:

@@ -39,7 +39,10 @@ from pipelines.tables import (
 
 
 class StoredRuns:
-    """The runs of a store and their protocols, read lazily from table ``run``, which never gets further rows."""
+    """The runs of a store and the protocols of the runs, read lazily from table ``run``.
+
+    The table never gets further rows.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -224,7 +224,8 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     A local folder gets an operating-system lock; a remote path gets a lease, see `leased`.
 
     Yields:
-        A function that raises `StoreError` if the lock is lost; the store calls it before it writes the ledger.
+        A function that raises `StoreError` if the lock is lost; the store calls this function before each write to the
+        ledger.
 
     Raises:
         StoreError: Another program or another run writes the store.

@@ -1,4 +1,4 @@
-"""`Root`, the location of a store or table (a local folder or a remote path), its operations, and schema names."""
+"""`Root`, the location of a store or table (a local folder or a remote path); operations on locations; schema names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The store: Delta tables in a local folder or at a remote path, read by name and version.
 
-All writes are appends and overwrites. Only one program writes a store (`folder.locked`), so each write creates the next
-version of its table, except that Sail creates no version for zero rows. A higher version than expected reveals another
-writer, for example an engine that outlives its program.
+All writes are appends and overwrites. Only one program writes a store (`folder.locked`). So each write creates the next
+version of its table; only a write of zero rows by Sail creates no version. A higher version than expected reveals
+another writer, for example an engine that outlives its program.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def drawn_intervals(
     `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
-        FaultError: The rounds have no room for the intervals, or their number exceeds `MAX_OUTAGES`.
+        FaultError: The rounds have no room for the intervals, or the number of intervals exceeds `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:

@@ -46,7 +46,7 @@ class Chains:
         down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
         rounds: First and last round in which a node may crash.
         most: The largest number of nodes that may be non-operational at once; None sets no limit.
-        recovery: The number of rounds after its recovery in which a node is not yet operational.
+        recovery: The number of rounds for which a recovered node is not yet operational.
     """
 
     count: int

@@ -170,7 +170,7 @@ class LinkRows:
                 self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Adds an event for the start of a fault, and one for the end of the fault unless this is after the horizon."""
+        """Adds an event for the start of a fault, and one for its end if the fault ends up to the horizon."""
         self._event.add((start, kind, node, *pair))
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))

@@ -46,7 +46,7 @@ class WeightedGraph:
         a: The smaller end of each link; shape (links,). Links are sorted by (a, b).
         b: The larger end of each link; shape (links,).
         ms: Latency of each link in ms; shape (links,). None if every link takes one round.
-        latency_note: A note for the user on latencies that the source lacks; empty if it has all latencies.
+        latency_note: A note for the user on latencies that the source lacks; empty if the source has all latencies.
         notes: Sentences on dropped and merged links and on the names of nodes.
         back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None if equal to `ms`.
     """
