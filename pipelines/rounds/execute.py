@@ -143,7 +143,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Plays all rounds of `batch`; if `last`, the last commit of the batch, exists, only the rounds after it."""
+    """Plays the rounds of `batch` after the commit `last`, or all rounds if `last` has no value."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)

@@ -287,7 +287,7 @@ class ListedClient(Attached):
 
 
 class Server(Attached):
-    """A server: a node beside a broker, for protocols with servers."""
+    """A server: a node that is linked to a broker, for protocols with servers."""
 
 
 class GeneratedServers(Checked):

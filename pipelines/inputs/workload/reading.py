@@ -129,7 +129,7 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file with the options of reading it; the key of the cached content.
+    """A version of a file and the options with which it is read: the key of the cached content.
 
     Attributes:
         path: The file.
