@@ -17,14 +17,14 @@ from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import plural
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, by_protocol, fitting_inputs, forms_of, is_small
+from pipelines.experiment.jobs import Batch, by_protocol, forms_of, is_small, runs_per_batch_of
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
-from pipelines.rounds.execute import Experiment, done, execute_and_survive, last_commit
+from pipelines.rounds.execute import Experiment, execute_and_survive, last_commit, resume_point
 from pipelines.rounds.progress import Progress, ProgressForm, is_notebook, reporter
 from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
@@ -132,7 +132,7 @@ def run_prepared(
                 overrides=prepared.loaded.overrides, engine=session.engine, commit_every=commit_every,
                 rounds_per_job=rounds_per_job, form=asked, horizon=prepared.horizon,
                 batch_runs=batch_runs
-                or fitting_inputs(inputs, len(prepared.runs), [form for form, _ in chosen_forms.values()]),
+                or runs_per_batch_of(inputs, len(prepared.runs), [form for form, _ in chosen_forms.values()]),
                 versions=versions(prepared.protocols), files=manifest_files(files),
                 schema=None if schema is None else str(schema),
             )  # fmt: skip
@@ -178,8 +178,8 @@ def resume_store(
 ) -> Result:  # fmt: skip
     """Resumes an interrupted run without an audit.
 
-    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job, and
-    ``say`` progress messages before the first round.
+    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job.
+    ``say`` receives messages before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -218,7 +218,7 @@ def _resume(
     prepared = manifest.prepared()
     with players(prepared.runs, manifest.engine, manifest.form):
         inputs = _build(prepared, manifest.found(), say)
-    say(f"resuming {done(last_commit(store))}")
+    say(f"resuming {resume_point(last_commit(store))}")
     try:
         _execute(prepared, manifest, inputs, store, observe, say)
     except BaseException as error:

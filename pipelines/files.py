@@ -23,7 +23,7 @@ def installed_data() -> Path:
 def remembered(files: dict[str, Path]) -> Iterator[None]:
     """Uses ``files`` as the cache of `find_file` inside the block.
 
-    ``files`` maps a path in a scenario to the file found.
+    ``files`` maps a path in a scenario to the file that `find_file` found.
     """
     token = _FOUND.set(files)
     try:

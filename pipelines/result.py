@@ -22,7 +22,7 @@ from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
-from pipelines.report.document import Asked
+from pipelines.report.document import ReplaySelection
 from pipelines.report.pictures import Picture
 from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
@@ -238,7 +238,7 @@ class Result:
         Raises:
             QueryError: The store has no such run, or the file cannot be written.
         """
-        asked = Asked(tuple(runs), Span(first_round, last_round))
+        asked = ReplaySelection(tuple(runs), Span(first_round, last_round))
         return write_report(self.reader, self.store, asked, None if out is None else Path(out))
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
@@ -321,7 +321,7 @@ class Result:
 
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
-        with self._asked() as (reader, session, is_small):
+        with self._fast_reader() as (reader, session, is_small):
             report = audit_all(reader, session)
             if is_kept:
                 record(report, store.within(is_small=is_small))
@@ -330,7 +330,7 @@ class Result:
         return report
 
     @contextmanager
-    def _asked(self) -> Iterator[tuple[StoreReader, Session, bool]]:
+    def _fast_reader(self) -> Iterator[tuple[StoreReader, Session, bool]]:
         """Opens the store on the engine that takes the least time for many queries.
 
         For a small store, this is the engine ``local`` instead of Spark.

@@ -71,7 +71,7 @@ def broken(report: AuditReport) -> dict[str, object]:
 
 
 def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Returns the sorted rows of a table as tuples of the given columns, by default of all columns."""
+    """Returns the sorted rows of a table as tuples of ``columns``; without ``columns``, of all columns."""
     frame = store.read(table)
     found = (frame.select(*columns) if columns else frame).toArrow().to_pylist()
     return sorted((tuple(_plain(value) for value in row.values()) for row in found), key=repr)

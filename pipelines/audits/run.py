@@ -48,9 +48,9 @@ GENERAL = (
         _SQL["conf_implies_delivered"],
     ),
 )  # fmt: skip
-"""The audits that run on all protocols.
+"""The audits of all protocols.
 
-A protocol without confirmations does not provide these guarantees, so its runs may violate them.
+A protocol without confirmations does not promise these guarantees, so its runs may violate them.
 """
 
 
@@ -77,7 +77,7 @@ class Finding:
         n_excused: Number of excused violations; None if the audit failed.
         shown: The first violations without an excuse, at most `SHOWN`.
         shown_excused: The first excused violations, at most `SHOWN`.
-        error: The error of a failed audit, else None.
+        error: The error of the audit; None if the audit succeeded.
         protocol: The protocol of the audited runs in a store with several protocols; else empty.
     """
 
@@ -118,8 +118,11 @@ class Undecided(NamedTuple):
 class RunVerdict(NamedTuple):
     """The columns of table ``run`` that an audit sets.
 
-    ``verdict`` is the verdict of the run, ``within_bound`` whether its faults are within the bound of the protocol, and
-    ``rounds`` its last round with an event.
+    Attributes:
+        run_id: The run.
+        verdict: The verdict of the run.
+        within_bound: Whether the faults of the run are within the bound of the protocol.
+        rounds: The last round of the run with an event.
     """
 
     run_id: int
@@ -132,8 +135,8 @@ class RunVerdict(NamedTuple):
 class AuditReport:
     """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
-    ``beyond`` has the runs that exceed the bound, ``undecided`` the runs that the protocol declares undecided
-    (`Protocol.undecided`), and ``untested`` the runs that test nothing. ``violation`` has the rows of table
+    ``beyond`` lists the runs that exceed the bound. ``undecided`` lists the runs that the protocol declares undecided
+    (`Protocol.undecided`). ``untested`` lists the runs that test nothing. ``violation`` has the rows of table
     ``violation``.
     """
 
@@ -182,7 +185,7 @@ def describe() -> list[tuple[str, str]]:
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks, for each protocol of a store, its guarantees in its runs. Writes nothing.
+    """Checks the guarantees of each protocol of a store in the runs of the protocol. Writes nothing.
 
     Returns the report, with protocols ordered by their first run.
     """
@@ -320,8 +323,8 @@ def _check(
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``. A run beyond the bound excuses its rows.
 
-    Two types of rows are not excused: rows of a dated audit with a round before the first round beyond the bound, and
-    rows about a delivery that happened before that round.
+    Exceptions are rows of an unconditional audit, and two types of rows with a round before the first round beyond the
+    bound: rows of a dated audit, and rows about a delivery that happened.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -384,8 +387,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns the verdict of each run.
 
-    A run with an unexcused violation is invalid. Otherwise it is unknown if the store cannot decide it or if it tests
-    nothing, and else valid.
+    A run with an unexcused violation is invalid. Otherwise the verdict is unknown if ``can_tell`` is False, if the run
+    is in relation ``busy_run``, or if it is in ``untested``. All other runs are valid.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

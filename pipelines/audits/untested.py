@@ -9,7 +9,7 @@ from pipelines.contract.audit import Reader
 from pipelines.contract.protocol import Protocol
 from pipelines.errors import plural
 
-_SILENT = """
+_NO_DELIVERY = """
 with published as (
   select run_id, count(1) as n from publication group by run_id
 ), subscribed as (
@@ -22,7 +22,7 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The query for the runs without a delivery. Without these runs, the queries below are not needed."""
+"""The query for the runs without a delivery. If it returns no row, the other queries are not run."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"
@@ -42,7 +42,7 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
     audits. In a run beyond the bound, faults may have prevented all subscriptions. So this run is untested only if no
     publication matches a subscription.
     """
-    silent = reader.sql(_SILENT).collect()
+    silent = reader.sql(_NO_DELIVERY).collect()
     if not silent:
         return ()
     busy = {row.run_id for row in reader.sql(_BUSY).collect()} if protocol.audits else set()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.cli import asking, comparing, hunting, reporting, testers
+from pipelines.cli import comparing, hunting, queries, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_checks, print_groups, write_scenario
 from pipelines.cli.options import (
@@ -282,7 +282,7 @@ def _audit_and_exit(
 
 
 comparing.add_to(app)
-asking.add_to(app)
+queries.add_to(app)
 reporting.add_to(app)
 testers.add_to(app)
 hunting.add_to(app)

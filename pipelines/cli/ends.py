@@ -1,4 +1,4 @@
-"""Ends a command with the exit code of its outcome. An error is printed in one line, without a traceback."""
+"""Runs commands and exits with the exit code of their outcome. Errors are printed in one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Commands(TyperGroup):
 
 
 class Interruption:
-    """A context manager around a command, which handles its interruption (Ctrl-C) by the user.
+    """A context manager around a command; handles Ctrl-C, by which the user interrupts the command.
 
     Attributes:
         came: Whether the user has interrupted the command.
@@ -78,7 +78,7 @@ class Interruption:
     def listen(self) -> None:
         """Installs the signal handler.
 
-        It is called again after the start of an engine, because engines install their own handlers.
+        The method is called again after the start of an engine, because engines install signal handlers of their own.
         """
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._take)

@@ -116,7 +116,7 @@ def hunt(
 
 
 def _window(given: str | None) -> tuple[int, int] | None:
-    """Returns the two rounds in ``given``, which has the form ``A:B`` with A up to B; None for None.
+    """Returns the two rounds in ``given``, which has the form ``A:B`` with A ≤ B; None without a value.
 
     Raises:
         QueryError: The string has another format.

@@ -32,7 +32,7 @@ from pipelines.experiment.prepared import expand_runs
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
 
-_FARTHEST = 32
+_MAX_INDENT = 32
 """The maximum indent of the continuation lines of a summary."""
 Lines = Sequence[tuple[str, str]]
 _GIB = 1024**3
@@ -100,7 +100,7 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
             print_lines(f"{name}:", out=out)
         for key, summary in lines:
             margin = "  " if len(names) > 1 else ""
-            print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _FARTHEST), out=out)
+            print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _MAX_INDENT), out=out)
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
@@ -156,7 +156,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: The result; after a failed check also the remedy.
+        found: A phrase with the result of the check, and with the remedy after a failed check.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 

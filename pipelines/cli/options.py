@@ -53,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a function for shell completion, which returns those of ``names`` that begin with a prefix."""
+    """Returns a callback for shell completion. The callback returns those of ``names`` that begin with its argument."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -88,7 +88,8 @@ def place(given: str) -> Root | Schema:
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
     """Returns the location of a store.
 
-    If the argument names a schema, the location comes from the catalog. Shell completion does not look it up.
+    If ``given`` is a schema, the location comes from the catalog. During shell completion, ``given`` is returned
+    unchanged.
     """
     from pipelines.store.roots import Schema
 

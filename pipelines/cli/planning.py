@@ -15,7 +15,7 @@ from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
 from pipelines.experiment.costs import Costs, costs
-from pipelines.experiment.jobs import by_protocol, cut, fitting, forms_of, jobs_of
+from pipelines.experiment.jobs import batches_of, by_protocol, forms_of, jobs_of, runs_per_batch
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.protocols import PROTOCOLS
@@ -23,7 +23,7 @@ from pipelines.protocols import PROTOCOLS
 _MAX_SHOWN = 20
 _INDENT = len("scenario  ")
 _SETTINGS = 3
-"""The number of items at the start of `_engine` that describe the engine. The other items are its settings."""
+"""The index of the first setting in the result of `_engine`; the items before it describe the engine."""
 _NAMES = (
     "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
 )  # fmt: skip
@@ -116,7 +116,7 @@ def _size(
     """Returns the number of state rows of all runs, the number of batches, and the estimated costs."""
     n_seeds, used = len(prepared.scenario.runs.all_seeds()), [form for form, _ in forms.values()]
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
-    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows, used)))
+    n_batches = len(batches_of(prepared.runs, runs_per_batch(len(prepared.runs), n_rows, used)))
     return n_rows, n_batches, costs(rows, n_seeds, prepared.horizon, engine, used, n_batches)
 
 

@@ -23,16 +23,16 @@ from rich.text import Text
 
 from pipelines.errors import QueryError
 
-_USUAL = 80
+_DEFAULT_WIDTH = 80
 """The width of a terminal that does not report its width, in characters."""
-_UNBROKEN = "\x1f"
+_NO_BREAK = "\x1f"
 """Placeholder for a space at which `print_lines` must not break a line."""
 MAX_SHOWN = 1000
 """The maximum number of rows that a command prints to a terminal."""
 _WIDE = 10_000
-_NARROWEST = 24
+_MIN_WIDTH = 24
 """The minimum width of a column whose strings are folded, in characters."""
-_NARROWEST_KEY = 48
+_MIN_KEY_WIDTH = 48
 """The minimum width of a key column whose strings are folded, in characters."""
 _GAP = 3
 """The number of spaces between two columns."""
@@ -52,17 +52,17 @@ def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None
         margin = " " * (len(line) - len(line.lstrip()) + indent)
         options: Any = {"subsequent_indent": margin, "break_long_words": False, "break_on_hyphens": False}
         broken = [line] if width is None else textwrap.wrap(line, width, **options)
-        stream.write("\n".join(broken or [""]).replace(_UNBROKEN, " ") + "\n")
+        stream.write("\n".join(broken or [""]).replace(_NO_BREAK, " ") + "\n")
 
 
 def unbroken(command: str) -> str:
     """Returns a command that `print_lines` does not wrap, so that users can copy it."""
-    return command.replace(" ", _UNBROKEN)
+    return command.replace(" ", _NO_BREAK)
 
 
 def columns(stream: TextIO) -> int | None:
     """Returns the width of a terminal in characters; None if the stream is not a terminal."""
-    return os.get_terminal_size(stream.fileno()).columns or _USUAL if stream.isatty() else None
+    return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH if stream.isatty() else None
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
@@ -76,7 +76,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
         n_keys: Number of leading key columns, see `print_table`.
 
     Raises:
-        QueryError: Format JSON, and two columns have equal names.
+        QueryError: ``form`` is ``json``, and two columns have equal names.
     """
     if form == "json":
         _write_json(rows, out)
@@ -146,7 +146,7 @@ def print_table(
     if grid.fits(width):
         grid.print(stream, width)
         return
-    same = grid.same()
+    same = grid.constant_columns()
     kept = grid.of([place for place in range(len(names)) if place not in same])
     parts = kept.parts(width)
     if parts:
@@ -191,7 +191,7 @@ class _Grid:
         n_keys = sum(place < self.n_keys for place in places)
         return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
 
-    def same(self) -> list[int]:
+    def constant_columns(self) -> list[int]:
         """Returns the indexes of the columns that have equal values in all rows, except key columns.
 
         The result is empty if all columns have equal values, or if the table has fewer than two rows.
@@ -242,7 +242,7 @@ class _Grid:
         found = []
         for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
             longest = max((row[place].cell_len for row in self.cells), default=0)
-            narrowest = _NARROWEST_KEY if place < self.n_keys else _NARROWEST
+            narrowest = _MIN_KEY_WIDTH if place < self.n_keys else _MIN_WIDTH
             least = longest if is_number else min(longest, narrowest)
             found.append((max(len(name), least), max(len(name), longest)))
         return found

@@ -107,8 +107,8 @@ def plot(
 ) -> None:  # fmt: skip
     """Plot columns of a store's views, or a measure of one run.
 
-    A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. Columns are those of
-    the view, the parameters by their names in view parameter, and seed, protocol and verdict of the run.
+    A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. Columns are the
+    columns of the view, the columns of view parameter, and seed, protocol and verdict of the run.
     """
     from pipelines.api import open_store
     from pipelines.report.pictures import check_name

@@ -22,7 +22,7 @@ from pipelines.tables import RUN
 
 _DEPTH = 3
 _VALUES = 6
-_GONE = ".removed-"
+_REMOVED_PREFIX = ".removed-"
 """The prefix that the folder of a store gets while the store is being removed."""
 _SCHEMA = pa.schema({
     "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
@@ -62,7 +62,7 @@ def stores(folder: Root) -> Iterator[Stored]:
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
-            if (path / MANIFEST).is_file() and not path.name.startswith(_GONE):
+            if (path / MANIFEST).is_file() and not path.name.startswith(_REMOVED_PREFIX):
                 yield _stored(path)
         below = [path for outer in level if not (outer / MANIFEST).is_file() for path in outer.iterdir()]
         level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
@@ -114,10 +114,10 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
     if not isinstance(folder, Path):
         raise StoreError(f"{str(folder)!r} is not a local folder; remove it with the tools of its server")
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {str(folder)!r}; `roundtable runs` lists the stores")
+        raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable runs` lists the stores")
     found = list(stores(folder))
     if not found:
-        raise StoreError(f"there is no store in {str(folder)!r}; `roundtable runs` lists the stores")
+        raise StoreError(f"folder {str(folder)!r} contains no store; `roundtable runs` lists the stores")
     for one in found:
         if one.state == "running":
             raise StoreError(f"a program is writing the store {str(one.path)!r}; wait for its end, or end it")
@@ -134,22 +134,22 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If the link ``latest`` beside it pointed to the store, it then points to the newest remaining store.
+    If link ``latest`` in the folder of ``store`` pointed to this store, the link is set to the newest remaining store.
     """
     store = store.resolve()
     link = store.parent / LATEST
     is_latest = link.is_symlink() and link.resolve() == store
-    gone = store.with_name(f"{_GONE}{store.name}")
+    gone = store.with_name(f"{_REMOVED_PREFIX}{store.name}")
     with locked(store):
         store.rename(gone)
     if is_latest:
         others = sorted(path.name for path in store.parent.iterdir() if (path / MANIFEST).is_file())
-        left = [name for name in others if not name.startswith(_GONE)]
+        left = [name for name in others if not name.startswith(_REMOVED_PREFIX)]
         if left:
             point(link, Path(left[-1]))
         else:
             link.unlink()
-    for path in store.parent.glob(f"{_GONE}*"):  # includes folders of interrupted removals
+    for path in store.parent.glob(f"{_REMOVED_PREFIX}*"):  # includes folders of interrupted removals
         remove(path)
 
 
@@ -160,7 +160,7 @@ def store_rows(folder: Root) -> pa.Table:
         StoreError: The folder does not exist.
     """
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {str(folder)!r}; `roundtable run` makes runs/<scenario>/<time>")
+        raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable run` makes runs/<scenario>/<time>")
     rows = [
         (str(one.path), one.scenario, one.state, one.n_runs, round(one.megabytes, 1), one.parameters, one.settings)
         for one in stores(folder)

@@ -199,11 +199,7 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Maps scenario keys to columns of a table; None for keys without a column. No column has two keys.
-
-    The node column is the column with the largest share of node names, if this share is at least `_ENOUGH`. Otherwise
-    its title decides, as for the other keys.
-    """
+    """Maps keys of the scenario to columns of a table; None for keys without a column. No column has two keys."""
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
     kinds: dict[str, tuple[str, ...]] = {"topic": _TOPIC, "round": _ROUND, "at_ms": _TIME}

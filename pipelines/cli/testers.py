@@ -50,8 +50,8 @@ def shrink(
 ) -> None:  # fmt: skip
     """Write the smallest scenario found that breaks a guarantee.
 
-    Removes faults, calls and nodes of the run by delta debugging. Candidate scenarios are played as the runs of a job,
-    up to 64 in a job. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
+    Removes faults, calls and nodes of the run by delta debugging. One job plays up to 64 candidate scenarios as its
+    runs. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
     """
     from pipelines.api import open_store
     from pipelines.experiment.manifest import Manifest

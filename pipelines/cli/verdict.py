@@ -105,11 +105,8 @@ def print_runs(result: Result) -> None:
 
 def _cells(measured: Sequence[Any]) -> list[str | int | None]:
     counts, durations = measured[:_COUNTS], measured[_COUNTS:]
-    return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
-
-
-def _duration(rounds: int | None, ms: float | None) -> str | None:
-    return None if rounds is None else f"{rounds}{_in_ms(ms)}"
+    pairs = zip(durations[::2], durations[1::2], strict=True)
+    return [*counts, *(None if rounds is None else f"{rounds}{_in_ms(ms)}" for rounds, ms in pairs)]
 
 
 def _in_ms(ms: float | None) -> str:
@@ -168,7 +165,7 @@ def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: in
 
 
 def print_question(result: Result) -> None:
-    """Prints the ``roundtable why`` command for the store if wanted deliveries are missing."""
+    """Prints the command ``roundtable why`` for this store if wanted deliveries are missing."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         missing = n_wanted - n_delivered
@@ -197,7 +194,7 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
-    seqs = _seqs(result, shown)
+    seqs = _publication_numbers(result, shown)
     for place, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
         print_lines(f"  {_story(violation, seq)}", indent=2)
@@ -310,7 +307,10 @@ def violations(report: AuditReport) -> dict[str, int | None]:
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields a phrase with the number of missing wanted deliveries within the bound, if any, by excuse."""
+    """Yields one phrase with the number of missing wanted deliveries in runs within the bound, in all and by excuse.
+
+    Yields nothing if no delivery is missing.
+    """
     with readable_errors():
         rows = result.sql(_MISSING).collect()
     if rows:
@@ -320,7 +320,10 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields a phrase on runs beyond the bound, if any: their number, lost deliveries and excused violations."""
+    """Yields one phrase on the runs beyond the bound: their number, lost deliveries and excused violations.
+
+    Yields nothing if no run is beyond the bound.
+    """
     if not report.beyond:
         return
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
@@ -360,10 +363,12 @@ def _state(finding: Finding) -> str:
     return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
-def _seqs(result: Result, shown: Sequence[ViolationRow]) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the numbers of publications, counted from 1 for each source.
+def _publication_numbers(
+    result: Result, shown: Sequence[ViolationRow]
+) -> dict[tuple[int, str | None, int | None], int]:
+    """Returns the number of each publication among the publications of its source, from 1.
 
-    The result is keyed by run, source and call number, and covers the runs of the violations ``shown``.
+    The result maps (run, source, call number) to this number, in the runs of the violations ``shown``.
     """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ def with_candidates(prepared: Prepared) -> Compared:
     check(prepared)
     if _PROTOCOL in prepared.scenario.runs.grid:
         return Compared(prepared, {})
-    own = _distinct(settings_of(run) for run in prepared.combinations())
+    own = [*{json.dumps(one, sort_keys=True): one for one in map(settings_of, prepared.combinations())}.values()]
     chosen, refused = list(own), dict[str, str]()
     for name, spec in PROTOCOLS.items():
         base = next((one for one in own if one["name"] == name), {"name": name})
@@ -68,12 +68,8 @@ def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str
     return None
 
 
-def _distinct(settings: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({json.dumps(one, sort_keys=True): one for one in settings}.values())
-
-
 def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
-    """Returns the scenario with a grid that lists the candidates instead of its protocol values."""
+    """Returns the scenario with a grid whose protocol values are the candidates."""
     loaded = prepared.loaded
     grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
     kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}

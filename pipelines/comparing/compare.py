@@ -69,8 +69,8 @@ def compare_prepared(
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on a scenario that was read in advance; see `compare`.
 
-    ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each round, and
-    ``say`` a line for each step before the first round.
+    ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
+    ``say`` receives a line for each step before the first round.
     """
     columns = list(view_head(_VIEW).columns)
     has_ms = prepared.scenario.time.round_ms is not None

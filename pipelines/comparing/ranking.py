@@ -13,11 +13,11 @@ from pipelines.comparing.wants import Want
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, which is a protocol with settings, and its results.
+    """A candidate, which is a protocol with settings, and the results of its runs.
 
-    ``n_runs`` is the number of its runs. ``n_as_wanted`` counts the runs that satisfy all criteria, and ``n_beyond``
-    the runs that exceed the bound of the protocol. ``broken`` maps each violated criterion to the number of runs that
-    violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
+    ``n_runs`` is the number of runs. ``n_as_wanted`` is the number of runs that satisfy all criteria. ``n_beyond`` is
+    the number of runs that exceed the bound of the protocol. ``broken`` maps each violated criterion to the number of
+    runs that violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
     """
 
     protocol: str

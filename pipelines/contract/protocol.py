@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from pipelines.contract.audit import Audit, Reader, Relation
 from pipelines.contract.forms import DATAFLOW_FAULTS, Form
@@ -185,7 +185,7 @@ class Protocol:
 
 
 def _settings(name: str) -> type[Strict]:
-    fields: dict[str, Any] = {"name": (Literal[name], name)}
+    fields: dict[str, Any] = {"name": (Literal[name], Field(name, description="selects this protocol"))}
     title = f"{name.title().replace('_', '')}Settings"
     return create_model(title, __base__=Strict, __doc__=f"Settings of protocol ``{name}``: none.", **fields)
 

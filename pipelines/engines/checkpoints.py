@@ -4,8 +4,8 @@
 computes a round and returns the counts and rows that the driver needs.
 
 - Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
-  are fewer runs than partitions. If there are few rows, the driver fetches them, and later plans contain them inline.
-  This takes two thirds of the CPU time.
+  are fewer runs than partitions. If a frame has few rows, the driver fetches them, and later plans contain them inline;
+  a round then takes two thirds of the CPU time.
 - Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
   folder.
 """
@@ -30,11 +30,14 @@ from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
-"""Columns that can identify the node of a row; a relation uses the first of them that it has."""
+"""Columns that can identify the node of a row. The first of these columns that a relation has identifies its nodes."""
 _FEW_BYTES: Final = 1024**2
 """Size up to which plans of Sail contain the rows of a table inline."""
 _CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
-"""The setting that truncates the lineage of all marked frames of a job, not only of its result."""
+"""The Spark setting with which a job truncates the lineage of all marked frames that it reads.
+
+By default, a job truncates only the lineage of its result.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Part:
     Attributes:
         rows: The frame.
         schema: Its columns; the first is ``run_id``.
-        digest: A SQL expression for a string; `CheckpointResult.counts` groups the rows by it.
+        digest: A SQL expression for a string; `CheckpointResult.counts` has the number of rows for each value of the
+            string.
     """
 
     rows: DataFrame
@@ -184,14 +188,15 @@ class SparkCheckpoints(Checkpoints):
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.
 
-        The next job truncates the lineage of the cached rows. The cache tells the planner their size. Without it, the
-        planner multiplies its size estimates at each checkpoint, and planning takes minutes after about 20 rounds.
+        The next job truncates the lineage of the cached rows. The planner knows the size of cached rows. Without a
+        cache, the planner would multiply its estimates at each checkpoint, and planning would take minutes after about
+        20 rounds.
         """
         if self._is_small:
             return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
         slots = _slots({name: part.schema for name, part in parts.items()})
         whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
-        found = _answered(whole, slots, fetched).toArrow()
+        found = _counts_and_rows(whole, slots, fetched).toArrow()
         cut = whole.localCheckpoint(eager=False)
         self._uncache(whole)
         counted = found.filter(pc.is_valid(found["n_rows"]))
@@ -218,8 +223,8 @@ class _SailFrame:
     """A kept frame of engine Sail.
 
     Attributes:
-        frame: The frame; this reference keeps its `id` unique.
-        file: The file of its rows; None for inline rows.
+        frame: The frame. This reference prevents another frame from getting the frame's `id`.
+        file: The file with the rows of the frame; None if the rows are inline.
         is_empty: Whether it has no rows.
     """
 
@@ -298,7 +303,7 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
     """Returns the union of all frames, with the columns ``tag, digest, run_id, place`` and the shared columns.
 
-    ``tag`` is the name of the frame, and ``place`` the node of the row.
+    ``tag`` is the name of the frame of a row. ``place`` is the node of the row.
     """
     frames = []
     for name, part in parts.items():
@@ -325,10 +330,10 @@ def _through_driver(
     return CheckpointResult(kept, tables, counts)
 
 
-def _answered(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns one frame with the row counts of all relations and the rows of the ``fetched`` relations.
+def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
+    """Returns one frame with the number of rows of each relation and digest, and the rows of the ``fetched`` relations.
 
-    Column ``n_rows`` has the count; it is null in fetched rows.
+    Column ``n_rows`` has the number; it is null in fetched rows.
     """
     read = sorted({slot for name in fetched for slot in slots.of[name].values()})
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

@@ -26,7 +26,7 @@ from pipelines.errors import EngineError
 
 
 def running_session() -> SparkSession | None:
-    """Returns the active classic session of this program, e.g. in a notebook or with ``spark-submit``, or None."""
+    """Returns the active classic session of this program, for example in a notebook; None without a session."""
     if SparkContext._active_spark_context is not None:
         with functions_for(is_classic=True):  # in Connect mode PySpark would return a session of Sail
             return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)

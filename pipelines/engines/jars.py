@@ -158,9 +158,9 @@ def _listed(index: Path) -> list[Path]:
 
 
 def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str) -> list[Path]:
-    """Tries each call of ``calls`` in a child process until one succeeds; returns the jars that it fetched.
+    """Runs the ``calls`` in child processes, in order, until one succeeds; returns the jars that it downloaded.
 
-    A call is a function of this module with its arguments.
+    A call is the name of a function of this module and the function's arguments.
 
     The index is written last, so other processes see all jars or none.
     """
@@ -170,7 +170,7 @@ def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str
         with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
             cause = _run_child(*call, ivy)
             if cause is None:
-                return _kept(Path(ivy, "jars"), cache, index)
+                return _install(Path(ivy, "jars"), cache, index)
         causes.append(cause)
         if "io.delta" in cause:
             break
@@ -180,7 +180,7 @@ def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str
     )
 
 
-def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
+def _install(found: Path, cache: Path, index: Path) -> list[Path]:
     """Moves downloaded jars to a new folder and indexes them, unless another process has written the index."""
     first = _listed(index)
     if first:
@@ -209,7 +209,7 @@ def _run_child(name: str, *arguments: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of a child process: this process's variables without those of its Spark session.
+    """Returns the environment of a child process: the variables of this process without those of the Spark session.
 
     If a mirror of Maven Central is configured, DEFAULT_ARTIFACT_REPOSITORY names it for Spark.
     """
@@ -227,7 +227,7 @@ def _environment() -> dict[str, str]:
 
 
 def _cause(output: str) -> str:
-    """Returns the line in the output of Ivy and Java that names a missing dependency or an error."""
+    """Returns the line of ``output``, the output of Ivy and Java, that names a missing dependency or an error."""
     missing = re.search(r"\[(unresolved dependency.*?)\]", output)
     if missing:
         return missing.group(1)[:300]

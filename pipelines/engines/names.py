@@ -17,7 +17,7 @@ Engine = Literal["spark", "connect", "local"]
 AskedEngine = Literal["auto", "spark", "connect", "local"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
-_OLDER: Final = {"sail": "local"}
+_FORMER_NAMES: Final = {"sail": "local"}
 """Maps the former names of engines, which scripts may still use, to the current names."""
 _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "graphframes": "spark", "py4j": "spark"}
 """Maps each package to the extra of this project that installs it."""
@@ -38,8 +38,8 @@ def engine_cure(error: ModuleNotFoundError) -> str | None:
 
 
 def current_name(engine: object) -> object:
-    """Returns the current name of an engine for a former name; returns any other value unchanged."""
-    return _OLDER.get(engine, engine) if isinstance(engine, str) else engine
+    """Returns the current name of the engine if ``engine`` is a former name; returns any other value unchanged."""
+    return _FORMER_NAMES.get(engine, engine) if isinstance(engine, str) else engine
 
 
 def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngine:

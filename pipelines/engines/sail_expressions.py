@@ -63,9 +63,9 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     """A gRPC interceptor that replaces each SQL expression in a request by its parsed form."""
 
     def intercept_unary_unary(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Replaces the SQL expressions in the request for an analysis of a plan.
+        """Replaces the SQL expressions in a request that asks the server to analyse a plan.
 
-        `intercept_unary_stream` replaces those in the request for an execution.
+        `intercept_unary_stream` replaces the expressions in a request that asks the server to execute a plan.
         """
         _rewrite(request)
         return ask(details, request)

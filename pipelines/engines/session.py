@@ -38,7 +38,7 @@ from pipelines.engines.workers import n_workers_of
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
-"""Characters that Spark Connect rejects in a tag."""
+"""A pattern of the characters that Spark Connect rejects in a tag."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
@@ -260,7 +260,10 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Returns an archive of package `udfs`, created once per process: Spark rejects a second file of the same name."""
+    """Returns an archive of package `udfs`.
+
+    Each process creates it once, because Spark rejects a second file of its name.
+    """
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
         for path in sorted(package.rglob("*.py")):

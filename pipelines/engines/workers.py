@@ -75,20 +75,20 @@ class InWorkers:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the results in the order of the batches.
 
-        At most ``n_workers + 1`` batches are submitted at a time: one for each process, and one that waits for a
-        process or has its result ready.
+        At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while
+        the caller uses a result.
         """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in batches:
             check()
-            under_way.append(self._begun(pool, stream_of(part)))
+            under_way.append(self._submit(pool, stream_of(part)))
             if len(under_way) > self.n_workers:
                 yield from under_way.popleft()()
         for result in under_way:
             yield from result()
 
-    def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
+    def _submit(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
         """Submits a batch to a process; returns a function that waits for the result.
 
         If the process dies, the returned function computes the result in this process.
@@ -125,7 +125,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
             depends on one row of its input. Importable parts are pickled by name.
         n_workers: The number of processes; with fewer than two the function runs in this process.
     """
-    return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
+    return make() if n_workers < 2 else InWorkers(_start_processes(make, n_workers), n_workers)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
     If ``n_workers`` is less than two, it does nothing.
     """
     if n_workers > 1:
-        _prepared(make, n_workers)
+        _start_processes(make, n_workers)
     try:
         yield
     except BaseException:
@@ -144,7 +144,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
         raise
 
 
-def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
+def _start_processes(make: Callable[[], Play], n_workers: int) -> bytes:
     """Starts ``n_workers`` processes, which import the modules of ``make``; returns ``make``, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # the caller of the function gets the error

@@ -103,7 +103,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     Args:
         run: The run.
         beside: Folder of the scenario file, for relative paths.
-        before: Inputs of a run that differs only in its faults, whose overlay and workload are reused; None builds
+        before: The inputs of a run that differs only in faults. Their overlay and workload are reused; None builds
             both.
 
     Raises:
@@ -150,9 +150,9 @@ def build_mapped_run(
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns ``built`` with all links of the graph if only other protocols of the scenario need a tree.
+    """Adds the links outside the spanning tree to ``built`` if the run's protocol needs no tree.
 
-    Otherwise ``built`` is returned unchanged.
+    If no protocol of the scenario needs a tree, ``built`` has all links and is returned unchanged.
     """
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):

@@ -9,12 +9,12 @@ from pipelines.contract.forms import Form
 from pipelines.engines.names import Engine
 from pipelines.experiment.plan import Combination
 
-_HANDSHAKES = 4
-"""Number of times that messages cross the diameter after the last call or fault.
+_FINAL_CROSSINGS = 4
+"""Number of times that messages cross the overlay from end to end after the last call or fault.
 
-The call and its confirmation cross it once; after a crash, both cross it again on another path.
+The call and its confirmation cross it once each. After a crash, both cross it again on another path.
 """
-_KINDS = 2
+_MESSAGES_PER_LINK = 2
 """Number of messages that a call sends over each link: one for the call and one for its confirmation."""
 _ROW_GIB = 3e-6
 _MESSAGE_MB = 60e-6
@@ -89,9 +89,9 @@ def costs(
     """
     if not all(row.n_links for row in rows):
         return None
-    last = max(row.last_round + _HANDSHAKES * row.diameter * row.most_latency for row in rows)
+    last = max(row.last_round + _FINAL_CROSSINGS * row.diameter * row.most_latency for row in rows)
     n_rounds = min(horizon, last)
-    n_messages = n_seeds * _KINDS * sum(row.n_crossings for row in rows)
+    n_messages = n_seeds * _MESSAGES_PER_LINK * sum(row.n_crossings for row in rows)
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
     measured = _OF[engine, "dataflow" if "dataflow" in forms else "program"]
     of_round = measured.round_s + (measured.crash_s if any(row.n_crashes for row in rows) else 0)

@@ -24,8 +24,9 @@ class Inputs:
         predicate: ``subscription_id, attribute, op, number, whole, text``; one row per comparison.
         attribute: ``source, source_seq, round, attribute, number, whole, text``; one row per attribute of a
             publication.
-        crash: ``node_id, round, end_round``; one row per outage of a node, from ``round`` until before ``end_round``
-            (null: permanent). Rows are sorted by (run_id, round, node_id); outages of a node do not touch.
+        crash: ``node_id, round, end_round``; one row per outage of a node, from ``round`` until before ``end_round``,
+            which is null for a permanent crash. Rows are sorted by (run_id, round, node_id); outages of a node do not
+            touch.
         link_fault: Columns of `run_inputs.LINK_FAULT`.
         nth_fault: Columns of `run_inputs.NTH_FAULT`.
         side: Columns of `run_inputs.SIDE`.

@@ -90,9 +90,10 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields each distinct message of ``told`` once, prefixed with the names of its protocols if messages differ.
+    """Yields each distinct message in ``told`` once, with the names of its protocols as prefix if messages differ.
 
-    ``told`` maps a protocol to its message. With ``is_named``, the prefix appears even if all messages are equal.
+    ``told`` maps a protocol to a message for the user. With ``is_named``, the prefix appears even if all messages are
+    equal.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -124,7 +125,7 @@ class Batch:
     protocol: str
 
 
-def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
+def batches_of(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
     """Partitions runs, sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
     pieces = list(_pieces(runs, at_most or len(runs)))
     return [
@@ -146,10 +147,10 @@ def _kind(run: RunConfig) -> tuple[int, str]:
     return run.scenario.time.rounds, run.scenario.protocol.name
 
 
-def fitting(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
-    """Returns the number of runs per batch; ``n_rows`` is the total number of state rows of ``n_runs`` runs.
+def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
+    """Returns the largest number of runs per batch; ``n_rows`` is the total number of state rows of ``n_runs`` runs.
 
-    The limit of a batch is the largest value in `MAX_ROWS` among ``forms``.
+    A batch has at most as many state rows as the largest limit in `MAX_ROWS` among ``forms``.
     """
     n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))
@@ -169,9 +170,12 @@ def is_small(inputs: Inputs) -> bool:
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
 
-def fitting_inputs(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
-    """Returns the number of runs per batch, estimated from the mean number of state rows of all runs."""
-    return fitting(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)), forms)
+def runs_per_batch_of(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
+    """Returns the largest number of runs per batch.
+
+    It is estimated from the mean number of state rows of the runs in ``inputs``.
+    """
+    return runs_per_batch(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)), forms)
 
 
 def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:

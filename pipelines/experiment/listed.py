@@ -1,7 +1,7 @@
 """Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-A run of the extracted scenario writes rows equal to those of the original run: node ids, the order of calls, and all
-random draws stay the same.
+A run of the extracted scenario writes rows equal to the rows of the original run: node ids, the order of calls and all
+random draws are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.errors import QueryError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
-from pipelines.inputs.faults.build import one_by_one
+from pipelines.inputs.faults.build import concrete_faults
 from pipelines.inputs.faults.links import stream_of
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.faults import Crash, FaultGenerator
@@ -41,7 +41,7 @@ def extracted(root: Root, run_id: int) -> Parts:
     prepared = manifest.prepared()
     runs = prepared.runs
     if not 0 <= run_id < len(runs):
-        raise QueryError(f"there is no run {run_id} in {root}; its runs are 0 to {len(runs) - 1}")
+        raise QueryError(f"run {run_id} does not exist in {root}; the runs are 0 to {len(runs) - 1}")
     with remembered(manifest.found()):
         return listed_scenario(runs[run_id], prepared.beside)
 
@@ -55,7 +55,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
     scenario = run.scenario
     overlay, workload, faults = build_run(run, beside)
     horizon = scenario.time.rounds
-    listed = [*_crashes(faults, overlay), *_others(run, overlay)]
+    listed = [*_crashes(faults, overlay), *_other_faults(run, overlay)]
     for place, fault in enumerate(listed):
         if fault.get("stream") == place:
             del fault["stream"]
@@ -155,14 +155,14 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
         yield {"kind": "crash", "node": overlay.names[row["node_id"]], "round": row["round"], **until}
 
 
-def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
+def _other_faults(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
     """Yields all faults except crashes.
 
-    A fault that draws for each message gets key ``stream``, because its draws otherwise depend on its index in the
-    list.
+    A fault that draws for each message gets key ``stream``, because its draws would otherwise depend on the index of
+    the fault in the list.
     """
     for number, fault in enumerate(run.scenario.faults):
-        for one in one_by_one(fault, number, overlay, run.seed, run.scenario.time.rounds):
+        for one in concrete_faults(fault, number, overlay, run.seed, run.scenario.time.rounds):
             if isinstance(one, (Crash, FaultGenerator)):
                 continue
             stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}

@@ -41,8 +41,8 @@ class Manifest:
         text: Content of the scenario file.
         overrides: Strings ``path=value`` that replaced values of the scenario.
         engine: The engine.
-        commit_every: Requested rounds between commits; None for the default.
-        rounds_per_job: Requested rounds of a job; None for the default.
+        commit_every: Requested number of rounds between commits; None selects the default.
+        rounds_per_job: Requested number of rounds of a job; None selects the default.
         form: The requested form.
         batch_runs: Number of runs per batch.
         horizon: The last possible round of a run.
@@ -97,7 +97,10 @@ class Manifest:
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the absolute path of each input file, keyed by the path in the scenario, for `files.remembered`."""
+        """Returns the absolute path of each input file, keyed by its path in the scenario.
+
+        The result is an argument of `files.remembered`.
+        """
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:

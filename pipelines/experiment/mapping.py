@@ -74,7 +74,7 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
         )  # fmt: skip
         notes.append(_overlay_note(spec, given.overlay, kept))
         workload = _moved_calls(spec, given, place)
-        faults, left_out = _moved_faults(given, place, len(overlay.names) - len(kept))
+        faults, left_out = _kept_faults(given, place, len(overlay.names) - len(kept))
         notes += left_out
         given = Mapped(overlay, workload, faults)
     workload, left_out = _taken_calls(spec, given.workload)
@@ -125,18 +125,18 @@ def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) ->
     ]  # fmt: skip
     if problems:
         raise InputError(*problems)
-    moved = {name: _moved(getattr(workload, name), place) for name in (*parts.values(), "other_call")}
+    moved = {name: _renumbered(getattr(workload, name), place) for name in (*parts.values(), "other_call")}
     return replace(workload, **moved)
 
 
-def _moved_faults(
+def _kept_faults(
     given: Mapped, place: npt.NDArray[np.int64], n_new: int
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
     """Returns the faults of the kept nodes, and a note for each type of omitted fault.
 
     The ``n_new`` nodes that the protocol adds have the lowest ids; they join the first group of each partition.
     """
-    moved = {name: _moved(table, place) for name, table in vars(given.faults).items()}
+    moved = {name: _renumbered(table, place) for name, table in vars(given.faults).items()}
     sides = moved["side"]
     if n_new and len(sides):
         times = sides.group_by(["round", "end_round"]).aggregate([("side", "min")]).to_pylist()
@@ -145,10 +145,10 @@ def _moved_faults(
             for node in range(n_new) for one in times
         ]  # fmt: skip
         moved["side"] = pa.concat_tables([pa.Table.from_pylist(rows, sides.schema), sides])
-    return Faults(**moved), _left_out(given, place)
+    return Faults(**moved), _omission_notes(given, place)
 
 
-def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
+def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
     """Yields a note for each type of fault whose nodes or links the protocol lacks."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
@@ -158,13 +158,16 @@ def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
             shown = ", ".join(gone[:_SHOWN]) + (", ..." if len(gone) > _SHOWN else "")
             yield f"{what} of nodes that it has not are left out: {shown}"
     tables = (given.faults.link_fault, given.faults.nth_fault)
-    n_gone = sum(len(rows) - len(_moved(rows, place)) for rows in tables)
+    n_gone = sum(len(rows) - len(_renumbered(rows, place)) for rows in tables)
     if n_gone:
         yield f"{plural(n_gone, 'fault')} of single links left out"
 
 
-def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
-    """Returns those rows whose nodes are all kept, with the new node ids from ``place``; null ids stay null."""
+def _renumbered(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
+    """Returns the rows of ``rows`` whose nodes the protocol keeps, with their new ids from ``place``.
+
+    Null ids stay null.
+    """
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)

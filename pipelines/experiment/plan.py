@@ -150,7 +150,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
         if len(wrong) >= _MAX_PROBLEMS:
             break
     if wrong:
-        told = _values_told(combinations)
+        told = _grid_values(combinations)
         problems = (_with_values(problem, runs, told) for problem, runs in wrong.items())
         raise to_scenario_error(prepared.loaded, InputError(*problems))
 
@@ -170,7 +170,7 @@ def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] |
         return error
 
 
-def _values_told(combinations: Sequence[RunConfig]) -> dict[int, str]:
+def _grid_values(combinations: Sequence[RunConfig]) -> dict[int, str]:
     """Returns the grid's values of each combination as ``path = value, ...``, keyed by run id."""
     labels = labelled([run.parameters for run in combinations])
     told = (", ".join(f"{path} = {value}" for path, value in given.items()) for given in labels)
@@ -199,7 +199,7 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
                 told[part, key] = [note for note in notes_of() if note]
             for note in told[part, key]:
                 found.setdefault(Problem((part,), note), []).append(run)
-    values = _values_told(runs)
+    values = _grid_values(runs)
     told_of = [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
     return sorted(told_of, key=lambda note: _NOTED.index(note[0]))
 

@@ -17,7 +17,7 @@ from pipelines.scenario.link_faults import MessageFault
 from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
 
-GIVEN = "<scenario>"
+INLINE_NAME = "<scenario>"
 """The file name in error messages about a scenario that Python code passes as a string or a dict."""
 _NAMING = ("name", "kind")
 
@@ -101,7 +101,7 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
     if isinstance(scenario, Mapping):
         scenario = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True) + "\n"
     if isinstance(scenario, str) and "\n" in scenario:
-        return expand_runs(read_scenario(Path(GIVEN), scenario, overrides))
+        return expand_runs(read_scenario(Path(INLINE_NAME), scenario, overrides))
     return prepare(Path(scenario), overrides)
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 import pipelines as rt
 from pipelines.engines.names import AskedEngine
 from pipelines.experiment.manifest import Manifest
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "delta_and_ginger"
@@ -48,7 +48,7 @@ def run(
     protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs the scenario with one of `PROTOCOLS`; further arguments are those of `pipelines.run`."""
+    """Runs the scenario with one of `PROTOCOLS`; the other arguments are those of `pipelines.run`."""
     return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
 
 
@@ -88,7 +88,7 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES`, and the repairs; durations in rounds have a column ``ms``."""
+    """Returns the results of `QUERIES` and of the query for repairs, by name. Column ``ms`` has each duration in ms."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -99,10 +99,11 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
     return rows.assign(ms=rows["rounds"] * round_ms) if "rounds" in rows else rows
 
 
-def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Concatenates the measures of several stores.
+def concatenated(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Returns the concatenated measures of several stores, by name.
 
-    Column ``late_ms`` of a delivery is its delay relative to the run with the same seed without crashes.
+    ``found`` has the result of `measures` for each store. Column ``late_ms`` of a delivery is its delay relative to the
+    run with the same seed without crashes.
     """
     every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
     calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})
@@ -139,7 +140,7 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `together`."""
+    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `concatenated`."""
     latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
     rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
     base = alt.Chart(rows).encode(
@@ -156,14 +157,14 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(globals(), {"out": "delta_and_ginger"})
+    parameters = read_parameters(globals(), {"out": "delta_and_ginger"})
     target = Path(parameters["out"])
     measured = []
     for name in PROTOCOLS:
         with run(name, target / name, parameters.overrides, parameters.engine, parameters.spark) as finished:
             print(name, finished.verdict)
             measured.append(measures(finished))
-    compared = together(measured)
+    compared = concatenated(measured)
     for numbers in tables(compared).values():
         print(numbers.to_string(index=False))
     for file in write(pictures(compared), target):

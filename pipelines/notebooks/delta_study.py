@@ -9,10 +9,10 @@
 
 from importlib.util import find_spec
 
-from pipelines.notebooks.parameters import given, show
+from pipelines.notebooks.parameters import read_parameters, show
 
 PARAMETERS = {"store": "runs/delta_study", "schema": "", "seeds": "5", "batch_runs": ""}
-parameters = given(globals(), PARAMETERS)
+parameters = read_parameters(globals(), PARAMETERS)
 
 # COMMAND ----------
 

@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 
 import pipelines as rt
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "epidemic_loss"
@@ -138,7 +138,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(globals(), {"out": "epidemic_study"})
+    parameters = read_parameters(globals(), {"out": "epidemic_study"})
     target = Path(parameters["out"])
     with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
         drawn = pictures(measures(finished))

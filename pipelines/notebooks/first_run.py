@@ -7,10 +7,10 @@
 
 # COMMAND ----------
 
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 
 PARAMETERS = {"store": "runs/first_run", "schema": ""}
-parameters = given(globals(), PARAMETERS)
+parameters = read_parameters(globals(), PARAMETERS)
 
 # COMMAND ----------
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 import pipelines as rt
 from pipelines.experiment.manifest import Manifest
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "ginger_study"
@@ -132,7 +132,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(globals(), {"out": "ginger_study"})
+    parameters = read_parameters(globals(), {"out": "ginger_study"})
     target = Path(parameters["out"])
     with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
         print(finished.verdict)

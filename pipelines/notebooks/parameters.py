@@ -67,7 +67,7 @@ def show(picture: Picture) -> None:
         display(picture)
 
 
-def given(
+def read_parameters(
     notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None
 ) -> NotebookParameters:
     """Reads the parameters and the Spark session of a notebook.

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 import pipelines as rt
 from pipelines.engines.names import AskedEngine
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, write
 
 SCENARIOS = (
@@ -48,7 +48,7 @@ def run(
     scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens its store if it exists; further arguments are those of `pipelines.run`."""
+    """Runs one of `SCENARIOS`, or opens its store if the store exists; other arguments as in `pipelines.run`."""
     if store.exists():
         return rt.open_store(store, spark=spark, engine=engine)
     return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)
@@ -199,7 +199,7 @@ def pictures(found: pd.DataFrame) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(
+    parameters = read_parameters(
         globals(), {"out": "protocols_compared", "scenarios": " ".join(SCENARIOS), "seeds": "", "trace": ""}
     )
     target = Path(parameters["out"])

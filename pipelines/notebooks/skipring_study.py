@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 import pipelines as rt
-from pipelines.notebooks.parameters import given
+from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "skip_ring_study"
@@ -75,7 +75,9 @@ def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Returns the convergence times, in intervals, for each initial state and number of subscribers.
 
     Returns:
-        Columns ``start, n, n_runs, undecided_share, median, p95, most``.
+        One row for each initial state ``start`` and number ``n`` of subscribers: ``n_runs``, the number of runs;
+        ``undecided_share``, the share of runs that did not converge; ``median``, ``p95`` and ``most`` (the maximum) of
+        the convergence time.
     """
     data = found["convergence"]
     rows = []
@@ -97,8 +99,8 @@ _START = alt.Color("start:N", title="arbitrary at the start")
 _POINTS = 60
 
 
-def _filled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Samples the ratios of all runs at common times; a sample is the last row of the run before this time."""
+def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
+    """Samples the ratios of all runs at common times. The sample of a run at a time is its last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)
@@ -118,7 +120,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         x=n, y=alt.Y("intervals:Q", title="intervals until the ring is legitimate"), color=_START,
         column=alt.Column("start:N", title=None),
     ).properties(width=170, height=240, title="How long healing takes")  # fmt: skip
-    shares = _filled(found["progress"])
+    shares = _sampled(found["progress"])
     over_time = alt.Chart(shares).mark_line().encode(
         x=alt.X("interval:Q", title="intervals since the start"),
         y=alt.Y("mean(wrong_share):Q", title="subscribers with a wrong label", axis=alt.Axis(format="%")),
@@ -138,7 +140,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    parameters = given(globals(), {"out": "skipring_study"})
+    parameters = read_parameters(globals(), {"out": "skipring_study"})
     target = Path(parameters["out"])
     with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
         measured = measures(finished)

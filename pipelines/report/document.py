@@ -16,7 +16,16 @@ from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
 from pipelines.report.states import spread_commits, state_sizes, states
-from pipelines.report.summary import MOST_RUNS, chosen_runs, losses, overlaid, run_rows, said, studies, summary
+from pipelines.report.summary import (
+    MOST_RUNS,
+    chosen_runs,
+    losses,
+    omitted_sentences,
+    overlaid,
+    run_rows,
+    studies,
+    summary,
+)
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
@@ -34,7 +43,7 @@ MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "t
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplaySelection:
     """The runs and rounds that a report replays.
 
     If ``runs`` is empty, `summary.chosen_runs` selects the runs.
@@ -44,7 +53,7 @@ class Asked:
     span: Span = WHOLE
 
 
-def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
+def gather(reader: StoreReader, root: Root, asked: ReplaySelection) -> dict[str, Any]:
     """Returns the content of a report as a JSON-serialisable dict.
 
     Raises:
@@ -142,7 +151,11 @@ def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
 
 def _told_left_out(replays: Sequence[dict[str, Any]], study: Mapping[str, Any], root: Root) -> list[str]:
     why = _command("why", root)
-    told = [text for one in replays for text in said(one["losses"]["left_out"], f"{why} --run {one['run']['run_id']}")]
+    told = [
+        text
+        for one in replays
+        for text in omitted_sentences(one["losses"]["left_out"], f"{why} --run {one['run']['run_id']}")
+    ]
     if study["n_left_out"]:
         told.append(f"{study['n_left_out']:,} combinations of the study; view result_summary has all")
     return told

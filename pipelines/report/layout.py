@@ -17,7 +17,7 @@ MAP, TREE, RING, SPRINGS = "map", "tree", "ring", "springs"
 _MOST_SPRINGS = 400
 _WIDE_TREE = 24
 _APART = 1e-6
-_LEAST = 0.045
+_MIN_DISTANCE = 0.045
 """The minimum distance between two nodes of a map; the picture has width and height 1."""
 _PUSHES = 30
 _MOST_PUSHED = 250
@@ -31,17 +31,17 @@ def layout(
 
     1. If at least half of the nodes have coordinates, the layout is a map. The other nodes are beside their neighbours.
     2. A tree is drawn by levels from its centre. If it has many leaves, it is drawn around its centre.
-    3. A cycle, or an overlay without links, is drawn as a ring. Nodes may hold edges instead of links. If the edges at
-       the end of the run form a cycle, it is the ring. Former members are then beside members to which they held an
-       edge, and other nodes inside the ring.
+    3. A cycle, or an overlay without links, is drawn as a ring. Without links, the ring is the cycle that the edges in
+       `held` form at the end of the run. A node that left this cycle is beside a member to which it held an edge. All
+       other nodes are inside the ring.
     4. Other overlays are drawn by springs; large overlays by their tree of shortest paths.
 
     Args:
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: The edges that nodes hold instead of links, in the order of time. An edge is a triple: the node, its peer,
-            and whether the node holds the edge at the end of the run.
+        held: In an overlay that the protocol builds, the edges that nodes hold instead of links, in the order of time.
+            An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
@@ -94,7 +94,7 @@ def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
 def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
     """Moves overlapping nodes apart."""
     at = np.array(points)
-    least = min(_LEAST, 0.4 / math.sqrt(len(points)))
+    least = min(_MIN_DISTANCE, 0.4 / math.sqrt(len(points)))
     for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
         gaps = at[:, None] - at[None]
         far = np.hypot(gaps[..., 0], gaps[..., 1])
@@ -104,7 +104,7 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the members and former members of a ring in its order.
+    """Returns the members and former members of a ring in the order of the ring.
 
     A former member follows a member to which it held an edge.
     """
@@ -165,9 +165,9 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 
 
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the centre of a component: the middle node of a long shortest path between two of its nodes.
+    """Returns the centre of the component with the nodes ``members``: the middle node of a long path.
 
-    Two searches find the path. In a tree, this path is a longest one.
+    Two breadth-first searches find the path, which is a shortest path between its ends. In a tree, no path is longer.
     """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)

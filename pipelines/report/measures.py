@@ -13,9 +13,12 @@ from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
-"""The maximum number of nodes, or of links, in a chart. It shows those with the most messages."""
+"""The maximum number of nodes, or of links, in a chart; a chart shows those with the most messages."""
 MOST_COLOURS = 7
-"""The maximum number of message kinds, or of state tables, that have a colour. The smaller ones are summed."""
+"""The maximum number of message kinds, or of state tables, with a colour of their own.
+
+A chart sums all other kinds or tables, which have fewer messages or rows.
+"""
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
 _MOST_ROUNDS = 2_000
@@ -58,7 +61,7 @@ def measures(
 ) -> dict[int, dict[str, Rows]]:  # fmt: skip
     """Returns the rows of the charts in ``assets/measures.json``, by run and chart name.
 
-    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`, if available.
+    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`; None computes it.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
@@ -67,7 +70,7 @@ def measures(
         for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
             counted[row["run_id"]].append(row)
         for run_id, end in ends.items():
-            found[run_id][name] = _shaped(name, counted[run_id], end)
+            found[run_id][name] = _chart_rows(name, counted[run_id], end)
     if STATES in names:
         counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
         for run_id, of_run in counted_sizes.items():
@@ -75,7 +78,7 @@ def measures(
     return found
 
 
-def _shaped(name: str, rows: Rows, end: int) -> Rows:
+def _chart_rows(name: str, rows: Rows, end: int) -> Rows:
     """Converts the SQL aggregates of one run to the rows of a chart."""
     if name in ("latency", "hops"):
         return histogram(name, {row["value"]: row["n"] for row in rows})

@@ -36,7 +36,7 @@ def page(data: Mapping[str, Any], title: str) -> str:
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    """Returns ``data`` as JSON without ``<``, ``>`` and ``&``, so that it cannot close its script element."""
+    """Returns ``data`` as JSON without ``<``, ``>`` and ``&``, so that no string ends the script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
     return text.translate({ord(sign): code for sign, code in _ESCAPED.items()})
 

@@ -107,7 +107,7 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Adds the duration of a round in ms to each title that contains "(rounds)"."""
+    """Returns ``spec`` with the duration of a round in ms in each title that contains "(rounds)"."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))

@@ -106,7 +106,7 @@ def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
         }
         for row in rows
     ]  # fmt: skip
-    return Picture(picture(_filled(plot, marks, groups), {"rows": marks}).svg, rows)
+    return Picture(picture(_plot_specification(plot, marks, groups), {"rows": marks}).svg, rows)
 
 
 def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, float | None]:
@@ -151,7 +151,9 @@ def _query(reader: StoreReader, plot: Plot) -> str:
         where = " or ".join(columns)
         if wrong is None:
             raise QueryError(f"neither {where} has all of {', '.join(plot.columns)}; name the relation that has")
-        raise QueryError(f"there is no column {wrong!r} in {where};{nearest(wrong, known)} name another, or a relation")
+        raise QueryError(
+            f"column {wrong!r} does not exist in {where};{nearest(wrong, known)} name another column or relation"
+        )
     own = columns[relation]
     joined = more = ""
     if "run_id" in own:
@@ -163,8 +165,8 @@ def _query(reader: StoreReader, plot: Plot) -> str:
     return _ROWS.format(columns=names, more=more, relation=relation, joined=joined, where=f"({plot.where or 'true'})")
 
 
-def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Returns the specification of a plot with its axes and legend.
+def _plot_specification(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
+    """Returns the Vega-Lite specification of ``plot`` with the axes and the legend that suit its ``marks``.
 
     An axis is numeric or nominal. The legend shows colours, dashes and shapes.
     """

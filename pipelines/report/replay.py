@@ -19,7 +19,10 @@ from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""The maximum number of messages in a replay. A replay with more is cut to the rounds around faults and losses."""
+"""The maximum number of messages in a replay.
+
+A replay with more messages is cut to the rounds around faults and losses.
+"""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
@@ -92,8 +95,8 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
     Returns:
         - ``run``, and ``end``: the last round of the run;
-        - ``first, last``: the rounds of the messages and deliveries. They are ``span``; if it has more than
-          `MOST_MESSAGES` messages, they are the rounds around most faults and losses;
+        - ``first, last``: the rounds of the messages and deliveries. These are the rounds of ``span``, or, if ``span``
+          has more than `MOST_MESSAGES` messages, the rounds around most faults and losses;
         - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of them are omitted;
         - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
           that nodes hold, None unless the protocol builds the overlay;
@@ -106,7 +109,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     """
     end = last_round(reader, run)
     if span.first > end:
-        raise QueryError(f"there is no round {span.first} in run {run['run_id']}; allowed: 0 to {end}")
+        raise QueryError(f"round {span.first} does not exist in run {run['run_id']}; allowed: 0 to {end}")
     keys = {"run": run["run_id"], "end": end, "most": MOST_MESSAGES}
     counts = columns(reader, _COUNTS.format(**keys))
     rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items() if name != "delivery"}
@@ -130,7 +133,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     ] if edges else []  # fmt: skip
     form, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
     n_messages = traffic.within(asked.first, asked.last or 0)
-    numbers, texts = _coded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
+    numbers, texts = _encoded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
     return {
         "run": dict(run), "end": end, "first": first, "last": last, "n_messages": n_messages,
         "is_cut": len(messages["message_id"]) < n_messages, "nodes": nodes, "layout": form, "points": points,
@@ -179,8 +182,8 @@ def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
     """Returns the first and the last round whose messages are shown.
 
-    These are all rounds of ``asked``, or, if their messages exceed `MOST_MESSAGES`, the rounds around most ``events``.
-    The result is a single round if every longer range has too many messages.
+    These are all rounds of ``asked``. If they have more than `MOST_MESSAGES` messages, they are the rounds around most
+    ``events``. The result is a single round if every longer range has too many messages.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:
@@ -220,10 +223,12 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
     return {name: [values[index] for index in indexes] for name, values in rows.items()}
 
 
-def _coded(
+def _encoded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Replaces the strings in columns kind, fate and body by numbers; returns the columns, and the strings of each.
+    """Replaces the strings in columns kind, fate and body by numbers.
+
+    Returns all columns, and for each coded column the list of the strings that its numbers stand for.
 
     The most frequent string has number 0, because numbers select colours and there are fewer colours than kinds.
     ``known`` has the strings of a column, ordered by their frequency in the whole run. Bodies are parsed from JSON.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
-from pipelines.report.document import Asked, gather
+from pipelines.report.document import ReplaySelection, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
@@ -23,7 +23,7 @@ from pipelines.store.roots import Root, write_whole
 NAME = "report.html"
 
 
-def write_report(reader: StoreReader, root: Root, asked: Asked, out: Path | None = None) -> Root:
+def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: Path | None = None) -> Root:
     """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
 
     The file is written with a temporary name and then renamed, so ``out`` is never incomplete.
@@ -54,7 +54,7 @@ class Replay:
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
     """Returns the report of one run, which opens at the replay; raises the errors of `document.gather`."""
-    data = gather(reader, root, Asked((run_id,), span))
+    data = gather(reader, root, ReplaySelection((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 
 
@@ -91,7 +91,7 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
     """
     known = specification("measures")
     if name not in known:
-        raise QueryError(f"there is no measure {name!r};{nearest(name, known)} there are: {', '.join(known)}")
+        raise QueryError(f"measure {name!r} does not exist;{nearest(name, known)} known: {', '.join(known)}")
     with readable_errors():
         run = _row(reader, run_id)
         rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
@@ -103,5 +103,5 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
 def _row(reader: StoreReader, run_id: int) -> dict[str, Any]:
     rows = {row["run_id"]: row for row in run_rows(reader)}
     if run_id not in rows:
-        raise QueryError(f"there is no run {run_id}; the runs are {min(rows)} to {max(rows)}")
+        raise QueryError(f"run {run_id} does not exist; the runs are {min(rows)} to {max(rows)}")
     return rows[run_id]

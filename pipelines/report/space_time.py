@@ -39,7 +39,7 @@ class Diagram:
     Attributes:
         nodes: Node names from top to bottom.
         arrows: The messages.
-        downs: Crashes: the node, the round of the crash, and the round of the recovery or None.
+        downs: Crashes: the node, the round of the crash, and the round of the recovery, None without a recovery.
         deliveries: Deliveries: the subscriber and the round.
         calls: Publications, subscriptions and confirmations: the node, the round and the label.
     """
@@ -104,10 +104,7 @@ class Diagram:
 
 
 def angle(x: float, y: float) -> float:
-    """Returns the clockwise rotation of an arrowhead, in degrees.
-
-    It turns an upward arrowhead into the direction ``(x, y)`` on the screen.
-    """
+    """Returns the clockwise rotation, in degrees, of an upward arrow to the direction ``(x, y)`` on the screen."""
     return round(math.degrees(math.atan2(y, x)) + 90, 1)
 
 
@@ -148,7 +145,7 @@ def of_run(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Diagram:  # fmt: skip
-    """Returns the diagram of the messages that satisfy all given conditions.
+    """Returns the diagram of the messages that satisfy all conditions; an argument None sets no condition.
 
     Args:
         reader: The store.
@@ -164,7 +161,7 @@ def of_run(
     names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
     ids = {name: number for number, name in enumerate(names)}
     for name in (one for one in (source, node) if one is not None and one not in ids):
-        raise QueryError(f"there is no node {name!r} in the run;{nearest(name, names)} table node names them")
+        raise QueryError(f"node {name!r} does not exist in the run;{nearest(name, names)} table node names them")
     served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {-1 if call is None else call}"]
     at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
     within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]

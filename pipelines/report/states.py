@@ -29,8 +29,8 @@ Sizes = Mapping[str, Mapping[int, int]]
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; it must include the commits
-    whose states are read.
+    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; ``sizes`` must include the
+    commits whose states are read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
@@ -38,7 +38,7 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
         for each table its ``columns`` and, for each node, pairs of a round and the node's rows from this round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
-    gone = {run_id: _gone(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
+    gone = {run_id: _vacuumed_rounds(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
     kept = {run_id: [at for at in _spread(of_run) if at not in gone[run_id]] for run_id, of_run in rounds.items()}
     found: dict[int, dict[str, Any]] = {
         run_id: {
@@ -107,13 +107,13 @@ def spread_commits(
         last = min((at for at in rounds if at >= end), default=end)
         within = [] if spans is None else _spread(_commits(reader, run_id, spans[run_id]))
         chosen = sorted({*_spread([at for at in rounds if at <= last]), *within})
-        gone = _gone(reader.of_run(run_id), chosen)
+        gone = _vacuumed_rounds(reader.of_run(run_id), chosen)
         found[run_id] = [at for at in chosen if at not in gone]
     return found
 
 
 def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
-    """Returns the commits within the span, and the last commit before it, in order.
+    """Returns the last commit before the span and the commits within the span, in the order of rounds.
 
     A commit is identified by its last round.
     """
@@ -123,7 +123,7 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
     return [*[at for at in rounds if at < span.first][-1:], *inside]
 
 
-def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
+def _vacuumed_rounds(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
     """Returns the rounds in ``rounds`` for which VACUUM has removed the version of a state table."""
     found: set[int] = set()
     for name in (name for name in reader.tables() if name.startswith(STATE)):
@@ -186,7 +186,7 @@ def _rows(
 
 
 def _changes(rows: Sequence[dict[str, Any]], columns: Sequence[str], rounds: Sequence[int]) -> dict[int, list[Any]]:
-    """Returns, for each node, the rounds in which its rows changed, each with the new rows."""
+    """Returns, for each node, a list of the rounds in which the rows of the node changed, each with the new rows."""
     at: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         at[row["node_id"]][row["round"]].append(row["row"])

@@ -28,16 +28,16 @@ _BROKEN = """
 select guarantee, run_id, count_if(not excused) as n_broken, count_if(excused) as n_excused
 from violation group by guarantee, run_id
 """
-FEW = 3
+MOST_FULLY_REPLAYED = 3
 """The report replays all runs of a store with at most this number of runs."""
 MOST_COMBINATIONS = 1_000
 """The maximum number of parameter combinations in a report; view ``result_summary`` has all combinations."""
 _SUMMARY = """
 select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
 """
-MOST_ASKED = 1_000
-"""The maximum number of deliveries whose causes are found, for each run and category."""
-MOST_TOLD = 60
+MOST_EXPLAINED = 1_000
+"""The maximum number of deliveries for which a report finds the cause, for each run and category."""
+MOST_STORIES = 60
 """The maximum number of stories for each run and category, besides the first story of each cause."""
 _WAITED = "no fault was in the way: it waited at nodes"
 MOST_OVERLAID = 60
@@ -104,7 +104,9 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Returns the row of one guarantee, with the numbers of its violations in ``broken``, the rows of `_BROKEN`.
+    """Returns the summary of the guarantee that ``audit`` checks: its name, its statement, and numbers of violations.
+
+    ``broken`` has the rows of query `_BROKEN`.
 
     If ``protocol`` is not empty, the name of the guarantee includes it.
     """
@@ -149,25 +151,25 @@ def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
     """Returns the ids of the runs to replay, each with the reason for its selection.
 
-    The runs are those in ``named``. If it is empty, they are all runs of a store with up to `FEW` runs, or else the
-    worst run and the median run.
+    The runs are those in ``named``. If ``named`` is empty, they are all runs of a store with up to
+    `MOST_FULLY_REPLAYED` runs, and the worst run and the median run of a larger store.
 
     Raises:
         QueryError: The store has no such run.
     """
     known = {row["run_id"] for row in rows}
     if unknown := [run_id for run_id in named if run_id not in known]:
-        raise QueryError(f"there is no run {unknown[0]}; the runs are {min(known)} to {max(known)}")
+        raise QueryError(f"run {unknown[0]} does not exist; the runs are {min(known)} to {max(known)}")
     if named:
         return dict.fromkeys(named, "named with --run")
-    if len(rows) <= FEW:
+    if len(rows) <= MOST_FULLY_REPLAYED:
         return {row["run_id"]: "" for row in rows}
-    order = sorted(rows, key=badness)
+    order = sorted(rows, key=severity)
     worst, median = order[-1]["run_id"], order[(len(order) - 1) // 2]["run_id"]
     return {worst: "the worst run", median: "the median run"} if worst != median else {worst: "the worst run"}
 
 
-def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
+def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
     """Returns a sort key that orders runs from best to worst.
 
     The key compares, in this order: verdict, violations, ratio of missing wanted deliveries, excused violations,
@@ -181,7 +183,7 @@ def badness(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep over its parameters as a JSON-serialisable dict.
+    """Returns the results of a sweep, by the varied parameters, as a JSON-serialisable dict.
 
     ``rows`` is the result of `run_rows`.
 
@@ -202,7 +204,7 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     points = [
         {
             "values": {name: members[0]["parameters"].get(name) for name in differing}, "n_runs": len(members),
-            "worst": max(members, key=badness)["run_id"], "measures": found[members[0]["run_id"]],
+            "worst": max(members, key=severity)["run_id"], "measures": found[members[0]["run_id"]],
         }
         for members in combinations.values()
     ]  # fmt: skip
@@ -216,7 +218,7 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of those whose
+        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries whose
         cause was found; ``causes``, the most frequent first: ``what, text, n, round, node``; ``stories``: dicts of
         `Story.as_dict`, each with the category ``what``, the index ``group`` of its cause, and the ``options`` of
         ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
@@ -225,18 +227,18 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
     }
     for what in (MISSING, TWICE, LATE):
-        asked = gone_wrong(reader, what, run_ids, MOST_ASKED, is_by_run=True)
+        asked = gone_wrong(reader, what, run_ids, MOST_EXPLAINED, is_by_run=True)
         told = stories(reader, [one.question for one in asked])
         for run_id, of_run in found.items():
             own = [story for story in told if story.run_id == run_id]
             if own:
                 of_run["number"][what] = next(one.number for one in asked if one.question.run_id == run_id)
                 of_run["n_asked"][what] = len(own)
-                _tell(of_run, what, own)
+                _add_stories(of_run, what, own)
     return found
 
 
-def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
+def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
     """Adds the causes and stories of category ``what`` to ``found``, the losses of one run."""
     number = Counter(cause_key(what, story) for story in told)
     index: dict[CauseKey, int] = {}
@@ -249,7 +251,7 @@ def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
             "text": _WAITED if what == LATE and cause is None else cause_words(what, story),
             "node": None if cause is None else story.names[cause.node],
         })  # fmt: skip
-    kept = [story for place, story in enumerate(told) if place < MOST_TOLD or story is first[cause_key(what, story)]]
+    kept = [story for place, story in enumerate(told) if place < MOST_STORIES or story is first[cause_key(what, story)]]
     for story in kept:
         options = why_options(story.run_id, story.subscriber, story.source, story.call)
         told_as = {"what": what, "group": index[cause_key(what, story)], "options": options}
@@ -258,10 +260,10 @@ def _tell(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
         found["left_out"][what] = found["number"][what] - len(kept)
 
 
-def said(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns a sentence for each category in ``found``, which has numbers of omitted stories.
+def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
+    """Returns a sentence for each category of deliveries in ``found``, with the number of omitted stories.
 
-    ``command`` is the command that groups these deliveries by cause.
+    ``found`` has this number for each category. Each sentence refers to ``command``, which groups deliveries by cause.
     """
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
@@ -287,10 +289,10 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
     runs = ", ".join(map(str, run_ids))
     quantiles = reader.sql(_QUANTILES.format(runs=runs)).toArrow().to_pylist()
     counted = reader.sql(_SERIES.format(runs=runs)).toArrow().to_pylist()
-    return {"run_ids": run_ids, "quantiles": quantiles, "series": _spans(counted)}
+    return {"run_ids": run_ids, "quantiles": quantiles, "series": _events_over_time(counted)}
 
 
-def _spans(counted: Rows) -> Rows:
+def _events_over_time(counted: Rows) -> Rows:
     """Returns the number of events in each round, or in intervals of rounds in long runs, including zeros."""
     end = max((row["round"] for row in counted), default=0)
     step = -(-(end + 1) // _MOST_STEPS)

@@ -1,7 +1,7 @@
 """The program form: a job plays a block, consecutive rounds of whole runs, and one core plays each run.
 
 Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
-blocks the driver holds the runs as Arrow tables. It commits a block while the executors or processes play the next one.
+blocks the driver holds the runs as Arrow tables. The driver commits a block while the next block is being played.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class BlockRows:
 
     Attributes:
         runs: One row per run, columns of `udfs.nodes.block.block_schema`.
-        last_round: The last round with an event; None: no round had one.
+        last_round: The last round with an event; None if no round had an event.
         n_handled: The number of due messages.
     """
 
@@ -77,8 +77,8 @@ class BlockRows:
     def history(self, last: int) -> dict[str, pa.Table]:
         """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses and call events.
 
-        A lost message may be due in a round without another event of its run. Such messages are taken from those in
-        flight.
+        A lost message may be due in a round without another event of its run. The function takes this message from the
+        messages in flight.
         """
         lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
         message = pa.concat_tables([exploded(self.runs, "handled"), lost])
@@ -90,9 +90,9 @@ class BlockRows:
         }
 
     def grown(self) -> dict[str, pa.Table]:
-        """Returns copies of the new rows of append-only relations, by relation.
+        """Returns the rows that the block added to append-only relations, by relation.
 
-        A view of these rows would keep all rows of the block in memory.
+        The rows are copies: an Arrow view of them would keep all rows of the block in memory.
         """
         return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
 
@@ -127,7 +127,10 @@ class RunState:
 
     @property
     def next_rounds(self) -> list[int]:
-        """The round of the next due message, and the round of the next expired timer of each chunk of runs."""
+        """The rounds in which nodes act next, without calls and faults.
+
+        The list has the round of the next due message, and for each Arrow chunk of `runs` the round of the next timer.
+        """
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
         due: int | None = pc.min(self._flight["due_round"]).as_py()
@@ -143,7 +146,7 @@ class RunState:
         return found | {name: exploded(self.runs, name) for name in self._shown}
 
     def messages(self) -> pa.Table:
-        """Returns the messages in flight, with columns of `in_flight_schema`."""
+        """Returns the messages in flight as a table with the columns of `in_flight_schema`."""
         remaining = pc.subtract(self._flight["due_round"], self._after)
         found = self._flight.append_column("remaining_rounds", remaining)
         return found.select(in_flight_schema(self._protocol.payload).names)
@@ -186,7 +189,7 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
     """Returns the rows of each run as a list of structs; the inverse of `exploded`.
 
     Args:
-        rows: Column ``run_id`` and `columns`; None: no rows.
+        rows: A table with column ``run_id`` and `columns`; None stands for an empty table.
         columns: The fields of the structs.
         run: The ids of all runs, ascending.
     """
@@ -208,7 +211,7 @@ class _Block:
     """A block that is being played.
 
     Attributes:
-        asked: The last requested round.
+        asked: The last round that the caller requested.
         last: The last round of the block; less than `asked` if the rounds have very many calls.
         runs: The future of the result rows.
     """
@@ -238,7 +241,7 @@ class Blocks(Rounds):
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")
         self._run = setting["run_id"].combine_chunks()
-        self._given = self._given_of(setting)
+        self._constants = self._constant_inputs(setting)
         self._state: RunState | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
         self._written = {state.table.name for state in protocol.states if state.derived_from is None}
@@ -247,7 +250,7 @@ class Blocks(Rounds):
         self._thread = ThreadPoolExecutor(1)
         self._ended = Event()
 
-    def _given_of(self, setting: pa.Table) -> pa.Table:
+    def _constant_inputs(self, setting: pa.Table) -> pa.Table:
         """Returns the input columns that are equal in all blocks of a run."""
         inputs, links = self._inputs, self._faults.links
         rows = {
@@ -306,7 +309,7 @@ class Blocks(Rounds):
         return 0 if self._state is None else self._state.n_in_flight
 
     def next_round(self) -> int | None:
-        """Returns the next round with an event, 0 before the first block; None: no event remains."""
+        """Returns the next round with an event, 0 before the first block; None if no event remains."""
         if self._state is None:
             return 0
         call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
@@ -315,16 +318,16 @@ class Blocks(Rounds):
     def play_ahead(self, upcoming: int, last: int) -> None:
         """Submits the next block if worker processes or executors play it."""
         if self._n_workers > 1 or self._n_executors:
-            self._block = self._begun(last)
+            self._block = self._submit(last)
 
     def play(self, upcoming: int, last: int) -> int:
         """Plays a block, or waits for the block that `play_ahead` submitted; returns the number of due messages."""
         if self._block is None or self._block.asked != last:
-            self._block = self._begun(last)
+            self._block = self._submit(last)
         block = self._block
         found = BlockRows(block.runs.result(), self._protocol)
         self._block = None
-        if not found.runs["run_id"].equals(self._given["run_id"]):
+        if not found.runs["run_id"].equals(self._constants["run_id"]):
             raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
         over = found.last_round
         if over is None:  # no event, except in the initial state
@@ -340,15 +343,15 @@ class Blocks(Rounds):
         self.round, self._is_changed = over, True
         return found.n_handled
 
-    def _begun(self, last: int) -> _Block:
+    def _submit(self, last: int) -> _Block:
         """Submits the block of the rounds up to `last`."""
         called, attribute, reached = self._calls.between(self.round, last)
         run = self._run
-        given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
+        given = self._constants.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
         given = given.append_column("calls", listed(called, _CALL, run))
         given = given.append_column("attributes", listed(attribute, ATTRIBUTE, run))
         if self._state is None:
-            given = self._with_worlds(given)
+            given = self._with_first_inputs(given)
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in ("nodes", "in_flight", "counted"):
@@ -357,10 +360,13 @@ class Blocks(Rounds):
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self._name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
-        return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
+        return _Block(last, reached, self._thread.submit(self._play_runs, given, function, schema, what))
 
-    def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays the runs `given` in processes of this machine or on the executors; `close` interrupts it."""
+    def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
+        """Plays the runs in `given`, in processes of this machine or on the executors.
+
+        Method `close` interrupts the rounds.
+        """
         with until(self._ended):
             check()
             if self._n_executors == 0:
@@ -368,8 +374,8 @@ class Blocks(Rounds):
             with self._session.tagged(_TAG, what):
                 return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
-    def _with_worlds(self, given: pa.Table) -> pa.Table:
-        """Adds the input columns that only the first block needs."""
+    def _with_first_inputs(self, given: pa.Table) -> pa.Table:
+        """Returns ``given`` with the input columns that only the first block needs."""
         run = self._run
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
         given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))

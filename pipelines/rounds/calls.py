@@ -1,7 +1,8 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
 In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form ``dataflow``
-the engine matches them, one window of rounds at a time, so that memory holds the matches of one window only.
+the engine matches them for one window of rounds at a time, because the matches of all rounds would take too much
+memory.
 
 Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, and an equality if the
 subscription has an equality. A hash join on the value or the attribute of the anchor returns candidate pairs. A pair
@@ -127,7 +128,7 @@ class Calls:
         self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` with a call; None: no such round."""
+        """Returns the first round after `after` with a call; None if no call follows."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
@@ -137,7 +138,7 @@ class Calls:
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None: the round has no calls."""
+        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None if the round has no calls."""
         if not self.kinds(round_):
             return None
         self._read_window(round_)
@@ -146,7 +147,9 @@ class Calls:
         return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
-        """Returns the calls of rounds ``after + 1`` to `last`, or to an earlier round if they are very many.
+        """Returns the calls of rounds ``after + 1`` to `last`.
+
+        If the calls are very many, an earlier round is the last one.
 
         Returns:
             The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,
@@ -177,7 +180,7 @@ class Calls:
         self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
-        """Returns the matching subscriptions of each call; null: the call matches no subscription."""
+        """Returns the ids of the matching subscriptions of each call; null if the call matches no subscription."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])

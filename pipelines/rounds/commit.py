@@ -35,13 +35,13 @@ _LOGGED = to_arrow_schema(CALL_LOG.schema)
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
 """The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"
-"""The name under which call events are buffered; the call log consumes them."""
+"""The name of the buffered call events, which the call log consumes."""
 _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
 """The history tables that receive buffered rows without change."""
 
 
 class CallLog:
-    """The application calls that are not final, and the rows of those that become final.
+    """The application calls that are not final yet; computes the history rows of calls that become final.
 
     Attributes:
         rows: One row per call that is not final, columns of table ``state_call_log``.
@@ -59,7 +59,7 @@ class CallLog:
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             crash: ``run_id, node_id, round`` of all crashes.
             confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
-            rows: The log at the last commit; None: no commit exists.
+            rows: The log at the last commit; None if no commit exists.
         """
         self._call = call.select(["run_id", "node_id", "source_seq", "kind", "subscription_id"]).rename_columns(
             [*_CALL, "kind", "subscription_id"]
@@ -73,7 +73,9 @@ class CallLog:
         """Adds call events to the log, and removes the calls that are final from it.
 
         Args:
-            event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: no events.
+            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column ``event``
+                is
+            ``held``, ``issued`` or ``confirmed``. None stands for no events.
             last_round: The last played round.
             is_final: Whether no round follows; all calls are final then.
 
@@ -129,7 +131,7 @@ class CallLog:
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
 
     def _without_lost(self, last_round: int) -> pa.Table:
-        """Returns the log; held calls of nodes that have crashed up to `last_round` are no longer marked as held."""
+        """Returns the log, in which the held calls of nodes that crashed up to `last_round` are marked as issued."""
         held = self.rows.filter(self.rows["is_held"])
         if not held:
             return self.rows
@@ -157,7 +159,7 @@ class History:
 
     Attributes:
         n_rounds: The number of buffered rounds, or of buffered blocks in the form ``program``.
-        first_round: The first buffered round; None: no round is buffered.
+        first_round: The first buffered round; None if no round is buffered.
     """
 
     def __init__(self, store: Store, batch: Batch, log: CallLog, names: Mapping[str, str]) -> None:

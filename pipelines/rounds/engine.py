@@ -117,7 +117,7 @@ class Relations:
     def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
         """Stores the frames of the checkpoint `cut` as relations; the frames of growing relations are increments.
 
-        `is_stored` tells that the store has these rows already.
+        `is_stored` means that the store already contains these rows.
         """
         for name in self._states.keys() & cut.frames.keys():
             if self._states[name].compact is None:
@@ -139,7 +139,10 @@ class Relations:
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the changed durable state tables. Nodes that crash in this round read them when they recover."""
+        """Returns the changed durable state tables.
+
+        A node that crashes in this round reads these tables when it recovers.
+        """
         return self._to_write([name for name in self._changed if self._states[name].is_durable])
 
     def _to_write(self, names: Sequence[str]) -> dict[str, DataFrame]:
@@ -178,7 +181,7 @@ class Job:
         history: Buffers history rows.
         crashes: The crash schedule.
         run: Nodes, links, settings and subscriptions.
-        latency: The latency of all links; None: latencies differ.
+        latency: The latency of all links; None if latencies differ.
         settings: The distinct settings objects of the runs.
     """
 
@@ -261,7 +264,7 @@ class RoundEngine(Rounds):
         return self._counts.n_messages
 
     def next_round(self) -> int | None:
-        """Returns the next round with an event; None: no event remains."""
+        """Returns the next round with an event; None if no event remains."""
         wait = self._counts.next_wait
         due = None if wait is None else self.round + wait
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))

@@ -28,7 +28,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import EngineError, InternalError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, Jobs, cut, forms_of, is_small, jobs_of
+from pipelines.experiment.jobs import Batch, Jobs, batches_of, forms_of, is_small, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
@@ -60,9 +60,9 @@ class Experiment:
     Attributes:
         runs: The expanded runs; the runs of one protocol are adjacent.
         inputs: The overlays, workloads and faults of the runs.
-        commit_every: The number of rounds between two commits; None: automatic.
-        batch_runs: The number of runs in a batch; None: all runs with the same protocol and horizon.
-        rounds_per_job: The number of rounds of a job; None: automatic, see `experiment.jobs`.
+        commit_every: The number of rounds between two commits; None selects a default.
+        batch_runs: The number of runs in a batch; None puts all runs with one protocol and horizon into one batch.
+        rounds_per_job: The number of rounds of a job; None selects a default, see `experiment.jobs`.
         form: The requested form.
     """
 
@@ -104,9 +104,8 @@ def execute(
 ) -> None:  # fmt: skip
     """Plays all rounds of all runs, one batch after the other.
 
-    It resumes after the last complete round of the store and removes later rows. The final tables equal those of an
-    uninterrupted run. Without a complete round it starts with the first round. At the end the audits compute the
-    verdicts.
+    If the store has complete rounds, the function removes the rows of later rounds and resumes after the last complete
+    round. The final tables equal those of an uninterrupted run. At the end the audits compute the verdicts.
 
     Args:
         experiment: The runs.
@@ -125,7 +124,7 @@ def execute(
     else:
         store.rewind(last.versions)
     tables = state_tables(protocols)
-    for batch in cut(experiment.runs, experiment.batch_runs):
+    for batch in batches_of(experiment.runs, experiment.batch_runs):
         if last is not None and last.holds(batch.first_run):
             continue
         start(batch)
@@ -144,7 +143,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Plays all rounds of `batch`, after its last commit if one exists."""
+    """Plays the rounds of `batch` after the commit `last`, or all rounds if `last` has no value."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
@@ -167,7 +166,7 @@ def _run(
         return {name: stored(names[f"{STATE}{name}"], at) for name in whole}
 
     if last is None:
-        _write_given(inputs, batch.horizon, replacements.rows, store)
+        _write_inputs(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
     if isinstance(protocol, ProgramForm):
         faults = RunFaults(crashes, LinkFaultTimes(inputs.link_fault, inputs.side), replacements)
@@ -194,7 +193,10 @@ def _run(
 
 
 def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Checkpoints) -> Start:
-    """Returns the input of the initial state. Its δ-paths exclude nodes that join during the run."""
+    """Returns the argument from which a protocol computes the initial state of its nodes.
+
+    The paths in this argument exclude nodes that join during the run.
+    """
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
     def paths(max_hops: int) -> DataFrame:
@@ -213,7 +215,7 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: R
     return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
 
 
-def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
+def _write_inputs(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
     """Writes the input tables of a store: nodes, links, predicates, control calls and faults."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links)
@@ -255,7 +257,7 @@ def execute_and_survive(
     experiment: Experiment, session: Session, open_store: Callable[[], Store], observe: Callable[[Progress], None],
     start: Callable[[Batch], None], say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Calls `execute`, and calls it again if an executor was lost; it then resumes from the last commit.
+    """Calls `execute`. If an executor is lost, calls `execute` again, which resumes from the last commit.
 
     Args:
         experiment: As in `execute`.
@@ -283,18 +285,21 @@ def execute_and_survive(
                     f"executors were lost {n_losses} times without a commit between: give them more memory, or commit "
                     f"more often (--commit-every); {resume_hint(open_store().root)}"
                 ) from error
-            say(f"an executor was lost with what it kept in memory: going on {done(last)}")
+            say(f"an executor was lost with what it kept in memory: going on {resume_point(last)}")
         else:
             return
 
 
 def last_commit(store: Store) -> Commit | None:
-    """Returns the newest commit of a store; None: no commit exists."""
+    """Returns the newest commit of a store; None if the store has no commit."""
     return Ledger.read(store).last if store.is_committed() else None
 
 
-def done(last: Commit | None) -> str:
-    """Returns a phrase that names the round of the commit `last`, for example "after round 40"."""
+def resume_point(last: Commit | None) -> str:
+    """Returns the phrase "after round R" with the round of the commit `last`, or "from the beginning" for None.
+
+    If the commit ended all runs of a batch, the phrase names the last run instead of the round.
+    """
     if last is None:
         return "from the beginning"
     ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"

@@ -1,6 +1,7 @@
 """The faults of runs by round: crashes, link faults and link replacements.
 
-The driver holds the rounds of crashes and recoveries. The frame of a round's crashes filters one frame, the schedule.
+The driver holds the rounds of crashes and recoveries. The crashes of a round are a filter of one frame, the crash
+schedule.
 
 The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles no event
 from that round on. If the node recovers in ``end_round``, its next incarnation begins.
@@ -29,7 +30,10 @@ _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
-"""One row per crash: ``incarnation`` of the node crashes in ``round``; a null ``end_round``: it never recovers."""
+"""The columns of the crash schedule: in ``round``, the node crashes in its ``incarnation``. One row per crash.
+
+Column ``end_round`` is the round of the recovery, null if the node never recovers.
+"""
 _COLUMNS = ("run_id", "src", "dst", "latency_rounds")
 _FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
 _SIDE = ("run_id", "node_id", "round", "end_round", "side")
@@ -58,7 +62,7 @@ class Crashes:
 
     @cached_property
     def schedule(self) -> DataFrame | None:
-        """The crash schedule, with columns `CRASH`; None: no crash is scheduled."""
+        """The crash schedule, with columns `CRASH`; None if no crash is scheduled."""
         return self._checkpoints.load(self._rows) if self.is_any else None
 
     @cached_property
@@ -74,7 +78,7 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which a node crashes or recovers; None: no such round."""
+        """Returns the next round after `after` in which a node crashes or recovers; None if none follows."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
@@ -145,13 +149,13 @@ class Replacements:
         self.rows = _links_ever(replacement, link) if len(replacement) else link
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which a link is replaced; None: no such round."""
+        """Returns the first round after `after` in which a link is replaced; None if no replacement follows."""
         index = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[index]) if index < len(self._rounds) else None
 
 
 def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
-    """Returns the initial links and those that replace other links, one row per direction, columns `_COLUMNS`."""
+    """Returns the initial links and the links that replace them, with columns `_COLUMNS` and one row per direction."""
     directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
     new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
     whole = pa.concat_tables([link.select(_COLUMNS), *new])
@@ -162,9 +166,10 @@ class LinkFaultTimes:
     """The link faults of all runs, cut into periods.
 
     Attributes:
-        on_link: ``run_id, src, dst, round, end_round, faults``: the faults of single links; None: no such faults.
-        anywhere: ``run_id, round, end_round, faults``: the faults of all links; None: no such faults.
-        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: no partitions.
+        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None without these faults.
+        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None without these faults.
+        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None without
+            partitions.
         duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
             reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """
@@ -202,9 +207,9 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the first rounds after `after` with a crash or recovery, and with a link replacement.
+        """Returns the next round after `after` with a crash or recovery, and the next round with a link replacement.
 
-        A round that does not exist is left out.
+        The list omits a round that does not exist.
         """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]

@@ -35,7 +35,7 @@ class Rounds(ABC):
 
     @abstractmethod
     def next_round(self) -> int | None:
-        """Returns the next round with an event; None: no event remains."""
+        """Returns the next round with an event; None if no event remains."""
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
@@ -46,7 +46,7 @@ class Rounds(ABC):
         """
 
     def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
-        """Starts a job that may run during a commit. The next call of `play` has the same arguments."""
+        """Starts the job of the next call of `play`, which has equal arguments. The job may run during a commit."""
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:
@@ -115,9 +115,9 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns the number of rounds of the next attempt after a job of `n_rounds` rounds failed: half of them.
+        """Returns half of `n_rounds`: the number of rounds of the next attempt after a job of `n_rounds` rounds failed.
 
-        Halving repeats until a job ends just before the failing round.
+        After several halvings, a job ends just before the failing round.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.

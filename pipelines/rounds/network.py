@@ -25,7 +25,7 @@ _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds",
 _GROUP = "src div 1024"
 """SQL for the group of a sender; the messages of a group are numbered in one window partition.
 
-Smaller partitions take four times as long.
+A window partition for each sender takes four times as long.
 """
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
@@ -38,7 +38,7 @@ class Outbox:
 
     Attributes:
         rows: Columns of `contract.round.OUTBOX`, and `fields`.
-        fields: The payload columns that `rows` has, and ``latency_rounds``; None: all.
+        fields: The payload columns in `rows`, and ``latency_rounds``; None if `rows` has all payload columns.
     """
 
     rows: DataFrame
@@ -57,9 +57,9 @@ def put_on_links(
     Args:
         outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
         link: Table ``link``.
-        latency: The latency of all links of all runs; None: latencies differ.
+        latency: The latency of all links of all runs; None if latencies differ.
         payload: The protocol's payload.
-        crash: The crash schedule, columns `faults.CRASH`; None: no node crashes.
+        crash: The crash schedule, with columns `faults.CRASH`; None if no node crashes.
     """
     cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
     body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
@@ -118,7 +118,8 @@ class InFlightCounts:
     """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: For each kind the rounds until the first message that a node will handle is due.
+        waits: For each message kind, the rounds until its first message is due. Messages that no node will handle are
+            not counted.
         last_wait: The rounds until the last message is due; 0 without messages.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.
@@ -133,7 +134,7 @@ class InFlightCounts:
 
     @property
     def next_wait(self) -> int | None:
-        """The rounds until the next message is due; None: no message is in flight."""
+        """The number of rounds until the next message is due; None if no message is in flight."""
         return min(self.waits.values(), default=None)
 
     def due_kinds(self, step: int) -> Iterable[str]:

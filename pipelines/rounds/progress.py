@@ -118,13 +118,10 @@ class Meter:
         if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
             self._first = self.clock(), progress.round
         self._round = progress.round
-        return self._reading() if self.clock() - self._read_at >= self.every else None
+        return self.rest() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the jobs added since the last reading; None: no job was added."""
-        return self._reading()
-
-    def _reading(self) -> ProgressReading | None:
+        """Returns a reading of the jobs that were added since the last reading; None if no job was added."""
         last, now = self._last, self.clock()
         if last is None:
             return None
@@ -138,7 +135,7 @@ class Meter:
 
 
 class Reporter:
-    """Shows the progress of one run. It is a context manager. This base class shows nothing."""
+    """A context manager that shows the progress of one run. This base class shows nothing."""
 
     def __call__(self, progress: Progress) -> None:
         """Receives the progress after a job."""
@@ -183,7 +180,7 @@ class LineReporter(Reporter):
 
     def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None:
-            left = _left(reading)
+            left = _time_left(reading)
             self._write(
                 f"round {reading.round} of at most {self._meter.horizon}, {reading.in_flight:,} in flight, "
                 f"{reading.messages:,} messages, {reading.messages_per_s:,} a second{f', {left}' if left else ''}"
@@ -203,7 +200,7 @@ class JsonReporter(LineReporter):
             self._write(json.dumps(event))
 
     def note(self, text: str) -> None:
-        """Writes `text` as a JSON object, an event."""
+        """Writes the JSON object ``{"event": "note", "text": text}``."""
         self._meter.start()
         self._write(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
 
@@ -243,7 +240,7 @@ class BarReporter(Reporter):
 
     def _show(self, reading: ProgressReading | None) -> None:
         if reading is not None and self._task is not None:
-            shares = f"{reading.in_flight:,} in flight", f"{reading.messages_per_s:,} messages/s", _left(reading)
+            shares = f"{reading.in_flight:,} in flight", f"{reading.messages_per_s:,} messages/s", _time_left(reading)
             self._bar.update(
                 self._task,
                 total=reading.scheduled,
@@ -286,7 +283,7 @@ def is_notebook() -> bool:
 def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
     """Returns a reporter of form `form`.
 
-    It writes to stderr, as JSON to stdout, and in a notebook below the running cell.
+    Bars and plain lines go to stderr, and JSON lines to stdout. The bar of a notebook appears below the running cell.
     """
     match form:
         case ProgressForm.BAR:
@@ -301,8 +298,8 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
             return Reporter()
 
 
-def _left(reading: ProgressReading) -> str:
-    """Returns a phrase for the time to the last call or fault; ``draining`` after the last call and fault."""
+def _time_left(reading: ProgressReading) -> str:
+    """Returns a phrase for the estimated time until the last call or fault, or ``draining`` after that round."""
     if reading.is_draining:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"

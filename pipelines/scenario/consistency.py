@@ -110,7 +110,7 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
 def _link_problems(path: Path, fault: LinkFaultSpec, pairs: set[frozenset[str]]) -> Iterator[Problem]:
     for index, (a, b) in enumerate(fault.links or []):
         if frozenset((a, b)) not in pairs:
-            message = f"there is no link between {a!r} and {b!r}; linked with {a!r}: {_neighbours(a, pairs)}"
+            message = f"no link joins {a!r} and {b!r}; linked with {a!r}: {_neighbours(a, pairs)}"
             yield Problem((*path, "links", index), message)
 
 
@@ -124,7 +124,7 @@ def _join_problems(
     if join.node == join.to:
         yield Problem((*path, "to"), f"{join.node!r} cannot join at itself; allowed: a neighbour of {join.node!r}")
     elif pairs is not None and frozenset((join.node, join.to)) not in pairs:
-        message = f"there is no link between {join.node!r} and its join point {join.to!r}; allowed:"
+        message = f"no link joins {join.node!r} and its join point {join.to!r}; allowed:"
         yield Problem((*path, "to"), f"{message} {_neighbours(join.node, pairs)}, or add the link to overlay.links")
     if joined.setdefault(join.node, path) != path:
         yield Problem((*path, "node"), f"{join.node!r} joins twice; allowed: one join for each node")

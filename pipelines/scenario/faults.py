@@ -41,14 +41,14 @@ _GENERATOR = "<<generate>>"
 class Exponential(Strict):
     """Exponentially distributed times, which are memoryless."""
 
-    kind: Literal["exponential"] = Field(description="the distribution")
+    kind: Literal["exponential"] = Field(description="selects this distribution")
     mean: Positive = Field(description="mean time, in rounds")
 
 
 class Weibull(Strict):
     """Times by a Weibull distribution; with a shape below 1, many times are short and some are very long."""
 
-    kind: Literal["weibull"] = Field(description="the distribution")
+    kind: Literal["weibull"] = Field(description="selects this distribution")
     shape: _Shape = Field(description="shape of the distribution; below 1 it has a heavy tail")
     scale: Positive = Field(description="scale parameter, in rounds")
 
@@ -56,7 +56,7 @@ class Weibull(Strict):
 class Pareto(Strict):
     """Times by a Pareto distribution, each at least `scale`; a shape of 1 or less has an infinite mean."""
 
-    kind: Literal["pareto"] = Field(description="the distribution")
+    kind: Literal["pareto"] = Field(description="selects this distribution")
     shape: _Shape = Field(description="shape of the distribution; a smaller shape has a heavier tail")
     scale: Positive = Field(description="the shortest time, in rounds")
 
@@ -64,7 +64,7 @@ class Pareto(Strict):
 class LogNormal(Strict):
     """Times by a log-normal distribution."""
 
-    kind: Literal["lognormal"] = Field(description="the distribution")
+    kind: Literal["lognormal"] = Field(description="selects this distribution")
     mu: Annotated[float, Field(ge=-100.0, le=100.0, strict=True)] = Field(
         description="mean of the natural logarithm of the time in rounds"
     )
@@ -137,7 +137,7 @@ class CrashTrace(Checked):
 class Crash(TimedSpan):
     """A crash of a node: the node handles no message from `round` until its recovery in round `until`."""
 
-    kind: Literal["crash"] = Field(description="the fault")
+    kind: Literal["crash"] = Field(description="selects this type of fault")
     node: NodeName = Field(description="the node that crashes")
     round: Round = Field(description="the first round in which the node is down")
     until: Round | None = Field(None, description="the round in which the node recovers; default: the node stays down")
@@ -149,7 +149,7 @@ class Crash(TimedSpan):
 class Pause(TimedSpan):
     """A pause: the node keeps its state and handles nothing; in round `until` it handles all waiting messages."""
 
-    kind: Literal["pause"] = Field(description="the fault")
+    kind: Literal["pause"] = Field(description="selects this type of fault")
     node: NodeName = Field(description="the node that pauses")
     round: Round = Field(description="the first round in which the node handles nothing")
     until: Round = Field(description="the round in which the node resumes and handles all waiting messages")
@@ -165,7 +165,7 @@ def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the fi
 class CrashGenerator(Checked):
     """Crashes drawn from the seed or read from a trace: exactly one of count, rate and trace."""
 
-    kind: Literal["crash"] = Field(description="the fault")
+    kind: Literal["crash"] = Field(description="selects this type of fault")
     count: _Number | None = Field(
         None, description="exact number of crashes, at drawn rounds and nodes; with consecutive: number of chains"
     )
@@ -238,7 +238,7 @@ class CrashGenerator(Checked):
 class DrawnTimes(Checked):
     """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
 
-    kind: str = Field(description="the fault")
+    kind: str = Field(description="selects this type of fault")
     count: _Number | None = Field(None, description="exact number of faults, at drawn rounds and nodes or links")
     rate: CrashRate | None = Field(
         None, description="distributions of the alternating times without and with the fault, for each node or link"
@@ -262,14 +262,14 @@ class DrawnTimes(Checked):
 class BreakGenerator(DrawnTimes):
     """Breaks of links, drawn from the seed; both directions of a link break."""
 
-    kind: Literal["break"] = Field(description="the fault")
+    kind: Literal["break"] = Field(description="selects this type of fault")
     links: Links | None = Field(None, description="the links that may break, each [a, b]; default: all")
 
 
 class PauseGenerator(DrawnTimes):
     """Pauses of nodes, drawn from the seed."""
 
-    kind: Literal["pause"] = Field(description="the fault")
+    kind: Literal["pause"] = Field(description="selects this type of fault")
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "leaves"], Tag("<text>")],
@@ -280,14 +280,14 @@ class PauseGenerator(DrawnTimes):
 class PartitionGenerator(DrawnTimes):
     """Partitions drawn from the seed, one at a time: each cuts off a drawn node and the nodes nearest to it."""
 
-    kind: Literal["partition"] = Field(description="the fault")
+    kind: Literal["partition"] = Field(description="selects this type of fault")
     share: Share = Field(0.5, description="share of nodes that a partition separates; at least one node, never all")
 
 
 class ReplaceGenerator(Strict):
     """Replacements of drawn links: each new link joins drawn nodes of the two parts of the tree."""
 
-    kind: Literal["replace"] = Field(description="the fault")
+    kind: Literal["replace"] = Field(description="selects this type of fault")
     count: _Number = Field(description="exact number of replacements")
     rounds: _DownRounds | None = Field(None, description="first and last round of a break; default: 1 and time.rounds")
     after: Extra = Field((0, 0), description="fewest and most rounds from a break until the new link exists")

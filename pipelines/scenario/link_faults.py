@@ -33,7 +33,7 @@ AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=
 class LinkFaultSpec(TimedSpan):
     """A fault of links during some rounds; the fault affects the messages that are sent in these rounds."""
 
-    kind: str = Field(description="the fault")
+    kind: str = Field(description="selects this type of fault")
     links: Links | None = Field(None, description="the links, each [a, b]; default: all pairs of nodes")
     direction: Literal["both", "forward"] = Field("both", description="forward: only from a to b of each link [a, b]")
     round: Round = Field(0, description="the first round in which sent messages are struck")
@@ -103,7 +103,7 @@ class Burst(Strict):
 class Loss(MessageFault):
     """Links lose messages, either each message independently or in bursts."""
 
-    kind: Literal["loss"] = Field(description="the fault")
+    kind: Literal["loss"] = Field(description="selects this type of fault")
     burst: Burst | None = Field(None, description="lose in bursts, independently in each direction of each link")
 
     def _problems(self) -> Iterator[Problem]:
@@ -115,14 +115,14 @@ class Loss(MessageFault):
 class Break(LinkFaultSpec):
     """Links lose all messages that are sent on them between `round` and `until`."""
 
-    kind: Literal["break"] = Field(description="the fault")
+    kind: Literal["break"] = Field(description="selects this type of fault")
     links: Links = Field(description="the links, each [a, b]")
 
 
 class Replace(Timed):
     """The overlay changes: a link breaks for good, and another link replaces it, so that the overlay stays a tree."""
 
-    kind: Literal["replace"] = Field(description="the fault")
+    kind: Literal["replace"] = Field(description="selects this type of fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")
     by: LinkName = Field(
         description="the link that replaces the broken link, [c, d]; it joins the two parts of the tree"
@@ -137,7 +137,7 @@ class Replace(Timed):
 class Partition(LinkFaultSpec):
     """A partition: either groups of nodes exchange no messages with each other, or `links` lose all messages."""
 
-    kind: Literal["partition"] = Field(description="the fault")
+    kind: Literal["partition"] = Field(description="selects this type of fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None,
         description="lists of nodes; all other nodes form one more group. Every message between two groups is lost",
@@ -162,7 +162,7 @@ class Delay(MessageFault):
     Later messages of the link wait for them unless `reorder` is set.
     """
 
-    kind: Literal["delay"] = Field(description="the fault")
+    kind: Literal["delay"] = Field(description="selects this type of fault")
     rounds: Extra = Field(description="fewest and most extra rounds")
     rate: Share | None = Field(
         1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
@@ -185,5 +185,5 @@ class Delay(MessageFault):
 class Duplicate(MessageFault):
     """Messages arrive twice: the copy directly after its original, or some rounds later and after other messages."""
 
-    kind: Literal["duplicate"] = Field(description="the fault")
+    kind: Literal["duplicate"] = Field(description="selects this type of fault")
     after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")

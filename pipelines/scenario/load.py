@@ -70,7 +70,9 @@ def shipped() -> dict[str, Path]:
 
 
 def find_scenario(path: Path) -> Path:
-    """Returns `path` if this file exists, else the file of the installed scenario named `path`, else `path`.
+    """Returns the path of a scenario file: `path` itself, or the file of the installed scenario named `path`.
+
+    If neither exists and `path` has a suffix, `path` is returned unchanged.
 
     Examples of names are ``quickstart``, ``compared/loss`` and ``conf/scenarios/quickstart.yaml``.
 
@@ -86,7 +88,7 @@ def find_scenario(path: Path) -> Path:
         if name in found:
             return found[name]
         if not path.suffix:
-            message = f"{path}: there is no such file, and no installed scenario of this name; allowed:"
+            message = f"{path}: neither a file nor an installed scenario of this name exists; allowed:"
             raise ScenarioError([f"{message} {', '.join(found)};{nearest(path.name, found)}"])
     return path
 
@@ -340,7 +342,7 @@ def scenario_text(path: Path) -> str:
     except IsADirectoryError:
         raise ScenarioError([f"{path}: this is a directory; name a scenario file (.yaml)"]) from None
     except FileNotFoundError:
-        raise ScenarioError([f"{path}: there is no such file; check the name and the folder"]) from None
+        raise ScenarioError([f"{path}: the file does not exist; check the name and the folder"]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ScenarioError([f"{path}: the file cannot be read ({reason}); check its name and rights"]) from None

@@ -112,16 +112,18 @@ class Scenario(Checked):
         description="letters, digits, _ . and -, the first a letter or a digit; also names the folder of the store"
     )
     protocol: ProtocolSettings = Field(description="the protocol's name and settings")
-    overlay: OverlaySpec
-    workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    overlay: OverlaySpec = Field(description="nodes, links and latencies")
+    workload: WorkloadSpec = Field(default_factory=WorkloadSpec, description="the calls of applications, by round")
     faults: list[Fault] = Field(default_factory=list, description="faults of nodes and links, with their rounds")
-    time: TimeSpec = Field(default_factory=TimeSpec)
-    runs: RunsSpec = Field(default_factory=RunsSpec)
+    time: TimeSpec = Field(default_factory=TimeSpec, description="length of a run, and duration of a round")
+    runs: RunsSpec = Field(default_factory=RunsSpec, description="the seeds, and the grid of varied keys")
     engine: Annotated[AskedEngine, BeforeValidator(current_name)] = Field(
-        "auto", description="the engine; --engine and ROUNDTABLE_ENGINE override it"
+        "auto", description="the engine that executes the rounds; --engine and ROUNDTABLE_ENGINE override it"
     )
     form: AskedForm = Field(
-        "auto", description="program: a node program; dataflow: dataflow steps; --form and ROUNDTABLE_FORM override it"
+        "auto",
+        description="form of the protocol: program (node programs) or dataflow (dataflow steps);"
+        " --form and ROUNDTABLE_FORM override it",
     )
 
     @model_validator(mode="before")

@@ -287,7 +287,7 @@ class ListedClient(Attached):
 
 
 class Server(Attached):
-    """A server: a node beside a broker, for protocols with servers."""
+    """A server: a node that is linked to a broker, for protocols with servers."""
 
 
 class GeneratedServers(Checked):
@@ -313,7 +313,7 @@ class GeneratedServers(Checked):
 class ServerGenerator(Strict):
     """A generator of servers, instead of a list."""
 
-    generate: GeneratedServers
+    generate: GeneratedServers = Field(description="brokers and number of the servers")
 
 
 class GeneratedClients(Strict):
@@ -328,7 +328,7 @@ class GeneratedClients(Strict):
 class ClientGenerator(Strict):
     """A generator of clients, instead of a list."""
 
-    generate: GeneratedClients
+    generate: GeneratedClients = Field(description="brokers and number of the clients")
 
 
 def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file

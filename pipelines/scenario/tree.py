@@ -53,7 +53,7 @@ class ValueNode:
     key_places: dict[str, SourcePlace] = field(default_factory=dict)
 
     def child(self, step: str | int) -> ValueNode | None:
-        """Returns the node under the key or index `step`, or None."""
+        """Returns the node at the key or index `step`; None if this node has no such child."""
         if isinstance(self.value, dict) and isinstance(step, str):
             return self.value.get(step)
         if isinstance(self.value, list) and isinstance(step, int) and 0 <= step < len(self.value):

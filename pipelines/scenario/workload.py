@@ -49,19 +49,19 @@ class _Call(Timed):
 class JoinCallSpec(_Call):
     """A server joins its bundle, a group of repositories that serve topics together."""
 
-    kind: Literal["join"] = Field(description="the call")
+    kind: Literal["join"] = Field(description="selects this type of call")
 
 
 class LeaveCallSpec(_Call):
     """A server leaves its bundle once other servers hold copies of all its stored data."""
 
-    kind: Literal["leave"] = Field(description="the call")
+    kind: Literal["leave"] = Field(description="selects this type of call")
 
 
 class RemoveCallSpec(_Call):
     """A server removes a dead server from its bundle; the effect is that of a leave call of the dead server."""
 
-    kind: Literal["remove"] = Field(description="the call")
+    kind: Literal["remove"] = Field(description="selects this type of call")
     peer: NodeName = Field(description="the dead server")
 
 
@@ -73,20 +73,20 @@ class _OnTopic(_Call):
 class SteerCallSpec(_OnTopic):
     """A client changes from its server to the server `peer`."""
 
-    kind: Literal["steer"] = Field(description="the call")
+    kind: Literal["steer"] = Field(description="selects this type of call")
 
 
 class RegisterCallSpec(_OnTopic):
     """The owner of a topic authorises the client `peer` to publish or to subscribe."""
 
-    kind: Literal["register"] = Field(description="the call")
+    kind: Literal["register"] = Field(description="selects this type of call")
     role: Literal["publisher", "subscriber"] = Field(description="the authorised role")
 
 
 class DeregisterCallSpec(_OnTopic):
     """The owner of a topic withdraws the authorisation of the client `peer`."""
 
-    kind: Literal["deregister"] = Field(description="the call")
+    kind: Literal["deregister"] = Field(description="selects this type of call")
     role: Literal["publisher", "subscriber"] = Field(description="the withdrawn role")
 
 
@@ -178,7 +178,7 @@ class GeneratedJoins(Strict):
 class JoinGenerator(Strict):
     """A generator of joins, instead of a list."""
 
-    generate: GeneratedJoins
+    generate: GeneratedJoins = Field(description="number, nodes and rounds of the joins")
 
 
 class _GeneratedSubscriptions(Strict):
@@ -250,7 +250,7 @@ class _Symbols(Strict):
 class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
     """Subscriptions to topics drawn by Zipf popularity; no node subscribes to a topic twice."""
 
-    kind: Literal["topics"] = Field(description="the generator")
+    kind: Literal["topics"] = Field(description="selects this generator")
     wildcards: Share = Field(
         0.0, description="levels: share of subscriptions to MQTT filters, half with #, half with +"
     )
@@ -267,7 +267,7 @@ class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
 class ContentSubscriptions(_Content, _GeneratedSubscriptions):
     """Subscriptions to a drawn class and to a random interval of each attribute."""
 
-    kind: Literal["content"] = Field(description="the generator")
+    kind: Literal["content"] = Field(description="selects this generator")
     selectivity: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
         0.5, description="length of each interval, as a share of the attribute's range"
     )
@@ -276,25 +276,25 @@ class ContentSubscriptions(_Content, _GeneratedSubscriptions):
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
     """Subscriptions to quotes of a stock above a price and a volume."""
 
-    kind: Literal["quotes"] = Field(description="the generator")
+    kind: Literal["quotes"] = Field(description="selects this generator")
 
 
 class TopicPublications(_Topics, _GeneratedPublications):
     """Publications on topics drawn by Zipf popularity."""
 
-    kind: Literal["topics"] = Field(description="the generator")
+    kind: Literal["topics"] = Field(description="selects this generator")
 
 
 class ContentPublications(_Content, _GeneratedPublications):
     """Publications of a drawn class, with uniformly distributed attribute values."""
 
-    kind: Literal["content"] = Field(description="the generator")
+    kind: Literal["content"] = Field(description="selects this generator")
 
 
 class QuotePublications(_Symbols, _GeneratedPublications):
     """Stock quotes (symbol, price, volume): symbols drawn by Zipf popularity, prices as random walks."""
 
-    kind: Literal["quotes"] = Field(description="the generator")
+    kind: Literal["quotes"] = Field(description="selects this generator")
     volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
         0.02, description="standard deviation of the logarithm of the price between two quotes of a stock"
     )
@@ -303,7 +303,7 @@ class QuotePublications(_Symbols, _GeneratedPublications):
 class BankPublications(Checked):
     """Operations on bank accounts: getBalance is eventual, deposit causal, all other operations in total order."""
 
-    kind: Literal["bank"] = Field(description="the generator")
+    kind: Literal["bank"] = Field(description="selects this generator")
     nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
     topic: Topic = Field("bank", description="the topic of all operations")
     round: Round = Field(description="the first round of the operations")
@@ -334,13 +334,13 @@ class BankPublications(Checked):
 class SubscriptionFileSource(Strict):
     """Subscriptions from a file."""
 
-    file: SubscriptionFile
+    file: SubscriptionFile = Field(description="the file, and the columns to read")
 
 
 class PublicationFileSource(Strict):
     """Publications from a file."""
 
-    file: PublicationFile
+    file: PublicationFile = Field(description="the file, and the columns to read")
 
 
 class SubscriptionGenerator(Strict):

@@ -63,10 +63,10 @@ class _Pairs:
     Row i and column j of a matrix concern the pair of publications i and j.
 
     Attributes:
-        is_source: Both have the same source, and the call number of i is lower than that of j.
+        is_source: Publications i and j have one source, and the call number of i is lower than that of j.
         is_cause: The publisher of j had issued or got publication i before it issued j.
-        is_asked: Publication j requests causal or total order, and both share a topic and a key item.
-        is_total: Publication i or j requests total order, and both share a topic and a key item.
+        is_asked: Publication j requests causal or total order, and shares a topic and a key item with publication i.
+        is_total: At least one of i and j requests total order, and i and j share a topic and a key item.
     """
 
     is_source: _Matrix
@@ -109,8 +109,8 @@ def _pairs(
 ) -> _Pairs:  # fmt: skip
     """Returns the relations of all pairs of publications.
 
-    ``keys`` are source and call number of each publication, ``calls`` the rows of issued publications by key, and
-    ``rounds`` the delivery rounds of each subscriber.
+    ``keys`` has the source and the call number of each publication. ``calls`` has the rows of the issued publications
+    by key. ``rounds`` has, for each subscriber, the round in which each publication was delivered.
     """
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)

@@ -59,19 +59,25 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Returns the path of the parameter in each column of `parameter_rows`, for the same argument ``parameters``."""
+    """Returns the path of the parameter in each column of `parameter_rows`.
+
+    The argument ``parameters`` is that of `parameter_rows`.
+    """
     return _paths(json.loads(text) for text in set(parameters))
 
 
 def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     columns = {_RUN_ID: ""}
     for path in sorted({path for values in parsed for path in values}):
-        columns[_free(column_name(path), columns)] = path
+        columns[_unused_name(column_name(path), columns)] = path
     return {name: path for name, path in columns.items() if path}
 
 
-def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Appends ``_`` until the name is unused: two paths may differ only in invalid characters."""
+def _unused_name(name: str, taken: Mapping[str, object]) -> str:
+    """Returns ``name`` with ``_`` appended until the name is not in ``taken``.
+
+    Two paths may differ only in invalid characters.
+    """
     while name in taken:
         name += "_"
     return name

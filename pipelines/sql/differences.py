@@ -116,7 +116,7 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``; without ``run_id``, those of all runs. Column ``n`` has the value ``sign``.
+    """Returns the events of run ``run_id``, or of all runs for None; column ``n`` has the value ``sign`` in each row.
 
     The events of a single run get run id 0, so that runs with different ids can be compared.
     """
@@ -140,7 +140,7 @@ def check_run(reader: StoreReader, run_id: int) -> None:
     """
     known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
     if run_id not in known:
-        raise QueryError(f"there is no run {run_id}; the store has runs {known[0]} to {known[-1]}")
+        raise QueryError(f"run {run_id} does not exist; the store has runs {known[0]} to {known[-1]}")
 
 
 def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:

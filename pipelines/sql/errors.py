@@ -65,7 +65,7 @@ def query_error(
     table = _first(_NO_TABLE, message)
     if table is not None:
         name = ".".join(table)
-        return QueryError(f"there is no table {name!r};{nearest(name, tables)} there are: {', '.join(tables)}")
+        return QueryError(f"table {name!r} does not exist;{nearest(name, tables)} known: {', '.join(tables)}")
     if _NO_INNER_COLUMN.search(message):
         return QueryError(
             "the statement cannot be answered: a column stands beside an aggregate, as count, but not in GROUP BY;"
@@ -82,7 +82,7 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
     every = dict.fromkeys(known for names in columns.values() for known in names)
     there = "; ".join(f"{table} has {', '.join(names)}" for table, names in columns.items())
     return QueryError(
-        f"there is no column {name!r};{nearest(column[-1], every)} {there or 'the statement names no table'}"
+        f"column {name!r} does not exist;{nearest(column[-1], every)} {there or 'the statement names no table'}"
     )
 
 

@@ -3,7 +3,7 @@
 The operations are ``publish`` at the source and ``deliver`` at the subscriber. Each operation has two consecutive
 entries, ``invoke`` and ``ok``. The ``ok`` of a publication does not mean that the publication was confirmed: a
 publisher does not wait for the confirmation. Each node is a process. In a round, a node delivers before it publishes.
-Crashes and recoveries of nodes are entries of type ``info`` of process ``nemesis``, before the operations of their
+Crashes and recoveries of nodes are entries of type ``info`` of process ``nemesis``. They precede the operations of the
 round.
 """
 

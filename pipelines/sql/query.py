@@ -73,7 +73,7 @@ from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Tab
 PROTOCOL = "protocol"
 """Name of the view that lists the installed protocols."""
 _PARAMETER = "parameter"
-MADE = {
+COMPUTED = {
     _PARAMETER: "the parameters of each run, one column each; protocol_delta has the parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
     BROKEN_ORDER: "numbers of deliveries in a wrong order, promised or not; one row per run with deliveries",
@@ -135,7 +135,7 @@ class StoreReader:
         }
         read = {name: theirs.get(view_owner(name) or "", stored) for name in view_names()}
         views = [name for name in read if states_read(name) <= read[name].keys()]
-        return [*stored, *sorted([*views, *MADE, *self._made_views()])]
+        return [*stored, *sorted([*views, *COMPUTED, *self._computed_views()])]
 
     def _stored(self) -> Mapping[str, str]:
         """Returns the stored name of each table, keyed by its name in statements."""
@@ -163,7 +163,7 @@ class StoreReader:
 
         Args:
             text: The statement, with bare names of tables and views.
-            as_of_round: Reads the state at the end of this round; None for the newest.
+            as_of_round: Reads the state at the end of this round; None selects the newest state.
 
         Returns:
             A lazy DataFrame; collect it inside `readable_errors`.
@@ -215,7 +215,7 @@ class StoreReader:
     def _check_name(self, name: str) -> None:
         names = self.tables()
         if name not in names:
-            raise QueryError(f"there is no table {name!r};{nearest(name, names)} there are: {', '.join(names)}")
+            raise QueryError(f"table {name!r} does not exist;{nearest(name, names)} known: {', '.join(names)}")
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
@@ -229,7 +229,9 @@ class StoreReader:
             answer = self._session.spark.sql(f"{prefix}{body}\n)")
             _ = answer.columns  # Spark Connect analyses a statement only on request
         except PySparkException as error:
-            raise query_error(error, body, prefix, self.tables(), lambda: self._columns(names, round_)) from None
+            raise query_error(
+                error, body, prefix, self.tables(), lambda: {name: self.table(name, round_).columns for name in names}
+            ) from None
         return answer
 
     def _relations(self, body: str) -> list[str]:
@@ -246,9 +248,9 @@ class StoreReader:
                 return view_sql(name)
             audited = tuple(self._store.version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
-        if made := self._made_views().get(name):
+        if made := self._computed_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: self._made(made, round_))
+            return self._defined_once(alias, commits, lambda: self._computed(made, round_))
         computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
         if computed is not None:
             commits = (self._store.version(ROUND_COMMIT.name),)
@@ -262,7 +264,7 @@ class StoreReader:
     def _alias(self, name: str, round_: int | None) -> str:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
-    def _own(self, rows: DataFrame, name: str) -> DataFrame:
+    def _protocol_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Returns the rows of ``rows`` that belong to the reader's protocol.
 
         A reader of all protocols returns ``rows`` unchanged.
@@ -284,7 +286,7 @@ class StoreReader:
 
     def _parameters(self) -> DataFrame:
         """Returns view ``parameter``: the parameters of the runs, which never change."""
-        runs = self._own(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
+        runs = self._protocol_rows(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
 
@@ -297,7 +299,7 @@ class StoreReader:
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
 
-    def _made(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
+    def _computed(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
         """Returns the rows of a computed view: the union of the rows for each protocol in ``views``."""
         parts = (view.make(AsOf(self.of_protocol(protocol), round_)) for protocol, view in views)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -306,14 +308,11 @@ class StoreReader:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
 
     def _stored_rows(self, snapshot: StoreSnapshot, name: str) -> DataFrame:
-        return self._own(snapshot.frame(self._stored_name(name)), name)
-
-    def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
-        return {name: self.table(name, round_).columns for name in names}
+        return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
 
     def _described_tables(self) -> DataFrame:
         tables = self._known_tables()
-        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._made_views().items()}
+        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._computed_views().items()}
         rows = [
             (name, "view" if name in made else _kind(name), made.get(name) or _description(name, tables))
             for name in self.tables()
@@ -345,10 +344,16 @@ class StoreReader:
         if name == BROKEN_ORDER:
             return {**COMMON, **BROKEN_ORDER_COLUMNS}
         if name == _PARAMETER:
-            rows = self._own(self._store.read(RUN.name), RUN.name).select("parameters").distinct().toArrow().to_pylist()
+            rows = (
+                self._protocol_rows(self._store.read(RUN.name), RUN.name)
+                .select("parameters")
+                .distinct()
+                .toArrow()
+                .to_pylist()
+            )
             paths = parameter_paths([row["parameters"] for row in rows])
             return {**COMMON, **parameter_meanings(paths, self.protocols)}
-        if made := self._made_views().get(name):
+        if made := self._computed_views().get(name):
             return {**COMMON, **made[0][1].columns}
         head = view_head(name)
         meanings = dict(COMMON)
@@ -373,7 +378,7 @@ class StoreReader:
         }  # fmt: skip
         return history | states
 
-    def _made_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
+    def _computed_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
         """Returns the computed views of the installed protocols: for each name, pairs of a protocol and its view."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
@@ -403,7 +408,7 @@ class AsOf:
 
 
 def _kind(name: str) -> str:
-    if name in MADE or name in view_names():
+    if name in COMPUTED or name in view_names():
         return "view"
     return "state" if name.startswith(STATE) else "history"
 
@@ -412,4 +417,4 @@ def _description(name: str, tables: dict[str, Table]) -> str | None:
     if name in view_names():
         return view_head(name).question
     table = tables.get(name)
-    return MADE.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)
+    return COMPUTED.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)

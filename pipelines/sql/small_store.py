@@ -1,6 +1,6 @@
 """A reader of small stores that caches the rows of views, for audits, reports and stories.
 
-An engine plans the SQL of a view again for each query and for each other view that reads it. In a small store planning
+An engine plans the SQL of a view for each query, and for each view that reads this view. In a small store, planning
 takes much longer than reading, so this reader computes each view once.
 """
 
@@ -61,9 +61,9 @@ class SmallStoreReader(StoreReader):
         stored = self._stored()
         read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(text) if one in stored)]
         versions = tuple(self._store.version(one) for one in read)
-        return self._defined_once(self._alias(name, round_), versions, lambda: self._kept(text, round_))
+        return self._defined_once(self._alias(name, round_), versions, lambda: self._fetched(text, round_))
 
-    def _kept(self, text: str, round_: int | None) -> DataFrame:
+    def _fetched(self, text: str, round_: int | None) -> DataFrame:
         """Fetches the rows of query ``text`` and returns them as a frame.
 
         If the rows exceed `_MOST_BYTES`, returns a lazy frame that computes them again.

@@ -39,7 +39,10 @@ from pipelines.tables import (
 
 
 class StoredRuns:
-    """The runs of a store and their protocols, read lazily from table ``run``, which never gets further rows."""
+    """The runs of a store and the protocols of the runs, read lazily from table ``run``.
+
+    The table never gets further rows.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -128,8 +131,8 @@ class StoreSnapshot:
         self._runs = runs
         self._ledger = ledger
         self._round = round_
-        self._cut = ledger.cut(round_)
-        self._made: dict[str, Callable[[], DataFrame]] = {
+        self._cut = ledger.history_round(round_)
+        self._computed: dict[str, Callable[[], DataFrame]] = {
             SENT_MESSAGE: self._sent_messages,
             PUBLICATION.name: self._publications,
             SUBSCRIPTION.name: self._subscriptions,
@@ -146,14 +149,14 @@ class StoreSnapshot:
         """
         if name.startswith(STATE):
             return self._state(name)
-        if name in self._made:
-            return self._made[name]()
+        if name in self._computed:
+            return self._computed[name]()
         table = self._store.read(name)
         if name == RUN.name:
             return table if self._cut is None else table.selectExpr(*_run_columns(self._cut))
         if name != ROUND_COMMIT.name:
             table = self._known(table, name)
-        happened = _HAPPENED.get(name)
+        happened = _EXISTING_ROWS.get(name)
         return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
 
     def _known(self, table: DataFrame, name: str) -> DataFrame:
@@ -161,9 +164,9 @@ class StoreSnapshot:
         last = self._ledger.last
         if last.n_later_runs:
             table = table.where(f"run_id <= {last.last_run}")
-        if last.is_final or name not in _HAPPENED:
+        if last.is_final or name not in _EXISTING_ROWS:
             return table
-        return table.where(f"run_id < {last.first_run} or {_HAPPENED[name].format(round=last.last_round)}")
+        return table.where(f"run_id < {last.first_run} or {_EXISTING_ROWS[name].format(round=last.last_round)}")
 
     def _state(self, name: str) -> DataFrame:
         every = self._ledger.state_commits(self._round)
@@ -209,7 +212,7 @@ class StoreSnapshot:
                 .select(PUBLICATION.columns)
             )
             rows = rows.unionByName(opened)
-        return self._until(rows, PUBLICATION.columns, "confirmed_round")
+        return self._issued_rows(rows, PUBLICATION.columns, "confirmed_round")
 
     def _subscriptions(self) -> DataFrame:
         rows, log = self._final_calls(SUBSCRIPTION.name), self._of_running(CALL_LOG.name)
@@ -224,12 +227,12 @@ class StoreSnapshot:
             )  # fmt: skip
             rows = rows.unionByName(opened)
         later = ("confirmed_round", "unsubscribed_round", "ended_round")
-        return self._until(rows, SUBSCRIPTION.columns, *later)
+        return self._issued_rows(rows, SUBSCRIPTION.columns, *later)
 
-    def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns the rows that were issued up to the snapshot's round.
+    def _issued_rows(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
+        """Returns those of ``rows``, publications or subscriptions, that were issued up to the snapshot's round.
 
-        Later rounds in the columns ``later`` become null.
+        The result has ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
         """
         if self._cut is None:
             return rows
@@ -237,7 +240,7 @@ class StoreSnapshot:
         return rows.where(f"issued_round <= {self._cut}").selectExpr(*_replaced(columns, **nulled))
 
 
-_HAPPENED = {
+_EXISTING_ROWS = {
     MESSAGE.name: "due_round <= {round}",
     ROUND_COMMIT.name: "last_round <= {round}",
     **{table.name: "round <= {round}" for table in (DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC, VIOLATION)},

@@ -18,7 +18,7 @@ from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_form
-from pipelines.sql.query import MADE, StoreReader
+from pipelines.sql.query import COMPUTED, StoreReader
 from pipelines.sql.views import IN_FLIGHT_COLUMNS, view_head, view_names
 from pipelines.store.store import Store
 from pipelines.tables import CALL_LOG, HISTORY, ROUND_COMMIT, RUN, Table
@@ -71,7 +71,7 @@ def _views(session: Session) -> dict[str, str]:
         with TemporaryDirectory() as folder:
             reader = _empty_store(session, Path(folder), protocol)
             given = {*reader.table("parameter").columns} - {"run_id"}
-            for name in [*view_names(), *MADE, *made]:
+            for name in [*view_names(), *COMPUTED, *made]:
                 if name not in found and name in reader.tables():
                     head = _made_head(made[name]) if name in made else _head(name)
                     found[name] = "\n".join([f"\n### {name}\n{head}\n", *_described(reader, name, given)])
@@ -115,8 +115,8 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 def _head(view: str) -> str:
     """Returns the comment lines of a view as Markdown: the question, then the explanation."""
-    if view in MADE:
-        return _wrapped(MADE[view])
+    if view in COMPUTED:
+        return _wrapped(COMPUTED[view])
     head = view_head(view)
     return "\n".join([_wrapped(f"**{head.question}**"), *_paragraphs(head.prose)])
 

@@ -66,7 +66,7 @@ def view_sql(name: str) -> str:
     """
     views = _sources()
     if name not in views:
-        raise QueryError(f"there is no view {name!r};{nearest(name, views)} there are: {', '.join(sorted(views))}")
+        raise QueryError(f"view {name!r} does not exist;{nearest(name, views)} known: {', '.join(sorted(views))}")
     return views[name]
 
 

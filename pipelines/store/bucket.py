@@ -45,7 +45,7 @@ class Bucket(RemotePath):
         if store is None:
             check_address(self._address, f"{self.scheme}://bucket/folder", "bucket")
             endpoint()
-            with _told(self._address):
+            with _as_store_error(self._address):
                 store = from_url(
                     self._address,
                     retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
@@ -62,32 +62,32 @@ class Bucket(RemotePath):
 
     def is_dir(self) -> bool:
         """Returns whether an object exists below this prefix."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             return any(len(found) for found in obstore.list(self._store, self._prefix, chunk_size=1))
 
     def iterdir(self) -> Iterator[Bucket]:
         """Yields the paths of the objects and prefixes directly below this prefix."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             found = obstore.list_with_delimiter(self._store, self._prefix)
         for key in (*found["common_prefixes"], *(entry["path"] for entry in found["objects"])):
             yield self / key.rpartition("/")[2]
 
     def sizes(self) -> dict[str, int]:
         """Returns the sizes in bytes of all objects below this prefix, keyed by relative path."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             found = [entry for chunk in obstore.list(self._store, self._prefix) for entry in chunk]
         cut = len(self._key) + 1 if self._key else 0
         return {entry["path"][cut:]: entry["size"] for entry in found}
 
     def n_bytes(self) -> int:
         """Returns the size of this object in bytes."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             return obstore.head(self._store, self._key)["size"]
 
     def head(self) -> tuple[Tag, datetime] | None:
         """Returns the tag and the server's modification time of this object; None if the object does not exist."""
         try:
-            with _told(self._address):
+            with _as_store_error(self._address):
                 found = obstore.head(self._store, self._key)
         except FileNotFoundError:
             return None
@@ -95,7 +95,7 @@ class Bucket(RemotePath):
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Returns the content of this object as a string."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
@@ -122,18 +122,18 @@ class Bucket(RemotePath):
 
     def unlink(self) -> None:
         """Removes this object."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             obstore.delete(self._store, self._key)
 
     def remove_all(self) -> None:
         """Removes every object below this prefix."""
         prefix = f"{self._key}/" if self._key else ""
         keys = [prefix + name for name in self.sizes()]
-        with _told(self._address):
+        with _as_store_error(self._address):
             obstore.delete(self._store, keys)
 
     def _put(self, content: bytes, mode: Any) -> Tag:  # noqa: ANN401 - as in obstore
-        with _told(self._address):
+        with _as_store_error(self._address):
             # A conditional write must be a single request: an upload in several parts ignores the condition.
             return _tag(obstore.put(self._store, self._key, content, mode=mode, use_multipart=False))
 
@@ -147,7 +147,7 @@ def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _as_store_error(address: str) -> Iterator[None]:
     """Converts errors of an object store to `StoreError`.
 
     Re-raises errors about missing, existing and changed objects.

@@ -52,11 +52,11 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
         return named
     with open_session(_with_catalog(engine), spark) as session:
         named.check_engine(session.engine)
-        found = _described(named.quoted, session)
+        found = _schema_location(named.quoted, session)
         if found is None:
             raise StoreError(
-                f"there is no schema {str(named)!r} in the session's catalog{_forgetful(named, session)}, and no "
-                "folder of this name; give the schema or the location that `roundtable run` printed"
+                f"schema {str(named)!r} does not exist in the session's catalog{_memory_warning(named, session)}, "
+                "and no folder has this name; give the schema or the location that `roundtable run` printed"
             )
         return _root(named, found)
 
@@ -77,24 +77,24 @@ def new_place(
         StoreError: As in `folder.new_store`; or the schema cannot be created, has tables, or has no writable location.
             An error before the first commit drops a created schema, unless its location contains files.
     """
-    schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
+    schema = _created_schema(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
         yield made
 
 
 @contextmanager
-def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Iterator[Root]:
+def _created_schema(schema: Schema, session: Session, say: Callable[[str], None]) -> Iterator[Root]:
     schema.check_engine(session.engine)
-    found = _described(schema.quoted, session)
+    found = _schema_location(schema.quoted, session)
     if found is None:
-        forgetful = _forgetful(schema, session)
+        forgetful = _memory_warning(schema, session)
         if forgetful and session.owns:
             raise StoreError(f"no store can be in the schema {str(schema)!r} of a catalog{forgetful}; {_KEPT}")
-        with _told(f"the schema {str(schema)!r} cannot be created"):
+        with _as_store_error(f"the schema {str(schema)!r} cannot be created"):
             session.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted}")
     root: Root | None = None
     try:
-        root = _root(schema, _described(schema.quoted, session) or "")
+        root = _root(schema, _schema_location(schema.quoted, session) or "")
         there = _tables(schema, session)
         if there:
             raise StoreError(
@@ -107,17 +107,13 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
                 f"{_KEPT}"
             )
         check_empty(root)
-        say(f"the store of {schema} lies at {root}{_forgetful(schema, session)}")
+        say(f"the store of {schema} lies at {root}{_memory_warning(schema, session)}")
         yield root
     except BaseException:
-        if found is None and not (root is not None and _holds_something(root)):
+        if found is None and not (root is not None and root.is_dir() and any(root.iterdir())):
             with suppress(PySparkException):
                 session.spark.sql(f"DROP SCHEMA IF EXISTS {schema.quoted}")
         raise
-
-
-def _holds_something(root: Root) -> bool:
-    return root.is_dir() and any(root.iterdir())
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
@@ -135,7 +131,7 @@ def register(name: str, store: Store, say: Callable[[str], None]) -> None:
         StoreError: The schema has other tables with the same names, or the catalog denies their creation.
     """
     schema, session = Schema(*name.split(".")), store.session
-    found = _described(schema.quoted, session)
+    found = _schema_location(schema.quoted, session)
     if found is None or _root(schema, found).absolute() != store.root:
         say(f"the tables are not registered in {name}: the session's catalog does not have it for this store")
         return
@@ -144,7 +140,7 @@ def register(name: str, store: Store, say: Callable[[str], None]) -> None:
     if not missing:
         return
     say(f"registering {len(missing)} tables in {name}")
-    with _told(f"the tables cannot be registered in the schema {name!r}", "mend that, and resume the store"):
+    with _as_store_error(f"the tables cannot be registered in the schema {name!r}", "mend that, and resume the store"):
         for table in there.intersection(store.tables()):
             _check_own(schema, table, store)
         for table in missing:
@@ -180,8 +176,8 @@ def _with_catalog(engine: Engine | None) -> Engine:
     return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), otherwise)
 
 
-def _described(name: str, session: Session) -> str | None:
-    """Returns the location of a schema, "" if it has no location, and None if the schema does not exist."""
+def _schema_location(name: str, session: Session) -> str | None:
+    """Returns the location of a schema; "" if the schema has no location, and None if the schema does not exist."""
     if session.engine == "local":
         return None
     try:
@@ -214,7 +210,7 @@ def _tables(schema: Schema, session: Session) -> set[str]:
     return {row.tableName for row in rows if not row.isTemporary}
 
 
-def _forgetful(schema: Schema, session: Session) -> str:
+def _memory_warning(schema: Schema, session: Session) -> str:
     """Returns a clause that warns about an in-memory catalog, for messages; "" for a persistent catalog."""
     is_own = session.is_classic and schema.catalog == SPARKS_OWN
     if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
@@ -223,7 +219,7 @@ def _forgetful(schema: Schema, session: Session) -> str:
 
 
 @contextmanager
-def _told(what: str, to_do: str = "check the rights in this catalog") -> Iterator[None]:
+def _as_store_error(what: str, to_do: str = "check the rights in this catalog") -> Iterator[None]:
     try:
         yield
     except PySparkException as error:

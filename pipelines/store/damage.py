@@ -1,6 +1,6 @@
 """Converts errors about disks, object stores and damaged files to `StoreError` with a cause and a remedy.
 
-Engines and libraries wrap such errors differently, but every message contains the operating system's message.
+Engines and libraries wrap these errors differently, but every message contains the operating system's message.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CAUSES = (
 _UNREACHABLE = (
     (re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist|bucket \S+ does not exist",
                 re.IGNORECASE),
-     "there is no such bucket: check its name and region, or create it"),
+     "the bucket does not exist: check its name and region, or create it"),
     (re.compile(r"169\.254\.169\.254|metadata\.google\.internal|CredentialsNotLoaded|NoAuthWithAWSException"
                 r"|NoAwsCredentials|Unable to load (?:AWS )?credentials|IMDS is disabled", re.IGNORECASE),
-     "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+     "the environment contains no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
      "GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY"),
     (re.compile(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|AuthorizationFailure|AuthenticationFailed"
                 r"|(?:403 Forbidden|401 Unauthorized)", re.IGNORECASE),

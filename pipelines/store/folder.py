@@ -171,7 +171,7 @@ def check_store(root: Root) -> None:
         return
     if not root.exists():
         beside = sorted(path.name for path in root.parent.iterdir()) if _has_parent(root) else []
-        raise StoreError(f"there is no store {str(root)!r};{nearest(root.name, beside)} {_WRITTEN}")
+        raise StoreError(f"store {str(root)!r} does not exist;{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
     if (root / MANIFEST).is_file():
@@ -212,7 +212,7 @@ def check_empty(root: Root) -> None:
     if root.is_dir():
         inside = _inside(root)
         if inside:
-            raise StoreError(f"the store {str(root)!r} is not empty: {_held(root, inside)}")
+            raise StoreError(f"the store {str(root)!r} is not empty: {_content_clause(root, inside)}")
     elif root.exists() or (isinstance(root, Path) and root.is_symlink()):
         raise StoreError(f"the store {str(root)!r} is a file or a dangling link; name a folder that is new or empty")
 
@@ -224,7 +224,8 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     A local folder gets an operating-system lock; a remote path gets a lease, see `leased`.
 
     Yields:
-        A function that raises `StoreError` if the lock is lost; the store calls it before it writes the ledger.
+        A function that raises `StoreError` if the lock is lost; the store calls this function before each write to the
+        ledger.
 
     Raises:
         StoreError: Another program or another run writes the store.
@@ -351,8 +352,8 @@ def _has_parent(root: Root) -> TypeGuard[Path]:
     return isinstance(root, Path) and root.parent.is_dir()
 
 
-def _held(root: Root, inside: Sequence[str]) -> str:
-    """Returns a clause about a non-empty folder for an error message: what the folder holds, and the remedy."""
+def _content_clause(root: Root, inside: Sequence[str]) -> str:
+    """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it holds {_some(inside)}; {another}"

@@ -93,18 +93,18 @@ class Hdfs(RemotePath):
 
     def n_bytes(self) -> int:
         """Returns the size of this file in bytes."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             return self._client.get_file_info(self._path).length
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Returns the content of this file as a string."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             return self._client.read(self._path).read().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
         """Writes ``text`` to this file atomically."""
         part = _path(_part(self._address))
-        with _told(self._address):
+        with _as_store_error(self._address):
             try:
                 with self._client.create(part) as out:
                     out.write(text.encode(encoding))
@@ -124,12 +124,12 @@ class Hdfs(RemotePath):
 
     def remove_all(self) -> None:
         """Removes this folder and its content atomically."""
-        with _told(self._address):
+        with _as_store_error(self._address):
             self._client.delete(self._path, recursive=True)
 
     def _is_dir(self) -> bool | None:
         try:
-            with _told(self._address):
+            with _as_store_error(self._address):
                 return self._client.get_file_info(self._path).isdir
         except FileNotFoundError:
             return None
@@ -140,7 +140,7 @@ class Hdfs(RemotePath):
         A folder has the size None.
         """
         try:
-            with _told(self._address):
+            with _as_store_error(self._address):
                 found = [*self._client.list_status(self._path, recursive=is_deep)]
         except FileNotFoundError:
             return
@@ -163,13 +163,13 @@ class HdfsLock:
     def create(self, text: str) -> Tag | None:
         """Creates the lock file atomically and returns its tag; returns None if the file exists."""
         part, name = _part(str(self)), quote_plus(text)
-        with _told(str(self)):
+        with _as_store_error(str(self)):
             self._client.create(_path(f"{part}/{name}")).close()
             try:
                 self._client.rename(_path(part), _path(str(self)))
             except (FileExistsError, FileNotFoundError):
                 self._client.delete(_path(part), recursive=True)
-                return self._given(name)
+                return self._tag_of_own_file(name)
         return {_TAG: name}
 
     def update(self, text: str, tag: Tag) -> Tag | None:
@@ -178,17 +178,17 @@ class HdfsLock:
         Returns the new tag, or None if the tags differ.
         """
         name = quote_plus(text)
-        with _told(str(self)):
+        with _as_store_error(str(self)):
             try:
                 self._client.rename(_path(f"{self}/{tag[_TAG]}"), _path(f"{self}/{name}"))
             except FileNotFoundError:
-                return self._given(name)
+                return self._tag_of_own_file(name)
         return {_TAG: name}
 
     def head(self) -> tuple[Tag, datetime] | None:
         """Returns the tag and the NameNode's modification time of the lock file; None if the file does not exist."""
         try:
-            with _told(str(self)):
+            with _as_store_error(str(self)):
                 milliseconds = self._client.get_file_info(_path(str(self))).modification_time
             return {_TAG: self._name()}, datetime.fromtimestamp(milliseconds / 1000, UTC)
         except FileNotFoundError:
@@ -199,13 +199,13 @@ class HdfsLock:
         return unquote_plus(self._name())
 
     def unlink(self) -> None:
-        """Removes the lock file; removes its parent folder, too, if this folder is then empty."""
+        """Removes the lock file. If the folder of the lock file is then empty, removes this folder, too."""
         self._folder.remove_all()
         with suppress(RuntimeError):  # the folder is not empty
             self._client.delete(_path(str(self).rpartition("/")[0]))
 
-    def _given(self, name: str) -> Tag | None:
-        """Returns the tag of ``name`` if the lock's folder contains file ``name``, else None.
+    def _tag_of_own_file(self, name: str) -> Tag | None:
+        """Returns the tag of file ``name`` in the lock's folder; None if the folder lacks this file.
 
         The method is called after a failed rename to ``name``. If the answer to a rename is lost, the client repeats
         the rename, and the repetition fails. No other program uses the same name, so the file's existence proves that
@@ -227,7 +227,7 @@ def _client(address: str) -> Client:
         from hdfs_native import Client
     except ImportError as error:
         raise StoreError("a store in HDFS needs another package: pip install 'roundtable-pubsub[hdfs]'") from error
-    with _told(address):
+    with _as_store_error(address):
         return Client(address, _RETRIES)
 
 
@@ -236,13 +236,13 @@ def _path(address: str) -> str:
 
 
 def _part(address: str) -> str:
-    """Returns the address of a new temporary file beside ``address``."""
+    """Returns an unused address for a temporary file beside the file at ``address``."""
     folder, _, name = address.rpartition("/")
     return f"{folder}/.{name}.{uuid4().hex}.part"
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _as_store_error(address: str) -> Iterator[None]:
     """Converts errors of the HDFS client to `StoreError`; re-raises errors about missing and existing files."""
     try:
         yield

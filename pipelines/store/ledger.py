@@ -89,10 +89,10 @@ class Ledger:
         """
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
-    def cut(self, round_: int | None) -> int | None:
-        """Returns the last round of history to read; None reads all rounds.
+    def history_round(self, round_: int | None) -> int | None:
+        """Returns the last round whose history a query as of ``round_`` reads; None stands for all rounds.
 
-        In a finished store, a ``round_`` after the last round selects all rounds, as None does.
+        Returns None if ``round_`` has the value None, and in a finished store also from the last round on.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.
@@ -113,7 +113,7 @@ class Ledger:
         Raises:
             QueryError: The round precedes the end of the first commit, is negative, or is not committed yet.
         """
-        cut = self.cut(round_)
+        cut = self.history_round(round_)
         found = {commit.first_run: commit for commit in self.commits if cut is None or commit.last_round <= cut}
         if not found:
             first = min(commit.last_round for commit in self.commits)

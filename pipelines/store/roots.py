@@ -1,4 +1,4 @@
-"""`Root`, the location of a store or table (a local folder or a remote path), its operations, and schema names."""
+"""`Root`, the location of a store or table (a local folder or a remote path); operations on locations; schema names."""
 
 from __future__ import annotations
 
@@ -224,8 +224,8 @@ class Schema:
 def place_of(given: str | Root) -> Root | Schema:
     """Returns the location or the schema that a string names.
 
-    Two identifiers with a dot between them name a schema, unless a folder of this name exists. Any other string, and a
-    `Path`, name a location as in `root_of`; ``./catalog.schema`` names a folder.
+    A string of two identifiers with a dot between them names a schema, unless a folder of this name exists. Any other
+    string, such as ``./catalog.schema``, and a `Path` name a location as in `root_of`.
 
     Raises:
         StoreError: Stores do not support the scheme of the address.

@@ -1,8 +1,8 @@
 """The store: Delta tables in a local folder or at a remote path, read by name and version.
 
-All writes are appends and overwrites. Only one program writes a store (`folder.locked`), so each write creates the next
-version of its table, except that Sail creates no version for zero rows. A higher version than expected reveals another
-writer, for example an engine that outlives its program.
+All writes are appends and overwrites. Only one program writes a store (`folder.locked`). So each write creates the next
+version of its table; only a write of zero rows by Sail creates no version. A higher version than expected reveals
+another writer, for example an engine that outlives its program.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Mode = Literal["append", "overwrite"]
 class _Open:
     """A table that the Delta library has opened for writes without the engine.
 
-    It stays open, because opening a table takes longer the more versions it has.
+    The table stays open between writes, because opening a table with many versions takes long.
 
     Attributes:
         table: The table at the version that this program last wrote or read.
@@ -93,7 +93,7 @@ class Store:
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
-        """Returns a store object for the same tables with another attribute ``is_small``.
+        """Returns a store object for the tables of this store, whose attribute ``is_small`` has the given value.
 
         Both objects share the cached table versions.
         """
@@ -155,7 +155,7 @@ class Store:
         known.digest = digest
 
     def _opened(self, name: str) -> _Open:
-        """Returns an open table at the version that this program last wrote or read."""
+        """Returns table ``name``, opened by the Delta library at the version that this program last wrote or read."""
         known, version = self._open.get(name), self._known(name)
         if known is None or known.table.version() != version:
             with self._named(name):
@@ -216,7 +216,7 @@ class Store:
         )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """Reads a table at a Delta version; None for the newest.
+        """Reads a table at the Delta version ``version``; None selects the newest version.
 
         Raises:
             VacuumedError: Files of an old version were removed.

@@ -191,7 +191,7 @@ def test_errors_of_the_input_write_nothing(scenario: Path, sail: Session) -> Non
 
 
 def test_a_folder_that_is_no_store_is_refused(scenario: Path, sail: Session) -> None:
-    with pytest.raises(StoreError, match="there is no store"):
+    with pytest.raises(StoreError, match="does not exist"):
         rt.open_store("out", sail.spark)
     with pytest.raises(StoreError, match="is not empty"):
         rt.run(scenario, sail.spark, scenario.parent)

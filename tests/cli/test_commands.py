@@ -352,7 +352,7 @@ def test_the_module_is_the_command_and_validates_without_pyspark(example: Path) 
         [sys.executable, "-m", "pipelines", "validate", "none.yaml"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr.startswith("none.yaml: there is no such file")
+    assert done.stderr.startswith("none.yaml: the file does not exist")
 
 
 def test_the_product_is_imported_by_its_name() -> None:

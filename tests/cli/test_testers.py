@@ -57,7 +57,7 @@ def test_an_extracted_file_is_new_and_the_run_is_there(sweep: Path, tmp_path: Pa
     assert "is there already" in taken.stderr
     absent = cli("extract", sweep, "--run", "4")
     assert (absent.exit_code, absent.stdout) == (64, "")
-    assert "there is no run 4" in absent.stderr
+    assert "run 4 does not exist" in absent.stderr
     assert "0 to 3" in absent.stderr
 
 
@@ -94,7 +94,7 @@ def test_whole_stores_are_compared_by_run(sweep: Path) -> None:
     assert "name the run of A" in wrong.stderr.replace("\n", " ")
     absent = cli("diff", sweep, sweep, "--run", "7")
     assert absent.exit_code == 64
-    assert "there is no run 7" in absent.stderr
+    assert "run 7 does not exist" in absent.stderr
 
 
 # Figure 1 of the report: S1's subscription is at B1 but not yet at B2 when p2 is published; all else plays no part.

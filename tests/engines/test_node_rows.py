@@ -192,7 +192,7 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
     sail: Session, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed stays, and the next run in the same program plays again."""
-    commit, played, ended, n_blocks = History.commit, Blocks._played, Event(), count(1)
+    commit, played, ended, n_blocks = History.commit, Blocks._play_runs, Event(), count(1)
 
     def interrupted(history: History, *given: Any, **named: Any) -> None:
         commit(history, *given, **named)
@@ -214,7 +214,7 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
     whole = by_run(run_all(of, sail, tmp_path / "whole"))
     with monkeypatch.context() as patch:
         patch.setattr(History, "commit", interrupted)
-        patch.setattr(Blocks, "_played", endless)
+        patch.setattr(Blocks, "_play_runs", endless)
         with pytest.raises(KeyboardInterrupt):
             run_all(of, sail, tmp_path / "broken", commit_every=20)
     assert ended.wait(60)

@@ -43,7 +43,7 @@ from oracles.actors import Call, Outcome, simulate
 from pipelines.engines.session import open_session
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import fitting_inputs
+from pipelines.experiment.jobs import runs_per_batch_of
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
@@ -144,7 +144,7 @@ def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
 def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Runs all of them as one job, in batches as `roundtable run` chooses them."""
     inputs = build_inputs(runs, None)
-    experiment = Experiment(runs, inputs, None, fitting_inputs(inputs, len(runs), ["program"]))
+    experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, len(runs), ["program"]))
     with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
         session.activate()
         store = Store(Path(folder), session)

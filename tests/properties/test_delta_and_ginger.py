@@ -39,7 +39,7 @@ def results(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
 
 @pytest.fixture(scope="module")
 def found(results: Mapping[str, rt.Result]) -> dict[str, pd.DataFrame]:
-    return study.together([study.measures(result) for result in results.values()])
+    return study.concatenated([study.measures(result) for result in results.values()])
 
 
 def test_both_protocols_get_equal_inputs_under_all_settings() -> None:

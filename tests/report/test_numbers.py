@@ -263,7 +263,7 @@ def test_rounds_that_are_asked_for_are_drawn(large: tuple[Result, Path], started
         assert "--rounds 60:90" in found.text("#outside")
         found.show("measures/run=0")
         assert sum(int(one["deliveries"]) for one in marks(found, "latency")) == n_of(result, "delivery")
-    with pytest.raises(QueryError, match=r"there is no round 5000 in run 0; allowed: 0 to \d+"):
+    with pytest.raises(QueryError, match=r"round 5000 does not exist in run 0; allowed: 0 to \d+"):
         result.report(first_round=5000, out=tmp_path / "none.html")
 
 

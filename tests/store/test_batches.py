@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pipelines as rt
 from pipelines.cli.app import app
 from pipelines.engines.session import Session
-from pipelines.experiment.jobs import MAX_ROWS, Batch, cut, fitting
+from pipelines.experiment.jobs import MAX_ROWS, Batch, batches_of, runs_per_batch
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
 from pipelines.testing import run_configs
@@ -148,16 +148,16 @@ def configs(*horizons: int) -> list[Any]:
 
 
 def test_runs_of_a_batch_are_neighbours_of_one_horizon() -> None:
-    assert cut(configs(5, 5, 5, 9, 5), 2) == [
+    assert batches_of(configs(5, 5, 5, 9, 5), 2) == [
         Batch(0, 4, 0, 1, 3, 5, "forwarding"), Batch(1, 4, 2, 2, 2, 5, "forwarding"),
         Batch(2, 4, 3, 3, 1, 9, "forwarding"), Batch(3, 4, 4, 4, 0, 5, "forwarding"),
     ]  # fmt: skip
-    assert cut(configs(5, 5), None) == [Batch(0, 1, 0, 1, 0, 5, "forwarding")]
+    assert batches_of(configs(5, 5), None) == [Batch(0, 1, 0, 1, 0, 5, "forwarding")]
 
 
 def test_batches_are_as_large_as_fits() -> None:
     most = MAX_ROWS["program"]
-    assert fitting(1000, most, ["program"]) == 1000
-    assert fitting(1000, most + 1, ["program"]) == 500
-    assert fitting(3, 100 * most, ["program"]) == 1
-    assert fitting(1000, most + 1, ["program", "dataflow"]) == 1000
+    assert runs_per_batch(1000, most, ["program"]) == 1000
+    assert runs_per_batch(1000, most + 1, ["program"]) == 500
+    assert runs_per_batch(3, 100 * most, ["program"]) == 1
+    assert runs_per_batch(1000, most + 1, ["program", "dataflow"]) == 1000

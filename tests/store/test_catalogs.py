@@ -192,7 +192,7 @@ def test_a_server_of_spark_connect_has_a_catalog(
     sail.activate()
     rt.run(scenario, sail.spark, root)
     connect.activate()
-    with pytest.raises(StoreError, match=r"there is no schema 'spark_catalog.connected'"):
+    with pytest.raises(StoreError, match=r"schema 'spark_catalog.connected' does not exist"):
         located(name, connect.spark)
     said: list[str] = []
     register(name, Store(root, connect), said.append)

@@ -11,7 +11,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql import views
-from pipelines.sql.query import MADE, StoreReader
+from pipelines.sql.query import COMPUTED, StoreReader
 from pipelines.sql.views import view_head, view_names
 from pipelines.tables import MESSAGE
 from pipelines.testing import run_all, run_configs, scenario
@@ -62,7 +62,7 @@ def reader(readers: dict[str, StoreReader], protocol: str) -> StoreReader:
 @pytest.fixture
 def described(reader: StoreReader, protocol: str) -> dict[str, dict[str, str | None]]:
     """The columns of each view that the store has, with what they mean."""
-    known = {*view_names(), *MADE, *PROTOCOLS[protocol].made_views}
+    known = {*view_names(), *COMPUTED, *PROTOCOLS[protocol].made_views}
     names = [name for name in reader.tables() if name in known]
     rows = {name: reader.sql(f"describe {name}").collect() for name in names}
     return {name: {row.col_name: row.comment for row in found} for name, found in rows.items()}

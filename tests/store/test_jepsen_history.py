@@ -44,7 +44,7 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
 
 
 def test_a_run_that_is_not_there(reader: StoreReader) -> None:
-    with pytest.raises(QueryError, match="there is no run 7; the store has runs 0 to 0"):
+    with pytest.raises(QueryError, match="run 7 does not exist; the store has runs 0 to 0"):
         list(jepsen_history(reader, 7, 10.0))
 
 

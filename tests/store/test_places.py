@@ -175,11 +175,11 @@ def test_two_programs_cannot_both_add_to_the_ledger(sail: Session, place: str) -
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("s3a://nobody/x", "there is no such bucket: check its name and region"),
+        ("s3a://nobody/x", "the bucket does not exist: check its name and region"),
         ("s3a:///x", "names no bucket; write e.g. s3a://bucket/folder"),
         ("s4a://studies/x", "no store can be at s4a://; did you mean 's3a'?"),
         ("s3a://key:hidden@studies/x", "holds credentials, which would be kept with the store; put them into the env"),
-        ("s3a://studies/x", "there is no store 's3a://studies/x'"),
+        ("s3a://studies/x", "store 's3a://studies/x' does not exist"),
         ("hdfs:///x", "names no NameNode; write e.g. hdfs://host:port/folder"),
         ("hdfs://me:hidden@studies/x", "holds credentials, which would be kept with the store; put them into the env"),
         ("hdfs://studies/x", "'studies' is no name service that HADOOP_CONF_DIR knows: write host and port of the"),
@@ -204,7 +204,7 @@ def test_no_credentials(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9/169.254.169.254")
     result = cli("sql", f"{bucket}/one", "select 1")
     assert result.exit_code == 64
-    assert "there are no credentials in the environment: set AWS_ACCESS_KEY_ID" in result.stderr
+    assert "the environment contains no credentials: set AWS_ACCESS_KEY_ID" in result.stderr
 
 
 def test_folders_by_address(tmp_path: Path) -> None:

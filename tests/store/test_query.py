@@ -201,13 +201,13 @@ def test_show_and_describe_tell_what_there_is(reader: StoreReader) -> None:
         ("explain drop table delivery", "EXPLAIN takes a query, found 'drop'"),
         ("show databases", "SHOW databases is not answered; allowed: SHOW TABLES"),
         ("describe", "DESCRIBE takes the name of one table or view"),
-        ("describe delivry", "there is no table 'delivry'; did you mean 'delivery'"),
-        ("select * from delivry", "there is no table 'delivry'; did you mean 'delivery'. there are: .*, violation"),
+        ("describe delivry", "table 'delivry' does not exist; did you mean 'delivery'"),
+        ("select * from delivry", "table 'delivry' does not exist; did you mean 'delivery'. known: .*, violation"),
         (
             "select nmae from node",
-            "there is no column 'nmae'; did you mean 'name'. node has run_id, node_id, name, role",
+            "column 'nmae' does not exist; did you mean 'name'. node has run_id, node_id, name, role",
         ),
-        ("select d.hop from delivery d", "there is no column 'd.hop'; did you mean 'hops'. delivery has run_id"),
+        ("select d.hop from delivery d", "column 'd.hop' does not exist; did you mean 'hops'. delivery has run_id"),
         ("select 1\nfrom node wher x = 1", "the statement cannot be answered: .*line 2, column"),
         ("select name, count(*) from node", "a column stands beside an aggregate.* but not in GROUP BY"),
         ("select nofunction(1)", "the statement cannot be answered: .*nofunction"),
@@ -227,9 +227,11 @@ def check_error(reader: StoreReader, text: str, message: str) -> None:
 def test_errors_of_classic_spark_read_the_same(spark: Session, stores: dict[str, Path]) -> None:
     spark.activate()
     reader = StoreReader(spark, stores["seldom"])
-    check_error(reader, "select * from delivry", "there is no table 'delivry'; did you mean 'delivery'")
-    check_error(reader, "select nmae from node", "there is no column 'nmae'; did you mean 'name'. node has run_id")
-    check_error(reader, "select d.hop from delivery d", "there is no column 'd.hop'; did you mean 'hops'. delivery has")
+    check_error(reader, "select * from delivry", "table 'delivry' does not exist; did you mean 'delivery'")
+    check_error(reader, "select nmae from node", "column 'nmae' does not exist; did you mean 'name'. node has run_id")
+    check_error(
+        reader, "select d.hop from delivery d", "column 'd.hop' does not exist; did you mean 'hops'. delivery has"
+    )
     check_error(reader, "select 1\nfrom node wher x = 1", "cannot be answered: .*at line 2, column")
     check_error(reader, "with a as (select 1) insert into delivery select * from a", "cannot be answered: .*insert")
     check_error(reader, "select nofunction(1)", "cannot be answered: .*nofunction")
@@ -266,6 +268,6 @@ def test_a_folder_that_is_no_store_is_refused(sail: Session, tmp_path: Path, kin
         path.write_text("x")
     if kind == "other":
         (path / "photos").mkdir(parents=True)
-    said = {"nothing": "there is no store", "file": "is a file, not a store", "other": "no store: .*holds photos"}
+    said = {"nothing": "store .* does not exist", "file": "is a file, not a store", "other": "no store: .*holds photos"}
     with pytest.raises(StoreError, match=f"{said[kind]}.*name the folder that `roundtable run` wrote"):
         StoreReader(sail, path)

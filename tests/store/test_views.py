@@ -98,7 +98,7 @@ def test_a_view_comes_after_those_that_it_reads() -> None:
 
 
 def test_an_unknown_view_is_refused_with_the_nearest() -> None:
-    text = r"no view 'mathcing'; did you mean 'matching'\? there are: acknowledgement_lag, authorisation"
+    text = r"view 'mathcing' does not exist; did you mean 'matching'\? known: acknowledgement_lag, authorisation"
     with pytest.raises(QueryError, match=text):
         view_sql("mathcing")
 

@@ -61,7 +61,7 @@ def test_all_errors_of_a_file_come_at_once_in_its_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("none.yaml", "no such file"), (".", "a directory"), ("a\0b", "cannot be read")]
+    ("name", "words"), [("none.yaml", "does not exist"), (".", "a directory"), ("a\0b", "cannot be read")]
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words) as caught:

@@ -68,7 +68,7 @@ def drawn_intervals(
     `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
-        FaultError: The rounds have no room for the intervals, or their number exceeds `MAX_OUTAGES`.
+        FaultError: The rounds have no room for the intervals, or the number of intervals exceeds `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -138,7 +138,7 @@ def build_faults(
     for number, fault in enumerate(faults):
         try:
             if number not in wrong:
-                listed += [(number, one) for one in one_by_one(fault, number, overlay, seed, horizon)]
+                listed += [(number, one) for one in concrete_faults(fault, number, overlay, seed, horizon)]
         except InputError as error:
             problems += error.problems
     try:
@@ -168,21 +168,22 @@ def build_faults(
     )  # fmt: skip
 
 
-def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields a listed `fault` unchanged.
+def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults without generators that one entry of the scenario's list of faults stands for.
 
-    If `fault` is a generator of pauses, breaks, partitions or replacements, yields the drawn faults. `number` is the
-    index of the fault in the scenario. A generator of crashes yields nothing, because `crash_times` draws crashes.
+    A listed `fault` is yielded unchanged. A generator of pauses, breaks, partitions or replacements yields its drawn
+    faults. A generator of crashes yields nothing, because `crash_times` draws crashes. `number` is the index of `fault`
+    in the scenario.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
     elif isinstance(fault.generate, DrawnTimes):
-        yield from _made(fault.generate, number, overlay, seed, horizon)
+        yield from _drawn_faults(fault.generate, number, overlay, seed, horizon)
     elif isinstance(fault.generate, ReplaceGenerator):
         yield from drawn_replacements(fault.generate, overlay, horizon, seed, f"faults.{number}.replace")
 
 
-def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
     # All partitions are drawn at one place, whose intervals are disjoint: only one partition exists at a time.
     places = np.zeros(1, dtype=np.int64)
@@ -228,7 +229,7 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
-    """Yields, for each crash trace of the scenario, the path of its key, its file and its model."""
+    """Yields (path of the key in the scenario, path of the file, model) for each crash trace in `faults`."""
     for number, fault in enumerate(faults):
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator) and fault.generate.trace:
             trace = fault.generate.trace

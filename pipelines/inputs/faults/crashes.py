@@ -46,7 +46,7 @@ class Chains:
         down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
         rounds: First and last round in which a node may crash.
         most: The largest number of nodes that may be non-operational at once; None sets no limit.
-        recovery: The number of rounds after its recovery in which a node is not yet operational.
+        recovery: The number of rounds for which a recovered node is not yet operational.
     """
 
     count: int
@@ -99,7 +99,7 @@ def place_chains(
 ) -> tuple[Timeline, int]:
     """Adds chains of crashes to a copy of `timeline`; returns the copy and the number of chains that it contains.
 
-    1. For each chain, draw a path of `nodes`, a round and a down time, repeatedly until the chain fits.
+    1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
     2. If a chain never fits, start again with all chains; the last attempts use the shortest down time.
     3. If no attempt places all chains, place each in the earliest round in which it fits.
     """
@@ -212,7 +212,7 @@ def crash_times(
 
     1. Take the listed crashes; those of unknown nodes are skipped.
     2. Add the crashes of each generator; overlapping down times of a node are merged.
-    3. Omit crashes after the horizon; a recovery after the horizon becomes an outage for good.
+    3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
 
     Raises:
         FaultError: All problems of the generators, each with its path in the scenario.

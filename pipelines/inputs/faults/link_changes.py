@@ -58,7 +58,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
         (a, b), old, new = fault.link, _ends(fault.link, ids), _ends(fault.by, ids)
         if not tree.has_edge(*old) or since.get(frozenset(old), 0) >= fault.round:
             around = listed(sorted(overlay.names[other] for other in tree.neighbors(old[0]))) or "nobody"
-            message = f"there is no link between {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around}"
+            message = f"no link joins {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around}"
             problems.append(Problem(("faults", number, "link"), message))
             continue
         tree.remove_edge(*old)

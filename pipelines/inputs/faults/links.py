@@ -38,8 +38,8 @@ _RATE = LINK_FAULT.names.index("rate")
 def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> tuple[Ints, Ints, Ints]:
     """Returns the bad periods of links that alternate between good and bad periods (channel of Gilbert and Elliott).
 
-    A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods are
-    geometric, which is memoryless, so the age of the first period does not matter.
+    A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods have a
+    geometric distribution. It is memoryless, so the first period needs no age.
 
     Args:
         burst: The mean lengths of good and bad periods.
@@ -80,7 +80,7 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 
 class _Drawn(NamedTuple):
-    """A fault with the purpose of its draws, and its columns in `LINK_FAULT`."""
+    """A link fault, the purpose of its random draws, and the values that its rows have in columns of `LINK_FAULT`."""
 
     fault: LinkFaultSpec
     purpose: str
@@ -170,7 +170,7 @@ class LinkRows:
                 self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Adds an event for the begin of a fault, and one for its end if the end is not after the horizon."""
+        """Adds an event for the start of a fault, and one for its end if the fault ends up to the horizon."""
         self._event.add((start, kind, node, *pair))
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))
@@ -295,7 +295,7 @@ def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -
             yield Problem((*place, index, end), unknown_node(pair[end], overlay))
         if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
             around = listed([overlay.names[node] for node in sorted(neighbours(overlay)[ids[pair[0]]])])
-            message = f"there is no link between {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
+            message = f"no link joins {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
             yield Problem((*place, index), message)
 
 

@@ -31,7 +31,7 @@ _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
 _LANL_TIME = "%m/%d/%Y %H:%M"
 _FTA_DOWN = 0
 _OPEN = ("NULL", "NA", "NONE", "\\N")
-"""Notations of an unknown stop time.
+"""The strings that stand for an unknown stop time.
 
 An event with an unknown stop time lasts until the next event of its node, or until the end of the trace.
 """

@@ -144,7 +144,8 @@ class _Path(NamedTuple):
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
     """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty without such paths.
 
-    `rounds` are the rounded latencies of the links. The note covers paths from ten evenly spaced nodes at most.
+    `rounds` are the rounded latencies of the links. Only the paths from at most ten nodes with evenly spaced ids are
+    examined.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -191,13 +192,13 @@ def build_overlay(
 
     1. Read, generate or draw the graph with the latencies of its source.
     2. Check that the graph is connected, or take its largest component.
-    3. Replace the latencies by ``overlay.latency``, if given.
+    3. If the scenario has key ``overlay.latency``, replace the latencies.
     4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    With `keeps_links`, a tree that only the protocol needs decides the places of servers and clients, and the overlay
-    keeps all links. With `notes_rounding`, notes report the paths that rounding lengthens.
+    With `keeps_links`, the overlay keeps all links if only the protocol needs a tree. The tree then determines only the
+    brokers of servers and clients. With `notes_rounding`, notes report the paths that rounding lengthens.
 
     Raises:
         OverlayError: The overlay cannot be built. Each problem has the path of its key in the scenario.

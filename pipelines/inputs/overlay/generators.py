@@ -49,7 +49,7 @@ def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     """Returns the links of a random recursive tree: each node is linked to a drawn earlier node.
 
-    The earlier node has less than `max_degree` links.
+    The earlier node has fewer than `max_degree` links.
     """
     child = np.arange(1, n)
     drawn = draws_numpy.uniform(seed, "overlay.parent", child)
@@ -76,7 +76,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     pairs = n * (n - 1) // 2
     _check_links(p * pairs)
     for attempt in range(MAX_TRIES):
-        ends = _pairs(_chosen(pairs, p, seed, attempt))
+        ends = _pairs(_random_pairs(pairs, p, seed, attempt))
         if is_connected(n, *ends):
             return ends
     advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
@@ -85,8 +85,11 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     )
 
 
-def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes of the pairs of nodes to link, drawn by geometric gaps (Batagelj and Brandes 2005)."""
+def _random_pairs(pairs: int, p: float, seed: int, attempt: int) -> Ints:
+    """Returns the indexes, from 0 to ``pairs - 1``, of the pairs of nodes to link: each with probability `p`.
+
+    The gaps between two indexes are drawn from a geometric distribution (Batagelj and Brandes 2005).
+    """
     found: list[Ints] = []
     last, drawn = -1, 0
     batch = min(int(1.2 * p * pairs) + 32, _BATCH)
@@ -102,7 +105,7 @@ def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
 
 
 def _pairs(k: Ints) -> Ends:
-    """Returns the pairs with indexes `k` in the sequence (0,1), (0,2), (1,2), (0,3), ..."""
+    """Returns the pairs at the indexes `k` of the sequence (0,1), (0,2), (1,2), (0,3), ... of pairs of nodes."""
     b = np.floor((1.0 + np.sqrt(1.0 + 8.0 * k)) / 2.0).astype(np.int64)
     b -= b * (b - 1) // 2 > k
     b += b * (b + 1) // 2 <= k

@@ -183,7 +183,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
         raise ContentError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
     has_titles = _has_titles(lines, columns)
     titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
-    picked = _picked(titles, columns, has_titles=has_titles)
+    picked = _column_indexes(titles, columns, has_titles=has_titles)
     try:
         table = lines.table([str(number) for number in range(len(titles))], skip=1 if has_titles else 0)
     except (DataFileError, pa.ArrowException) as error:
@@ -210,7 +210,7 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
     try:
         file = pq.ParquetFile(BytesIO(content))
         titles = [nfc(name) for name in file.schema_arrow.names]
-        picked = _picked(titles, columns, has_titles=True)
+        picked = _column_indexes(titles, columns, has_titles=True)
         table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
         rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
                          for place in picked})  # fmt: skip
@@ -244,7 +244,7 @@ def _has_titles(lines: TextRows, columns: Columns) -> bool:
     )  # fmt: skip
 
 
-def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
+def _column_indexes(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
     """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
     found: list[int] = []
     for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):

@@ -46,7 +46,7 @@ class WeightedGraph:
         a: The smaller end of each link; shape (links,). Links are sorted by (a, b).
         b: The larger end of each link; shape (links,).
         ms: Latency of each link in ms; shape (links,). None if every link takes one round.
-        latency_note: A note for the user on latencies that the source lacks, or empty.
+        latency_note: A note for the user on latencies that the source lacks; empty if the source has all latencies.
         notes: Sentences on dropped and merged links and on the names of nodes.
         back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None if equal to `ms`.
     """
@@ -230,11 +230,11 @@ class Columns:
     """The names of columns or attributes in a file of links.
 
     Attributes:
-        src: The column of one end of a link. None: detected by its title.
-        dst: The column of the other end. None: detected by its title.
-        latency: The column or attribute of the latency. None: the file has no latencies.
+        src: The column of one end of a link. If None, the title of a column decides.
+        dst: The column of the other end. If None, the title of a column decides.
+        latency: The column or attribute of the latency; None if the file has no latencies.
         unit: The unit of the latency. ``km`` is the length of a fibre.
-        names: The attribute with the names of nodes. None: ``label``, else ``name``, else the ids.
+        names: The attribute with the names of nodes. None selects ``label``, else ``name``, else the ids.
     """
 
     src: str | None = None

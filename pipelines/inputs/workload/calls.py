@@ -158,7 +158,10 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     rows: list[dict[str, Any]] = subscription.to_pylist()
     for index, move in sorted(enumerate(moves), key=lambda one: one[1].round):
         back = move.round + move.away
-        taken = [row for row in rows if row["node_id"] == ids[move.at] and _stands(row, move.round)]
+        taken = [
+            row for row in rows if row["node_id"] == ids[move.at]
+            and row["round"] < move.round and (row["end_round"] is None or row["end_round"] > move.round)
+        ]  # fmt: skip
         if not taken:
             message = f"{move.at} has no subscription in round {move.round} that it could take along"
             problems.append(Problem((*_MOVES, index, "round"), f"{message}; allowed: a round in which one stands"))
@@ -169,10 +172,6 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     if problems:
         raise WorkloadError(*problems)
     return pa.Table.from_pylist(rows, SUBSCRIPTION)
-
-
-def _stands(row: dict[str, Any], at: int) -> bool:
-    return row["round"] < at and (row["end_round"] is None or row["end_round"] > at)
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:

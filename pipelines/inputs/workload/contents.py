@@ -26,7 +26,10 @@ def publication_rows(
     node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
     guarantee: pa.Array | None = None, keys: pa.Array | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Returns a table of schema `PUBLICATION`. A column without argument is null in every row."""
+    """Returns a table of schema `PUBLICATION` with the given columns.
+
+    A column without an argument is null in every row.
+    """
     given = {"guarantee": guarantee, "keys": keys}
     others = [
         pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()

@@ -27,12 +27,12 @@ def texts_of(column: pa.ChunkedArray) -> pa.Array:
 
 
 def names_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
+    """Returns a column of names or topics as strings like `texts_of`, in Unicode's composed form (NFC)."""
     return pc.utf8_normalize(texts_of(column), form="NFC")
 
 
-def column_type(column: pa.ChunkedArray) -> pa.Array:
-    """Returns `column` with the type of its values: int64, float64, bool or string.
+def typed_column(column: pa.ChunkedArray) -> pa.Array:
+    """Converts `column` to the type of its values: int64, float64, bool or string.
 
     Raises:
         pa.ArrowInvalid: The column has a type that content cannot hold, or numbers without a common exact type.
@@ -156,7 +156,7 @@ class FileRows:
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
-        """Returns the end round of each row, null for an empty cell.
+        """Returns the round in which the subscription of each row ends, null for an empty cell.
 
         Either `until` names a column of rounds, or `until_ms` a column of times. `begin` has the first round of each
         row. A row that does not end after this round is a problem.
@@ -232,8 +232,8 @@ class FileRows:
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
         """Returns the round of each row.
 
-        A string `given` names the column of rounds. A number `given` is the round of the first row. Each round then
-        takes `per_round` rows; without `per_round` the first round takes all rows.
+        If `given` is a string, it names the column of rounds. If it is a number, it is the round of the first row. Each
+        round then takes `per_round` rows; without `per_round` the first round takes all rows.
         """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)
@@ -266,7 +266,7 @@ class FileRows:
     def refuse_unusable(self, name: str) -> None:
         """Records a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
         try:
-            values = column_type(self.table[name])
+            values = typed_column(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             self.refuse("content", f"column {name!r} holds {self.table[name].type}: {error}; leave it out of content")
             return

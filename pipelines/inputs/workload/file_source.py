@@ -17,7 +17,7 @@ from pipelines.inputs.overlay.nodes import Ints, Place
 from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.file_rows import FileRows, column_type, names_of, texts_of
+from pipelines.inputs.workload.file_rows import FileRows, names_of, texts_of, typed_column
 from pipelines.inputs.workload.reading import Source, load, load_noted, source_of
 from pipelines.scenario.times import Clock
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
@@ -184,5 +184,5 @@ def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
 def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
     table = load(source)
     topics = pa.nulls(table.num_rows, pa.string()) if topic is None else names_of(table[topic])
-    columns = {name: column_type(table[name]) for name in names}
+    columns = {name: typed_column(table[name]) for name in names}
     return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)

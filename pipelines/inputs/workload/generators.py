@@ -1,8 +1,8 @@
 """Subscriptions and publications drawn from the seed: topics, content, stock quotes, bank operations.
 
-Bank operations are those of BankService, each with the weakest sufficient guarantee (Matos, Ginger, section 5.2).
-getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are in total
-order, because their effects depend on earlier operations.
+Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each has the weakest sufficient
+guarantee. getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are
+in total order, because their effects depend on earlier operations.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, by round, then by the chosen nodes.
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round and index of the publisher.
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.

@@ -129,7 +129,7 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file with the options of reading it; the key of the cached content.
+    """A version of a file and the options with which it is read: the key of the cached content.
 
     Attributes:
         path: The file.
@@ -137,7 +137,7 @@ class Source:
         format: The format.
         reverse: Whether to reverse the rows, so that the last row comes first.
         limit: The number of rows to take from the start, after `reverse`; None for all rows.
-        named: The columns that the scenario names. Numbers mean that the file has no titles.
+        named: The columns that the scenario names. If they are numbers, the file has no titles.
     """
 
     path: Path
@@ -154,7 +154,7 @@ class Loaded:
 
     Attributes:
         table: The columns. Text files have strings (null if empty), JSON lines and Parquet typed columns.
-        notes: A sentence on the detected properties, such as delimiter and titles, or none.
+        notes: At most one sentence, on detected properties such as the delimiter and the titles.
     """
 
     table: pa.Table

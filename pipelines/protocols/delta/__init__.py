@@ -15,7 +15,7 @@ from udfs.delta.program import Delta, ProcessingRow, processing_rows
 class DeltaSettings(Strict):
     """Settings of protocol ``delta``."""
 
-    name: Literal["delta"] = "delta"
+    name: Literal["delta"] = Field("delta", description="selects this protocol")
     delta: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
         1, description="how many nodes may be down or recovering at once without loss"
     )

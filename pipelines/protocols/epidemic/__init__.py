@@ -73,7 +73,7 @@ AUDITS: tuple[Audit, ...] = (
 class EpidemicSettings(Strict):
     """Settings of protocol ``epidemic``."""
 
-    name: Literal["epidemic"] = "epidemic"
+    name: Literal["epidemic"] = Field("epidemic", description="selects this protocol")
     recovery: Literal["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"] = Field(
         "combined_pull",
         description="recovery of lost events; combined_pull: both pulls, push_pull: push and both pulls",

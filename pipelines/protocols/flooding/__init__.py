@@ -14,7 +14,7 @@ from udfs.reach import flooding_beyond
 class FloodingSettings(Strict):
     """Settings of protocol ``flooding``."""
 
-    name: Literal["flooding"] = "flooding"
+    name: Literal["flooding"] = Field("flooding", description="selects this protocol")
     max_hops: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = Field(
         None,
         description="null: a node remembers publications and drops later copies; a number: nodes remember nothing, and"

@@ -219,7 +219,7 @@ def _listed(names: Sequence[str]) -> str:
 class GingerSettings(Strict):
     """Settings of protocol ``ginger``."""
 
-    name: Literal["ginger"] = "ginger"
+    name: Literal["ginger"] = Field("ginger", description="selects this protocol")
     root: NodeName | None = Field(None, description="the broker at the root of the tree (default: the first)")
     start_balance: Annotated[int, Field(ge=0, le=10**15, strict=True)] = Field(
         100_000, description="workload bank: cents on every account at the start"

@@ -24,7 +24,7 @@ _Heartbeats = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 class GossipSubSettings(Strict):
     """Settings of protocol ``gossipsub``; defaults are those of the specification."""
 
-    name: Literal["gossipsub"] = "gossipsub"
+    name: Literal["gossipsub"] = Field("gossipsub", description="selects this protocol")
     d: _Degree = Field(6, description="D: neighbours in the mesh of a topic after a graft or a prune")
     d_lo: _Degree = Field(4, description="D_lo: with fewer neighbours in the mesh a node grafts")
     d_hi: _Degree = Field(12, description="D_hi: with more neighbours in the mesh a node prunes")

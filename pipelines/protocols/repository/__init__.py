@@ -38,7 +38,7 @@ class TopicSettings(Strict):
 class RepositorySettings(Strict):
     """Settings of protocol ``repository``."""
 
-    name: Literal["repository"] = "repository"
+    name: Literal["repository"] = Field("repository", description="selects this protocol")
     bundles: list[BundleSettings] = Field(
         [], description="repositories with the topics that they serve (default: all repositories serve all topics)"
     )

@@ -22,7 +22,7 @@ from udfs.skipring.start import EMPTY
 class SkipRingSettings(Strict):
     """Settings of protocol ``skipring``."""
 
-    name: Literal["skipring"] = "skipring"
+    name: Literal["skipring"] = Field("skipring", description="selects this protocol")
     start: Literal[
         "empty", "legitimate", "arbitrary", "labels", "edges", "shortcuts", "database", "messages", "tries"
     ] = Field(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipelines as rt
-from pipelines.cli.asking import print_overview
+from pipelines.cli.queries import print_overview
 from pipelines.cli.verdict import verdict_line
 from pipelines.engines.session import Session
 from pipelines.errors import ScenarioError

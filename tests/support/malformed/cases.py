@@ -251,7 +251,7 @@ WRONG_WORKLOADS = (
     _case(
         "a join without a link",
         LINKS + "workload: {joins: [{node: A, to: §C, round: 1}]}\n",
-        "no link between",
+        "no link joins",
         "B, or add",
     ),
     _case("a join at itself", LINKS + "workload: {joins: [{node: A, to: §A, round: 1}]}\n", "at itself"),
