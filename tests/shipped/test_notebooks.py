@@ -15,7 +15,7 @@ import yaml
 from support.ipynb import converted, notebooks
 
 from pipelines.engines.session import Session
-from pipelines.notebooks.parameters import NotebookParameters, given
+from pipelines.notebooks.parameters import NotebookParameters, read_parameters
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOKS = PROJECT / "pipelines" / "notebooks"
@@ -99,12 +99,12 @@ def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) -> None:
     first = {"__name__": "__main__", "__file__": str(NOTEBOOKS / "first_run.py")}
     defaults = {"store": "runs/first_run", "schema": ""}
-    assert given(
+    assert read_parameters(
         first, defaults, ["--store", "x", "--engine", "local", "--set", "protocol.delta=2"]
     ) == NotebookParameters({"store": "x", "schema": ""}, ["protocol.delta=2"], engine="local")
-    assert given({**first, "get_ipython": None}, defaults) == NotebookParameters(defaults)
+    assert read_parameters({**first, "get_ipython": None}, defaults) == NotebookParameters(defaults)
     with pytest.raises(SystemExit, match="0"):
-        given(first, defaults, ["--help"])
+        read_parameters(first, defaults, ["--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "python -m pipelines.notebooks.first_run [-h] [--store X] [--schema X]" in shown
     assert "A first run: A broker crashes in the middle of a small overlay and recovers" in shown
@@ -117,7 +117,7 @@ def test_a_notebook_names_the_extra_that_it_needs(
     assert len(needing) > 3
     for path in needing:
         with pytest.raises(SystemExit, match="0"):
-            given({"__name__": "__main__", "__file__": str(path)}, {}, ["--help"])
+            read_parameters({"__name__": "__main__", "__file__": str(path)}, {}, ["--help"])
         assert "Needs the extra report (Altair)." in " ".join(capsys.readouterr().out.split())
     monkeypatch.delitem(sys.modules, "pipelines.notebooks.study", raising=False)
     monkeypatch.setitem(sys.modules, "altair", None)
