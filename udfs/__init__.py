@@ -1,1 +1,1 @@
-"""Functions that executors run: standard library, numpy, pandas and pyarrow only."""
+"""Functions that executors run. They import only the standard library, numpy, pandas and pyarrow."""

@@ -1,4 +1,4 @@
-"""Arrow record batches from rows, and the columns of bounds."""
+"""Conversion of rows to Arrow record batches, and the columns of tables of runs beyond a protocol's bound."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Names and SQL types of the columns of a bound. A bound lists the runs that exceed it."""
+"""Names and SQL types of the columns of a table of runs beyond the bound: runs with faults that the protocol does not
+tolerate.
+"""
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
 def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """Returns the Arrow schema of columns with SQL types ``bigint``, ``string`` or ``boolean``."""
+    """Returns the Arrow schema of `columns`, names with SQL types ``bigint``, ``string`` or ``boolean``."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in columns])
 
 
 def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns one record batch of `rows`. `rows` may be empty."""
+    """Returns a record batch with the rows `rows`, which may be empty."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

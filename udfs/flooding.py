@@ -12,7 +12,7 @@ class Flooding(SubscribingNode):
     seen = keyed(SeenPublication, is_durable=True)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Handles the publication as a first copy that this node has sent to itself (rule F2)."""
+        """Handles the publication like a first copy that this node has received (rule F2)."""
         self.on_pub(PublicationCopy.of(call, ctx.node), ctx.node, ctx)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:

@@ -24,14 +24,14 @@ class RoutingEntry:
 
 @message("SUB")
 class RoutedSub(RoutedCopy):
-    """A subscription on its way to all brokers."""
+    """A subscription, which brokers forward to all brokers."""
 
     subscription_id: Annotated[int, "id of the subscription"]
 
 
 @message("UNSUB")
 class RoutedUnsub(RoutedCopy):
-    """The end of a subscription on its way to all brokers."""
+    """The end of a subscription, which brokers forward to all brokers."""
 
     subscription_id: Annotated[int, "id of the subscription"]
 
@@ -43,15 +43,15 @@ class Forwarding(NodeProgram):
     routing_entry = keyed(RoutingEntry)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Handles the subscription as a SUB of this broker."""
+        """Handles the subscription like a SUB message that this broker has received from itself."""
         self.on_sub(RoutedSub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Handles the end of the subscription as an UNSUB of this broker."""
+        """Handles the end of the subscription like an UNSUB message that this broker has received from itself."""
         self.on_unsub(RoutedUnsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Handles the publication as a PUB of this broker."""
+        """Handles the publication like a PUB message that this broker has received from itself."""
         self.on_pub(PublicationCopy.of(call, ctx.node), ctx.node, ctx)
 
     def on_sub(self, m: RoutedSub, src: int, ctx: Context) -> None:
@@ -65,7 +65,10 @@ class Forwarding(NodeProgram):
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """PUB: sends the publication to the next hops of its subscriptions. If this broker is one, delivers it."""
+        """PUB: sends the publication to the next hops of its matching subscriptions.
+
+        Delivers it if this broker is a subscriber.
+        """
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}
         if ctx.node in next_hops:

@@ -42,8 +42,11 @@ class GossipTopic:
         for peers in (self.peers, self.mesh, self.fanout):
             peers.discard(peer)
 
-    def part(self, peer: int, until: int) -> None:
-        """Removes neighbour `peer` from the mesh, and extends the neighbour's backoff to round `until`."""
+    def leave_mesh(self, peer: int, until: int) -> None:
+        """Removes neighbour `peer` from the mesh.
+
+        The neighbour may not be grafted again before round `until` (backoff).
+        """
         self.mesh.discard(peer)
         self.backoff[peer] = max(self.backoff.get(peer, 0), until)
 
@@ -57,7 +60,7 @@ class Relayed:
 
 @message("HELLO")
 class Hello:
-    """The announcement of a recovered node to its neighbours."""
+    """The announcement of a node to its neighbours that it has recovered."""
 
     topics: Annotated[tuple[str, ...], "topics that the sender has joined"]
 
@@ -78,12 +81,12 @@ class Announce(OfTopic):
 
 @message("GRAFT")
 class Graft(OfTopic):
-    """The sender has added the receiver to its mesh."""
+    """The notice that the sender has added the receiver to the sender's mesh."""
 
 
 @message("PRUNE")
 class Prune(OfTopic):
-    """The sender has removed the receiver from its mesh, or rejects a GRAFT."""
+    """The notice that the sender has removed the receiver from the sender's mesh, or rejects a GRAFT."""
 
     backoff_rounds: Annotated[int, "rounds in which neither node grafts the other"]
 
@@ -149,7 +152,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours. Relays have joined all topics, and their neighbours know this (rule S2)."""
+        """Connects all neighbours. Relays have joined all topics, and the neighbours of relays know this (rule S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -165,7 +168,7 @@ class GossipSub(SubscribingNode):
             program.on_round_end(ctx)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Adds a subscription. With the first subscription on a topic the node announces and joins the topic (S3)."""
+        """Adds a subscription. With its first subscription on a topic the node announces and joins the topic (S3)."""
         super().call_subscribe(call, ctx)
         topic = self.topic_of(str(call.topic))
         if not topic.is_joined:
@@ -221,7 +224,7 @@ class GossipSub(SubscribingNode):
             topic.forget(peer)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes to all peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
+        """Sends the publication to all peers of the topic, to the mesh, or to the fanout, as rules S6 to S8 say."""
         topic = self.topic_of(str(call.topic))
         m = TopicCopy(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
         self._take(m, topic, ctx)
@@ -256,13 +259,13 @@ class GossipSub(SubscribingNode):
             ctx.send(src, IWant(lacking))
 
     def on_iwant(self, m: IWant, src: int, ctx: Context) -> None:
-        """IWANT: answers REPLY with each requested publication that is in the cache (rule S16)."""
+        """IWANT: answers with a REPLY for each requested publication that is in the cache (rule S16)."""
         for key in m.ids:
             if key in self.cached:
                 ctx.send(src, _onward(self.cached[key].publication, Reply))
 
     def on_graft(self, m: Graft, src: int, ctx: Context) -> None:
-        """GRAFT: adds the sender to the mesh, or answers PRUNE to reject it (rule S10)."""
+        """GRAFT: adds the sender to the mesh, or rejects the sender with a PRUNE (rule S10)."""
         topic = self.topic_of(m.topic)
         if not topic.is_joined or src in topic.mesh:
             return
@@ -274,7 +277,7 @@ class GossipSub(SubscribingNode):
 
     def on_prune(self, m: Prune, src: int, ctx: Context) -> None:
         """PRUNE: removes the sender from the mesh, and sets the sender's backoff (rule S11)."""
-        self.topic_of(m.topic).part(src, ctx.round + m.backoff_rounds)
+        self.topic_of(m.topic).leave_mesh(src, ctx.round + m.backoff_rounds)
 
     def _graft(self, topic: GossipTopic, peers: Iterable[int], ctx: Context) -> None:
         chosen = sorted(peers)
@@ -284,7 +287,7 @@ class GossipSub(SubscribingNode):
     def _prune(self, topic: GossipTopic, peers: Iterable[int], backoff: str, ctx: Context) -> None:
         rounds = ctx.settings[backoff] * ctx.settings["heartbeat_rounds"]
         for peer in peers:
-            topic.part(peer, ctx.round + rounds)
+            topic.leave_mesh(peer, ctx.round + rounds)
             ctx.send(peer, Prune(topic.topic, rounds))
 
     def _candidates(self, topic: GossipTopic, ctx: Context) -> set[int]:
@@ -294,7 +297,7 @@ class GossipSub(SubscribingNode):
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
         """Heartbeat timer: does nothing, because `on_round_end` runs the heartbeat after all events of the round."""
 
-    def _beat(self, ctx: Context) -> None:
+    def _heartbeat(self, ctx: Context) -> None:
         """Runs a heartbeat: repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
         for topic in self.topic.values():
             if topic.is_joined:
@@ -327,9 +330,10 @@ class GossipSub(SubscribingNode):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
-        """Sends IHAVE to drawn peers that are not in `told` (rule S14).
+        """Sends IHAVE to randomly drawn peers that are not in `told` (rule S14).
 
-        The number of receivers is D_lazy, or the share ``gossip_factor`` of these peers if that is larger.
+        The number of receivers is the larger of D_lazy and the share ``gossip_factor`` of the peers that are not in
+        `told`.
         """
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
@@ -342,8 +346,8 @@ class GossipSub(SubscribingNode):
         """Runs the heartbeat if it is due. Sets the timer to the next heartbeat that changes something (rule S18)."""
         phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
         if (phase - ctx.round) % interval == 0:
-            self._beat(ctx)
-        works = [0] if self.cached else [at for topic in self.topic.values() for at in _works(topic, ctx)]
+            self._heartbeat(ctx)
+        works = [0] if self.cached else [at for topic in self.topic.values() for at in _effective_rounds(topic, ctx)]
         ctx.cancel_timer("heartbeat")
         if works:
             first = max(min(works), ctx.round + 1)
@@ -361,8 +365,8 @@ class GossipSub(SubscribingNode):
         return found is not None and ctx.round < found.round + ttl
 
 
-def _works(topic: GossipTopic, ctx: Context) -> Iterator[int]:
-    """Yields rounds from which a heartbeat changes the topic, apart from gossip. 0 stands for the next heartbeat."""
+def _effective_rounds(topic: GossipTopic, ctx: Context) -> Iterator[int]:
+    """Yields the rounds from which a heartbeat changes the topic, apart from gossip. 0 is the next heartbeat."""
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
         lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out
@@ -382,7 +386,7 @@ def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
 
 
 def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
-    """Returns up to `count` peers of `among`, in a drawn order."""
+    """Returns up to `count` peers of `among`, in a random order."""
     return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
 
 

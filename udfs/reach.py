@@ -20,7 +20,7 @@ def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[i
     Args:
         start: Id of a node.
         links: The neighbours of each node.
-        blocked: Nodes over which no path leads. A path may start or end at one of them.
+        blocked: Nodes that no path passes through. A path may start or end at one of these nodes.
     """
     found, queue = {start: 0}, deque([start])
     while queue:
@@ -42,7 +42,7 @@ def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
 
 
 def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:
-    """Returns whether paths connect all `nodes`, without a crashed node between the ends of a path.
+    """Returns whether `nodes` are connected by paths whose inner nodes do not crash.
 
     Args:
         nodes: Ids of the nodes to connect. Some of them may crash.
@@ -65,7 +65,9 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the runs in which ``gossipsub`` guarantees no delivery (README, Bound), as rows of `BEYOND`.
+    """Yields the runs in which ``gossipsub`` guarantees no delivery, as rows of `BEYOND`.
+
+    Section *Bound* of the protocol's README defines these runs.
 
     Args:
         batches: One row per run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,

@@ -16,7 +16,7 @@ The modules depend on no protocol. Besides the columns of the history tables the
 - ``peer``, in a message of a node to itself, is the failed node that the sender's failure detector reports.
 
 The copies of a publication are messages of one kind: the kind of the first message that the publish call causes. Query
-`contract.protocol.Protocol.waits` returns the publications that nodes hold back.
+`contract.protocol.Protocol.waits` returns the publications that nodes have not sent yet although they were due.
 """
 
 from pipelines.why.ask import Question, stories, story

@@ -39,7 +39,8 @@ def story(
         subscriber: The name of the subscriber.
         source: The name of the publisher.
         seq: The number of the publication among those that ``source`` issued, from 1; None if ``call`` is set.
-        call: The number of the publication among all calls of ``source``: column ``source_seq``.
+        call: The number of the publication among all calls of ``source`` (column ``source_seq``); None if ``seq`` is
+            set.
 
     Raises:
         QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
@@ -60,7 +61,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Returns ``question`` with the call number of publication ``seq`` of the source, counted from 1."""
+    """Returns ``question`` with the call number of the source's publication number ``seq``, counted from 1."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
@@ -89,14 +90,14 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
     if publication is not None:
         return issued_story(facts, question.subscriber, publication)
     cause = waiting(facts, (question.source, question.seq), question.subscriber, 0)
-    cause = cause or _kept_from_publishing(facts, question, reader)
+    cause = cause or _preventing_crash(facts, question, reader)
     return unissued_story(facts, question.subscriber, question.source, question.seq, cause)
 
 
-def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Returns the crash because of which the publisher did not issue the call of ``question``.
+def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
+    """Returns the crash of the publisher that prevented the call of ``question``.
 
-    The call number lies between the numbers of two issued calls. Without a crash between them, raises `QueryError`.
+    The call number lies between the numbers of two issued calls. If no crash lies between them, raises `QueryError`.
     """
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}

@@ -38,12 +38,12 @@ class Cause:
     Attributes:
         kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
             arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
-            a node held it back for some rounds; ``unexplained``; or a kind that `telling.not_asked` returns.
+            a node held it back for some rounds; ``unexplained``; or a kind that `telling.exemption` returns.
         node: The crashed node, or the node at which the publication ended or waited.
         round: The round of the crash, or of the event at ``node``.
         text: The cause as a phrase.
         until: For a crash, the round of the recovery; None without a recovery.
-        fault: The link fault that caused the event; None without one.
+        fault: The link fault that caused the event; None if no link fault caused it.
     """
 
     kind: str
@@ -97,7 +97,7 @@ class Case:
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
-        """Returns, for each subscription, the trail of the messages that propagate it.
+        """Returns, for each matching subscription, the trail of the messages that propagate the subscription.
 
         A trail leads from the subscriber to the last node that received the publication.
         """
@@ -140,14 +140,14 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
     """Returns downtimes of nodes that follow ``node`` on the path, besides the crash in ``cause``.
 
-    They overlap the rounds from ``round_`` to the round in which ``node`` learned that ``cause.node`` had failed. If a
-    crash of ``node`` lost this failure report, the result includes this crash.
+    The downtimes overlap the rounds from ``round_`` to the round in which ``node`` learned that ``cause.node`` had
+    failed. If a crash of ``node`` lost this failure report, the result includes that crash.
     """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
     last = round_ if report is None else report.due
     found = [down for behind in path[path.index(node) + 1 :] if (down := facts.down(behind, last))]
-    found = [down for down in found if down.is_felt(round_, last)]
+    found = [down for down in found if down.overlaps(round_, last)]
     if report is not None and report.fate in LOST:
         found += [down for down in [facts.down(node, report.due)] if down is not None]
     return tuple(down for down in found if (down.node, down.round) != (cause.node, cause.round))
@@ -160,7 +160,7 @@ def crash_words(down: Downtime) -> str:
 
 
 def crashed(facts: RunFacts, down: Downtime) -> str:
-    """Returns a phrase with the name of the node that is down, and the rounds of its crash and recovery."""
+    """Returns a phrase with the name of the node ``down.node``, and the rounds of its crash and recovery."""
     return f"{facts.names[down.node]} down ({crash_words(down)})"
 
 
@@ -184,7 +184,7 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
 
 
 def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of ``publication`` as a cause; None without a wait.
+    """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
 
     Only waits that ended in or before ``round_`` count. Of equally long waits, one that a crash extended is preferred.
     Waits at subscribers that are not on the path are ignored, because these waits delay no other node.
@@ -226,7 +226,7 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
         if lost := [one for one in trail.copies if one.src == copy.src and one.sent < copy.sent and one.fate in LOST]:
             return lost_copy(facts, lost[0])
         between = facts.path(copy.src, copy.dst)[1:]
-        felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.is_felt(had, copy.sent)]
+        felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.overlaps(had, copy.sent)]
         if felt:
             text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
             return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
@@ -256,7 +256,7 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
         return None
     before = facts.down(source, round_)
     held = f"{case.name(source)} accepted the call in round {round_}"
-    if before is not None and before.is_blank(round_):
+    if before is not None and before.is_restoring(round_):
         held += f", while it recovered from its crash in round {before.round}"
     return from_crash(crash, f"{held}, and crashed before it sent anything for it: {crashed(facts, crash)}")
 
@@ -264,9 +264,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     """Returns the last loss of a copy to a node that follows ``node`` on the path, as a cause.
 
-    If no copy was lost, returns the first copy that its receiver dropped as a duplicate. Returns None without either.
+    If no copy was lost, returns the first copy that its receiver dropped as a duplicate. Returns None if no such copy
+    exists either.
     """
-    beyond = case.trail.beyond(node)
+    beyond = case.trail.copies_beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
@@ -284,19 +285,19 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a node of the path until the arrival of ``copy``, or None.
+    """Returns the last downtime of a node of the path before the arrival of ``copy``, or None if no node was down.
 
     The downtime overlaps the rounds from the publication to the arrival.
     """
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
-    return max((down for down in downs if down.is_felt(trail.start, copy.due)), key=lambda d: d.round, default=None)
+    return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
     """Returns the crash in which ``node`` lost the subscription, unless ``node`` is reported as restored."""
     down = case.facts.down(node, round_)
-    if down is None or not down.is_blank(round_):
+    if down is None or not down.is_restoring(round_):
         return None
     knew = any(spread.path[0] == node or _has(spread, node, down.round) for spread in case.spread())
     own = any(subscription.issued_round < down.round for subscription in case.subscriptions)
@@ -322,13 +323,13 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     down = case.facts.down(node, round_)
     if node == case.subscriber or not ways or (down is not None and down.restored is not None):
         return None
-    before = case.trail.came(node)
+    before = case.trail.first_arrival(node)
     if any(spread.reached(before) == node for spread in ways):
         return None
     way = ways[0]
     issued = f"the subscription that {case.name(case.subscriber)} had issued in round {way.start}"
     unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
-    lost = [copy for copy in way.beyond(way.reached(before)) if copy.fate in LOST]
+    lost = [copy for copy in way.copies_beyond(way.reached(before)) if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
         return replace(cause, text=f"{unaware}, of which {cause.text}")
@@ -342,7 +343,7 @@ def _next_down(case: Case, node: int, round_: int) -> Cause | None:
     path = case.trail.path
     for behind in path[path.index(node) + 1 :]:
         down = case.facts.down(behind, round_)
-        if down is not None and down.is_felt(round_, round_):
+        if down is not None and down.overlaps(round_, round_):
             text = f"{case.name(node)} had it in round {round_} and sent it no further"
             return from_crash(down, f"{text}, with {crashed(case.facts, down)}")
     return None

@@ -1,9 +1,9 @@
 """Compares the state rows of a node before a crash, after its recovery, and at the end of the run.
 
 State tables are written at commits only, so the rows are compared at three commits. The first is the last commit before
-the crash. The second is the first commit at which the node is OPERATIONAL again, if it precedes the node's next crash.
-The third is the last commit of the run. With
-``--commit-every 1`` each round has a commit. View ``node_recovery`` has exact rounds and durations.
+the crash. The second is the first commit at which the node is OPERATIONAL again, if this commit precedes the node's
+next crash. The third is the last commit of the run. With ``--commit-every 1`` each round has a commit. View
+``node_recovery`` has exact rounds and durations.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tupl
 def _held(
     reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
-    """Reads the state rows of one node at the commits ``rounds``; ``of_node`` is the SQL condition for the node.
+    """Reads the state rows of one node at the commits ``rounds``. ``of_node`` is the SQL condition for the node.
 
     Returns two dicts with keys (round, table). The first dict counts equal rows, each as a JSON string. The second dict
     has the table versions that VACUUM removed.

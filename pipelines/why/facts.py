@@ -33,7 +33,7 @@ class MessageFact:
 
     @property
     def at(self) -> tuple[int, int]:
-        """The position of this message in the order in which the run handles messages: due round, then id."""
+        """The position of this message in the order in which nodes handle messages: due round, then id."""
         return self.due, self.message_id
 
 
@@ -83,8 +83,8 @@ class Downtime:
         """Returns whether the node is down in ``round_``."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
-    def is_felt(self, first: int, last: int) -> bool:
-        """Returns whether the node is down or recovering in one of the rounds ``first`` to ``last``.
+    def overlaps(self, first: int, last: int) -> bool:
+        """Returns whether the node is down or recovering in one of the rounds from ``first`` to ``last``.
 
         The recovery ends when the protocol reports the node as restored. If the protocol reports nothing, the recovery
         takes no time.
@@ -92,7 +92,7 @@ class Downtime:
         up = self.until if self.restored is None and not self.statuses else self.restored
         return self.round <= last and first < (NEVER if up is None else up)
 
-    def is_blank(self, round_: int) -> bool:
+    def is_restoring(self, round_: int) -> bool:
         """Returns whether the node is up again in ``round_``, but not yet reported as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
@@ -126,16 +126,16 @@ class LinkFault:
         return is_there and self.is_at(message.sent)
 
     def __str__(self) -> str:
-        """Returns the kind and the rounds, as stories show them."""
+        """Returns the kind and the rounds of the fault, in the form that stories show."""
         return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A period in which node ``node`` held a publication back, before the node sent or delivered it.
+    """A period in which node ``node`` held a publication back before it sent or delivered the publication.
 
-    ``reason`` is the event for which the publication waited, as a phrase. ``crash`` has the node whose crash extended
-    the wait, and the round of this crash; ``None`` without one.
+    ``reason`` is the event for which the publication waited, as a phrase. If a crash extended the wait, ``crash`` has
+    the crashed node and the round of the crash; else it is ``None``.
     """
 
     node: int
@@ -199,9 +199,9 @@ class RunFacts:
         """Returns these facts with only the links that exist in ``round_``."""
         if not self.changes:
             return self
-        return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
+        return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)], changes={})
 
-    def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
+    def _has_link(self, ends: tuple[int, int], round_: int) -> bool:
         """Returns whether a link exists in ``round_``.
 
         If the first event of a link removes the link, then the link exists from round 0.
@@ -237,8 +237,8 @@ class RunFacts:
         """Returns the link fault that lost ``message``, or None.
 
         If several faults may have lost it, the order of `_LOSING` decides. A partition also loses messages between
-        nodes without a common link, although its events name only links. Therefore each partition in the round of
-        sending may have lost the message.
+        nodes without a common link, although its events name only links. Therefore each partition in the sending round
+        may have lost the message.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
@@ -271,11 +271,11 @@ class Marks:
     Attributes:
         skipped: The bypassed nodes: the nodes on the fastest path between sender and receiver.
         is_resent: Whether the sender sent another copy of the publication in an earlier round.
-        is_unicast: Whether the copy is of another message kind than the first copy; nodes send this kind without regard
-            to links.
+        is_unicast: Whether the copy has another message kind than the first copy. Nodes send messages of that kind to
+            any node, linked or not.
         is_guided: Whether the copy contains a recipient list.
-        waited_since: The round in which the sender received the publication, if it sent its first copy in a later
-            round; else None.
+        waited_since: If the sender sent its first copy in a later round than it received the publication, the round of
+            receipt; else None.
     """
 
     skipped: tuple[int, ...]
@@ -289,7 +289,8 @@ class Marks:
 class Trail:
     """The copies of a message along the path from one node to another, in the order of sending.
 
-    ``path`` has the nodes including both ends. ``start`` is the round in which the first node issued the message.
+    ``path`` has the nodes of the path, including both ends. ``start`` is the round in which the first node issued the
+    message.
     """
 
     facts: RunFacts
@@ -318,15 +319,15 @@ class Trail:
                 return node
         return self.path[0]
 
-    def beyond(self, node: int) -> list[MessageFact]:
+    def copies_beyond(self, node: int) -> list[MessageFact]:
         """Returns the copies to the nodes that follow ``node`` on the path."""
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
 
-    def came(self, node: int) -> tuple[int, int]:
+    def first_arrival(self, node: int) -> tuple[int, int]:
         """Returns the position (`MessageFact.at`) of the first copy that ``node`` accepted.
 
-        For the issuing node, and for a node that accepted no copy, this is the position after all messages of round
+        For the issuing node, and for a node that accepted no copy, the position is after all messages of round
         ``start``.
         """
         taken = self.arrivals.get(node)
@@ -373,9 +374,9 @@ def make_trail(
 
     Args:
         facts: The run.
-        served: The messages of the call. The copies have the kind of the first message. A reply of another kind is a
-            copy if it brought the message to the last node.
-        path: The nodes on the fastest path. If the message took a detour, its nodes are added.
+        served: The messages of the call. Those of the kind of the first message are copies. A reply of another kind is
+            a copy if it brought the message to the last node.
+        path: The nodes on the fastest path. If the message took a detour, the nodes of the detour are added.
         start: The round in which the message was issued.
         came: The round in which the last node received the message. None if it did not, or if replies do not count.
     """

@@ -64,8 +64,8 @@ class ApplicationMove(NamedTuple):
 class LostByMove:
     """A publication that a moving application missed.
 
-    ``source_seq`` is the number of the publication among all calls of ``source``. ``old_round`` is the round in which
-    the old node delivered it after the application left; None if the old node did not.
+    ``source_seq`` is the number of the publication among all calls of ``source``. If the old node delivered the
+    publication after the application left, ``old_round`` is the round of this delivery; else it is ``None``.
     """
 
     source: str
@@ -78,7 +78,8 @@ class LostByMove:
 class MoveLoss:
     """The publications that an application missed because of one move, ordered by round.
 
-    ``confirmed_round`` is the round in which the last new subscription was confirmed; None without a confirmation.
+    ``confirmed_round`` is the last round in which one of the new subscriptions was confirmed; None without a
+    confirmation.
     """
 
     run_id: int
@@ -108,7 +109,7 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the missed publications of each move that lost at least one, ordered by run and round.
+    """Returns the moves that lost at least one publication, each with its lost publications, ordered by run and round.
 
     ``run_id`` None means all runs.
     """

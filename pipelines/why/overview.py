@@ -1,6 +1,6 @@
 """Groups the missing, repeated, late and excused deliveries of a store by cause.
 
-It counts all of these deliveries, and finds the causes of the first `MAX_ASKED` of each category.
+The module counts all deliveries of these categories, and finds the causes of the first `MAX_ASKED` of each category.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.why.story import Story
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
 MAX_ASKED = 300
-"""The maximum number of deliveries of a category whose causes are found: those of the first runs and rounds."""
+"""The maximum number of deliveries of a category whose causes are found. They are the first by run and round."""
 _SQL = {
     MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
@@ -34,7 +34,10 @@ _SQL = {
         and m.source_seq = w.source_seq
       where w.delivery_round is null and m.run_id is null""",
 }
-"""The queries for the deliveries of a category. An excused delivery is wanted, did not happen, and is not missing."""
+"""The queries for the deliveries of a category.
+
+An excused delivery is one that the predicate requires, that did not happen, and that does not count as missing.
+"""
 _FIRST = """
 select run_id, subscriber, source, source_seq, n from (
   select *, count(1) over ({partition}) as n,
@@ -54,7 +57,7 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery of a category in `KINDS`; ``number`` is the number of all deliveries of this category."""
+    """A delivery of a category in `KINDS`. ``number`` is the number of all deliveries of the category."""
 
     question: Question
     number: int
@@ -84,7 +87,10 @@ def gone_wrong(
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
-    """Yields the deliveries that took longer than the fastest path over the links; none for runs without links."""
+    """Yields the deliveries that took longer than the fastest path over the links.
+
+    Runs without links have no late deliveries.
+    """
     columns = reader.sql(_FIRST_DELIVERIES.format(where=where)).toArrow().to_pydict()
     overlays = read_overlays(reader, set(columns["run_id"])) if columns["run_id"] else {}
     fastest: dict[tuple[int, int, int], dict[int, int]] = {}

@@ -109,7 +109,7 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
 
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """Returns the publications that nodes hold back at the end, by the queries `Protocol.waits`."""
+    """Returns the publications that nodes hold back at the end, from the queries `Protocol.waits`."""
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
@@ -119,7 +119,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of the publications, by the query `Protocol.waited`."""
+    """Returns the ended waits of the publications, from the query `Protocol.waited`."""
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
@@ -226,9 +226,10 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Returns the downtime in a row of view ``node_recovery``; ``said`` has the node's rounds and statuses.
+    """Returns the downtime in a row of view ``node_recovery``.
 
-    `Downtime.restored` is ``None`` if the node reported no status after its recovery.
+    ``said`` has the statuses that the node reported, with rounds. `Downtime.restored` is ``None`` if the node reported
+    no status after its recovery.
     """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1

@@ -47,7 +47,7 @@ class StoryStep:
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
             - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message to a node behind a failed node, which no call has caused: ``from, to, kind,
+            - ``contact``, a lost message that no call has caused, to a node behind a failed node: ``from, to, kind,
               due_round, fate``;
             - ``subscription``: ``node, confirmed_round``; the children are the copies that propagate the subscription.
         round: The round; for a copy, the round of sending.
@@ -77,7 +77,7 @@ def steps(
     ``deliveries`` has round and hops of each delivery to the subscriber. ``named`` has node and round of the crashes in
     the cause, which the tree includes even if they precede the publication.
     """
-    return _Teller(trail, deliveries, named).tell(publication)
+    return _StoryBuilder(trail, deliveries, named).tell(publication)
 
 
 def subscribing(
@@ -96,8 +96,8 @@ def subscribing(
     return StoryStep("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
 
 
-class _Teller:
-    """Collects the steps of a story by the message id of the copy that caused them.
+class _StoryBuilder:
+    """Builds the steps of a story, and collects them by the message id of the copy that caused them.
 
     Steps that no copy caused have the key `_ISSUED`.
     """
@@ -108,7 +108,7 @@ class _Teller:
         self._names = trail.facts.names
         self._deliveries = deliveries
         self._below: dict[_Key, list[StoryStep]] = defaultdict(list)
-        self._told = self._crashes_to_tell(named)
+        self._told = self._included_downtimes(named)
 
     def tell(self, publication: PublicationFact) -> StoryStep:
         topic = f" on topic {publication.topic}" if publication.topic else ""
@@ -132,11 +132,11 @@ class _Teller:
         taken = [copy for copy in self._trail.arrivals.get(node, []) if copy.due < before]
         return taken[-1].message_id if taken else _ISSUED
 
-    def _crashes_to_tell(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
-        """Returns the downtimes to tell, by node and round of the crash.
+    def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
+        """Returns the downtimes that the story includes, by node and round of the crash.
 
-        The nodes are those on the path and the receivers of copies. A downtime overlaps the rounds of the copies, or is
-        in ``named``.
+        The nodes are those on the path and the receivers of copies. A downtime is included if it overlaps the rounds of
+        the copies, or if it is in ``named``.
         """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
@@ -145,7 +145,7 @@ class _Teller:
             (down.node, down.round): down
             for node in near
             for down in self._facts.downs.get(node, [])
-            if down.is_felt(first, last) or (down.node, down.round) in named
+            if down.overlaps(first, last) or (down.node, down.round) in named
         }
 
     def _copy(self, copy: MessageFact) -> StoryStep:

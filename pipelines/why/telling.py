@@ -14,7 +14,7 @@ _SHOWN = 3
 ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
-def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
+def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions that match ``publication`` and were established in its round."""
     return [
         subscription
@@ -23,14 +23,14 @@ def asking(facts: RunFacts, subscriber: int, publication: PublicationFact) -> li
     ]
 
 
-def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
+def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
     """Returns the reason why the subscriber need not receive the publication; None if the subscriber must.
 
     The kinds of the cause are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and
     ``unsubscribed``.
     """
     is_asked = (subscriber, publication.source, publication.seq) in facts.receivers
-    standing = asking(facts, subscriber, publication)
+    standing = established_subscriptions(facts, subscriber, publication)
     ended = [subscription for subscription in standing if subscription.unsubscribed_round is not None]
     if is_asked or (standing and not ended):
         return None
@@ -45,11 +45,14 @@ def not_asked(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
         text = f"it satisfies no subscription of {name} ({asked}{more})"
         return Cause("no_match", subscriber, publication.round, text)
-    return _not_standing(facts, name, subscriber, publication, satisfied[0])
+    return _not_established(facts, name, subscriber, publication, satisfied[0])
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns the excuse that view ``receiver`` has for a missing delivery, as a phrase; None without an excuse."""
+    """Returns the excuse for a missing delivery that view ``receiver`` has, as a phrase.
+
+    Returns None without an excuse.
+    """
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
@@ -72,7 +75,7 @@ def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact)
     return sorted(found, key=lambda subscription: (subscription.issued_round, subscription.subscription_id))
 
 
-def _not_standing(
+def _not_established(
     facts: RunFacts, name: str, subscriber: int, publication: PublicationFact, subscription: SubscriptionFact
 ) -> Cause:
     if subscription.unsubscribed_round is not None and subscription.unsubscribed_round <= publication.round:
@@ -128,7 +131,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns the propagation of a subscription that reached the publisher too late; None without one."""
+    """Returns the propagation of a subscription that reached the publisher too late, or None if no one was late."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None
@@ -182,7 +185,7 @@ def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tupl
 
 def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _End:
     facts = trail.facts
-    cause = not_asked(facts, subscriber, publication)
+    cause = exemption(facts, subscriber, publication)
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
@@ -192,7 +195,7 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
     cause = _under_way(trail, named)
     if cause is not None:
         return _End("unknown", node, round_, f"not known: {cause.text}", cause)
-    end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber, named))
+    end = ending(Case(facts, trail, established_subscriptions(facts, subscriber, publication), subscriber, named))
     key = (subscriber, *named)
     text = f"lost: {end.cause.text}"
     if end.also:
@@ -206,10 +209,10 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
-    """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery; else None.
+    """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery, else None.
 
-    These messages are copies, failure reports, and messages between nodes on the path around a failed node. If the
-    protocol reports a wait of the publication, the wait replaces a message around a failed node.
+    Such messages are copies, failure reports, and messages between nodes on the path around a failed node. If a message
+    around a failed node is in flight and the protocol reports a wait of the publication, the wait is returned instead.
     """
     facts = trail.facts
     if not facts.is_finished:

@@ -1,4 +1,4 @@
-"""Connections, their failure detectors, and the bypass of failed nodes (4.3, section 5, Algorithms 3 and 4).
+"""Connections, their failure detectors, and the bypass of failed nodes (sections 4.3 and 5, Algorithms 3 and 4).
 
 Rules R9, R19 to R21, R24, R25 and R35.
 """
@@ -15,13 +15,14 @@ from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 
 ABANDONED = -1
-"""The trigger of the end of a message that no live recipient can confirm."""
+"""The value of `Finished.trigger` for a message that no live recipient can confirm."""
 
 
 def bypass(turn: Turn) -> None:
-    """Handles reports of failed peers: suspects them, connects to live nodes beyond them, and resends messages.
+    """Handles reports of failed peers: suspects the peers, connects to live nodes beyond them, and resends messages.
 
-    A DETACHED node only asks its join point again if the join point failed (rule R24).
+    A DETACHED node does only one thing: it sends JOIN_REQUEST to its join point again if the join point failed (rule
+    R24).
     """
     failed = _failures(turn)
     if not failed:
@@ -35,14 +36,14 @@ def bypass(turn: Turn) -> None:
     _suspect(turn, failed)
     if turn.node.is_synchronising:  # a node that joined at a failed peer may be known to that peer alone
         stored = (one for peer in failed for one in turn.ctx.run.stored(peer, "topology").values())
-        view.learn_links(turn, [(one.a, one.b, one.is_marked) for one in stored])
+        view.add_received_links(turn, [(one.a, one.b, one.is_marked) for one in stored])
     lost = {peer for peer in failed if peer in turn.node.synch and not turn.node.synch[peer].is_answered}
     lost |= failed.keys() if turn.node.is_joining else set()
     for peer in failed:
         turn.node.synch.pop(peer, None)
         turn.node.syn_request.pop(peer, None)
     if turn.has_new_links:
-        view.look(turn)
+        view.compute_paths(turn)
     beyond = _frontier(turn, failed)
     if turn.node.is_synchronising:
         left = beyond | _stand_ins(turn, lost)
@@ -50,12 +51,12 @@ def bypass(turn: Turn) -> None:
     else:
         asked = {peer: way for peer, way in beyond.items() if peer not in turn.node.peer}
         request(turn, "CON_REQUEST", asked)
-    view.look_again(turn)
+    view.update_paths(turn)
     _resend_orphans(turn, failed)
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the peers that are newly reported as failed, with the incarnation that ended.
+    """Returns the peers that messages of this round report as failed, each with its incarnation that ended.
 
     A report is a DETECT, a JOIN_REQUEST of the peer's next incarnation, or a STATUS with the value DETACHED.
     """
@@ -76,7 +77,7 @@ def _is_gone(turn: Turn, joiner: int) -> bool:
     """Returns whether a JOIN_REQUEST of `joiner` implies that the earlier incarnation of `joiner` has ended.
 
     It does if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node cannot answer the
-    request yet, and suspects `joiner` until it answers.
+    request yet, and suspects `joiner` until it can answer.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
@@ -93,15 +94,14 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path to a failed peer, this node deletes its connection to that peer instead. The peer
-    later reports its recovery to the live node only. A FAILED row would stay, and this node would bypass the recovered
-    peer.
+    If a live node lies on the path to a failed peer, this node deletes its connection to the peer instead. The peer
+    will report its recovery only to the live node. With a FAILED row, this node would still bypass the recovered peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():
         node.peer[peer] = PeerState(peer, "FAILED", incarnation, None)
     paths = [node.path[peer] for peer in failed if peer in node.path]
-    for behind in [one.target for one in paths if view.nearest_left(node, one.path) is not None]:
+    for behind in [one.target for one in paths if view.nearest_live(node, one.path) is not None]:
         node.peer.pop(behind)
 
 
@@ -111,19 +111,19 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
     return {
         one.target: one.path
         for one in node.path.values()
-        if one.distance > 1 and _leads_through(one, failed) and view.nearest_left(node, one.path) == one.target
+        if one.distance > 1 and _leads_through(one, failed) and view.nearest_live(node, one.path) == one.target
     }
 
 
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """Returns the path to the closest live node on each path through a `lost` synchronisation point.
 
-    This node may be nearer than the lost synchronisation point. It was down when SYN_REQUEST went past it, and has
-    recovered since.
+    The closest live node may be nearer than the lost synchronisation point. It was down when SYN_REQUEST passed it, and
+    has recovered since.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
-    nearest = (view.nearest_left(node, one.path) for one in ways)
+    nearest = (view.nearest_live(node, one.path) for one in ways)
     return {peer: node.path[peer].path for peer in nearest if peer is not None and peer in node.path}
 
 
@@ -151,7 +151,7 @@ def _resend_orphans(turn: Turn, failed: Mapping[int, int]) -> None:
     for one in finished:
         finish(turn, one)
     if finished:
-        view.take_in(turn, finished)
+        view.apply_finished(turn, finished)
 
 
 _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
@@ -168,7 +168,7 @@ class Connection(NamedTuple):
     latency: int
 
 
-def take_in(turn: Turn) -> None:
+def fill_inbox(turn: Turn) -> None:
     """Fills the inbox with the due messages. Drops messages that were sent to an earlier incarnation of this node."""
     own = turn.node.incarnation
     if turn.due.is_recovered:
@@ -222,7 +222,7 @@ def notice_crashes(turn: Turn) -> None:
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Schedules a failure report for each connection in `made` whose incarnation of the peer has ended (rule R35)."""
+    """Schedules a failure report for each connection of `made` to an incarnation that has ended already (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
@@ -245,14 +245,14 @@ def report(turn: Turn) -> None:
 
 
 def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
-    """Returns the links of TOP, the view of this node, for a message. Returns None if TOP is empty."""
+    """Returns the links of TOP, the view of this node, for a field of a message. Returns None if TOP is empty."""
     return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
 
 
 def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`, along its path.
 
-    The request carries TOP, the view of this node. A new peer gets the status WAITING.
+    The request carries TOP, the view of this node. A receiver that was no peer yet becomes a peer with status WAITING.
     """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
@@ -277,9 +277,9 @@ def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
 
 
 def answer(turn: Turn) -> None:
-    """Answers the connection requests of each peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
+    """Answers all connection requests of a peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
 
-    The STATUS is for the incarnation that sent the request, and its latency is that of the request.
+    The STATUS is addressed to the incarnation that sent the request, and has the latency of the request.
     """
     newest: dict[int, tuple[int, int]] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST"):

@@ -1,9 +1,9 @@
 """Duplicate detection (section 5): separates first copies of messages from duplicates.
 
-A setting selects one of two detectors. ``identifier`` stores the highest message number of each source. The number of a
-REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source ``-1 - R``. ``visited``
-stores the highest MsgId of each node that a message has visited. It calls a copy a duplicate if the MsgId of one
-visited node is not higher than the stored one (rule R3).
+A setting selects one of two detectors. Detector ``identifier`` stores the highest message number of each source. The
+number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source ``-1 - R``.
+Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is a duplicate if the
+MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[Multicast
     return first
 
 
-def learn(turn: Turn, first: Iterable[MulticastCopy]) -> None:
-    """Stores the identifiers of the copies `first` in the detector (line 11).
+def record_identifiers(turn: Turn, first: Iterable[MulticastCopy]) -> None:
+    """Stores the identifiers of the first copies `first` in the detector (Algorithm 1, line 11).
 
     The source of a message stores its own MsgId (rule R18).
     """
@@ -95,7 +95,7 @@ ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Detects duplicates by visited lists for the dataflow form; tests the copies of a node one after the other.
 
-    A copy is a duplicate if an accepted copy before it has an equal or higher MsgId for a node that both visited.
+    A copy is a duplicate if an earlier accepted copy has an equal or higher MsgId for a node that both copies visited.
 
     Args:
         batches: One row for each node with columns ``run_id``, ``node_id`` and ``copies``. ``copies`` is a list of
@@ -103,7 +103,7 @@ def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             ``msg_id``.
 
     Yields:
-        Rows with columns `ACCEPTED`, one for each accepted copy.
+        One row with columns `ACCEPTED` for each accepted copy.
     """
     for batch in batches:
         rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _accepted(row["copies"])]

@@ -13,7 +13,15 @@ from udfs.delta import detectors
 from udfs.delta.messages import Conf
 from udfs.delta.state import DeliveredSource, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Finished, Key, MulticastCopy, Turn
-from udfs.delta.view import Changes, bury, change_entries, changes_of, closest, store_own, unmark
+from udfs.delta.view import (
+    Changes,
+    change_entries,
+    changes_of,
+    closest,
+    store_own_subscriptions,
+    store_tombstones,
+    unmark,
+)
 
 _UNCHANGED: Changes = {}, {}
 _TURN = attrgetter("trigger", "source", "source_seq")
@@ -22,7 +30,8 @@ _TURN = attrgetter("trigger", "source", "source_seq")
 def forward(turn: Turn) -> None:
     """Phase 4: handles the received and issued copies of J, SUB, UNSUB, PUB and REJOIN.
 
-    First copies are routed, delivered and forwarded. The senders of duplicates get CONF or wait for it.
+    First copies are routed, delivered and forwarded. The sender of a duplicate gets CONF, at once or when the message
+    is finished.
     """
     node = turn.node
     if not turn.copies and not turn.guided:
@@ -37,9 +46,9 @@ def forward(turn: Turn) -> None:
     first = detectors.first_copies(turn, copies)
     late = _late(copies, first) if len(first) < len(copies) else []
     if late and node.is_synchronising:
-        _take_refused(turn, late, {copy.key for copy in first})
+        _apply_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first, is_recovering=is_recovering)
-    detectors.learn(turn, first)
+    detectors.record_identifiers(turn, first)
     answer_duplicates(turn, late)
     for copy in late if is_recovering else ():
         m = node.processing_list.get(copy.key)
@@ -57,7 +66,7 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """Yields the Guided copies; drops all others, because a RECOVERING node accepts Guided copies only (6.1)."""
+    """Yields the Guided copies and drops all others: a RECOVERING node accepts only Guided copies (section 6.1)."""
     for copy in turn.copies:
         if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
@@ -65,7 +74,7 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
             yield copy
 
 
-def _take_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
+def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node refuses as duplicates.
 
     Newer messages may overtake PAR_SUB and raise the highest number in the duplicate detector. If the sender of PAR_SUB
@@ -111,7 +120,7 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 
 
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
-    """Forwards a copy to the node `responsible` (lines 16 to 18).
+    """Forwards a copy to the node `responsible` (Algorithm 1, lines 16 to 18).
 
     If this node answers a JOIN_REQUEST of `responsible` in this round, the copy leaves after the answer (rule R16). It
     also leaves after the older messages that `responsible` gets from ProcessingList.
@@ -133,7 +142,7 @@ def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -
 
 
 def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) -> None:
-    """Adds an unconfirmed message and its recipients to ProcessingList (lines 13 to 15)."""
+    """Adds an unconfirmed message and its recipients to ProcessingList (Algorithm 1, lines 13 to 15)."""
     recipients.pop(turn.id, None)
     matches = copy.matches if turn.ctx.run.has_crashes else None
     turn.node.processing_list[copy.key] = Processing(
@@ -156,7 +165,7 @@ def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
-    """Adds the missing ones of `recipients` to the entry of `m` in ProcessingList, and resends `m` to them."""
+    """Adds those of `recipients` that the entry of `m` in ProcessingList lacks, and resends `m` to them."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
@@ -171,7 +180,10 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
 
 
 def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
-    """Delivers the publications `here` to the application, each one at most once (line 26; rules R12 and R31)."""
+    """Delivers each of the publications `here` to the application at most once.
+
+    Algorithm 1, line 26; rules R12 and R31.
+    """
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
     for m in here:
@@ -185,9 +197,10 @@ def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
 
 
 def confirm(turn: Turn) -> None:
-    """Handles CONF: marks the recipients behind its sender as confirmed, and finishes messages without open recipients.
+    """Handles CONF: marks the recipients behind the sender of CONF as confirmed.
 
-    A CONF for an unknown message, or from a node that is no next hop of the message, has no effect (rule R15).
+    Finishes messages without unconfirmed recipients. A CONF for an unknown message, or from a node that is no next hop
+    of the message, has no effect (rule R15).
     """
     ended: dict[Key, int] = {}
     for one in turn.inbox["CONF"]:
@@ -206,28 +219,32 @@ def confirm(turn: Turn) -> None:
 
 
 def finish(turn: Turn, one: Finished) -> None:
-    """Adds `one` to the finished messages of the round, and removes its message from ProcessingList (line 30)."""
+    """Adds `one` to the finished messages of the round (Algorithm 1, line 30).
+
+    Removes the message of `one` from ProcessingList.
+    """
     turn.finished.append(one)
     turn.node.processing_list.pop(one.key, None)
 
 
 def routing_changes(turn: Turn) -> Changes:
-    """Returns the changes of SUBS_SET by the messages that are finished in this round (lines 25, 26).
+    """Returns the changes that messages finished in this round make to SUBS_SET (Algorithm 1, lines 25 and 26).
 
-    Stores the tombstones of UNSUBs, and the confirmed subscriptions of this node.
+    Also stores the tombstones of UNSUBs, and the confirmed subscriptions of this node.
     """
     finished = [one for one in turn.finished if one.m.subscription_id is not None]
     if not finished and not turn.told:
         return _UNCHANGED
-    bury(turn, finished)
-    store_own(turn, finished)
+    store_tombstones(turn, finished)
+    store_own_subscriptions(turn, finished)
     return changes_of(turn, finished)
 
 
 def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
-    """Answers the sender of each duplicate in `late` (lines 1 to 9).
+    """Answers the sender of each duplicate in `late` (Algorithm 1, lines 1 to 9).
 
-    The sender gets CONF if the message is finished here. Otherwise it waits until the message is finished.
+    The sender gets CONF at once if this node has finished the message. Otherwise CONF follows when the message is
+    finished.
     """
     for copy in late:
         if copy.sender is None:
@@ -240,9 +257,10 @@ def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
 
 
 def answer_senders(turn: Turn) -> None:
-    """Ends the finished messages of the round (lines 27 to 31).
+    """Ends the processing of the messages finished in this round (Algorithm 1, lines 27 to 31).
 
-    Sends CONF to all senders of each message, confirms the calls of this node, and unmarks the links of each J.
+    Sends CONF to all senders of each message, confirms the calls of this node, and removes the mark of the link of each
+    J.
     """
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
@@ -276,9 +294,10 @@ def sender_hop(turn: Turn, sender: int | None) -> int | None:
 def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
     """Returns the recipients (Γ) of J, REJOIN, SUB or UNSUB `m` among the nodes X in the view of this node N.
 
-    SUB, UNSUB: all nodes that are not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on the path from X
-    to the join point M; at the joining node all nodes, as all paths lead through M (4.6). REJOIN: as J, with the
-    recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
+    - SUB, UNSUB: all nodes that are not behind the sender (section 4.7).
+    - J: the nodes X with d(X, M) ≤ δ and N on the path from X to the join point M (section 4.6). At the joining node
+      these are all nodes, because all paths lead through M.
+    - REJOIN: like J, with the recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
     """
     if m.kind == "PUB":
         return []
@@ -309,18 +328,19 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
 
 
 def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
-    """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (4.8).
+    """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (section 4.8).
 
-    Entries behind the sender of `m` do not count.
+    Entries behind the sender of `m` are excluded.
 
     Args:
-        turn: The node; its SUBS_SET is that of the end of the last round.
+        turn: The round of this node. SUBS_SET has its content from the end of the previous round.
         m: The publication.
         changes: The changes of SUBS_SET in this round.
-        trigger: The trigger of the publication; only changes with earlier triggers apply.
+        trigger: The trigger of the publication. Only changes with earlier triggers apply.
 
     Returns:
-        The responsible node of each recipient; None for a path without a live node. The node itself may be a recipient.
+        The responsible node of each recipient, or None if no node on the path is live. This node itself may be a
+        recipient.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
     before = turn.node.routing_entry
@@ -337,7 +357,7 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 
 
 def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
-    """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1).
+    """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (section 6.1).
 
     A recipient whose path has `is_done` set counts as confirmed. The node itself is a recipient if g.to contains its
     one-node path. For a publication one of the node's own subscriptions must match, too (rule R32).

@@ -1,4 +1,4 @@
-"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17), and application calls that wait for its end.
+"""The join operation (section 4.6, Algorithm 2; rules R5, R6, R16, R17), and application calls that wait for its end.
 
 The steps for a joining node N and its join point M:
 
@@ -36,9 +36,9 @@ def handle_joins(turn: Turn) -> None:
     node = turn.node
     for call in turn.due.calls:
         if isinstance(call, JoinCall):
-            _ask(turn, call)
+            _send_join_request(turn, call)
     if node.join or node.status:
-        _enter(turn)
+        _advance_status(turn)
     is_joining = node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J")
     links = _take_offer(turn) if is_joining else []
     calls = _ready_calls(turn) if turn.due.calls or node.call else []
@@ -49,7 +49,7 @@ def handle_joins(turn: Turn) -> None:
         ]  # fmt: skip
     if links:
         view.merge_links(node, links)
-        view.look(turn)
+        view.compute_paths(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
         turn.copies.append(MulticastCopy(
@@ -60,7 +60,7 @@ def handle_joins(turn: Turn) -> None:
     turn.copies += map(MulticastCopy.of, turn.multicast)
 
 
-def _ask(turn: Turn, call: JoinCall) -> None:
+def _send_join_request(turn: Turn, call: JoinCall) -> None:
     """Starts Algorithm 2 at the joining node: sends JOIN_REQUEST to the join point that `call` names."""
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
@@ -71,7 +71,7 @@ def _ask(turn: Turn, call: JoinCall) -> None:
         bypass.watch(turn, bypass.join_point_connection(turn))
 
 
-def _enter(turn: Turn) -> None:
+def _advance_status(turn: Turn) -> None:
     """Advances the status of this node.
 
     A joining node becomes ATTACHED, CONFIRMED or VALID_JOINED, a recovered node OPERATIONAL (Alg. 5, line 23).
@@ -219,11 +219,11 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 
 
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
-    """Makes `joiner` a recipient of unconfirmed messages in the join point's ProcessingList, and sends them.
+    """Makes `joiner` a recipient of unconfirmed messages in the ProcessingList of the join point, and sends them.
 
-    These are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is excluded.
-    It may still be unconfirmed if `joiner` crashed and joins again. If the join point sent this J to `joiner`, the two
-    would wait for each other.
+    These messages are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is
+    excluded: it may be unconfirmed if `joiner` crashed and joins again. If the join point sent this J to `joiner`, the
+    two nodes would wait for each other.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

@@ -1,4 +1,4 @@
-"""The messages of protocol ``delta``: multicast (4.4), joins (4.6), connections (5) and recovery (6)."""
+"""The messages of protocol ``delta``: multicast, joins, connections and recovery (sections 4.4, 4.6, 5 and 6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from udfs.nodes.records import message
 
 
 class GuideStep(NamedTuple):
-    """A path of g.to from the receiver of a Guided message to a recipient; `is_done` if the recipient has confirmed."""
+    """A path of g.to, from the receiver of a Guided message to a recipient.
+
+    `is_done` states that the recipient has confirmed.
+    """
 
     path: tuple[int, ...]
     is_done: bool
@@ -36,7 +39,7 @@ _CARRIED = "issued_round,matches,origin_path,visited,for_incarnation"
 
 @message(hidden=_CARRIED)
 class Multicast:
-    """A multicast message m."""
+    """The fields that all multicast messages have (m in the report)."""
 
     source: Annotated[int, "the node that issued m"]
     source_seq: Annotated[int, "the number of m among the calls of the source; REJOIN: the negated incarnation"]
@@ -54,22 +57,22 @@ class Multicast:
 
 @message("J", hidden=_CARRIED)
 class J(Multicast):
-    """Reports that the source has joined at join point M (4.6)."""
+    """Reports that the source has joined at join point M (section 4.6)."""
 
 
 @message("SUB", hidden=_CARRIED)
 class Sub(Multicast):
-    """Reports a new subscription of the source (4.7)."""
+    """Reports a new subscription of the source (section 4.7)."""
 
 
 @message("UNSUB", hidden=_CARRIED)
 class Unsub(Multicast):
-    """Reports the end of a subscription of the source (4.7)."""
+    """Reports the end of a subscription of the source (section 4.7)."""
 
 
 @message("PUB", hidden=_CARRIED)
 class Pub(Multicast):
-    """A publication (4.8)."""
+    """A publication (section 4.8)."""
 
 
 @message("REJOIN", hidden=f"{_CARRIED},join_point")
@@ -79,7 +82,7 @@ class Rejoin(Multicast):
 
 @message("CONF", hidden="for_incarnation")
 class Conf:
-    """Reports to a sender of message m that all recipients behind this node have m (Algorithm 1, lines 27 to 31)."""
+    """Confirms to a sender of message m that all recipients behind the sender of CONF have m (Algorithm 1, line 28)."""
 
     source: Annotated[int, "the source of m"]
     source_seq: Annotated[int, "the number of m at its source"]
@@ -98,7 +101,7 @@ class JoinRequested:
 
 @message("PAR_TOP", hidden="incarnation,for_incarnation")
 class ParTop:
-    """A part of the sender's view (TOP) for a node that joins or recovers."""
+    """The links of the sender's view (TOP) that a joining or recovering receiver needs."""
 
     source: Annotated[int | None, "the joining node"]
     source_seq: Annotated[int | None, "the number of its join call"]
@@ -109,7 +112,7 @@ class ParTop:
 
 @message("PAR_SUB", hidden="for_incarnation")
 class ParSub:
-    """A part of the sender's routing entries (SUBS_SET) for a node that joins or recovers."""
+    """The routing entries of the sender (SUBS_SET) that a joining or recovering receiver needs."""
 
     source: Annotated[int | None, "the joining node"]
     source_seq: Annotated[int | None, "the number of its join call"]
@@ -120,7 +123,7 @@ class ParSub:
 
 @message("DETECT", hidden="for_incarnation")
 class Detect:
-    """A report of the node's own failure detector, which the node sends to itself."""
+    """A failure report that the failure detector of a node sends to the node itself."""
 
     peer: Annotated[int, "the node that has crashed"]
     incarnation: Annotated[int, "the incarnation of the peer that ended"]
@@ -148,7 +151,10 @@ class SynRequest(Request):
 
 @message("STATUS", hidden="for_incarnation")
 class Stated:
-    """The status of the sender, as an answer to a request or after a change of the status (Algorithms 4 and 5)."""
+    """The current status of the sender.
+
+    Sent as an answer to a request, and after each change of the status (Alg. 4 and 5).
+    """
 
     status: Annotated[str, "OPERATIONAL, RECOVERING or DETACHED"]
     incarnation: Annotated[int, "the incarnation of the sender"]

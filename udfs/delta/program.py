@@ -6,8 +6,9 @@ A node handles a round in five phases, each for all due messages (rule R34):
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
 3. join: the node handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before it computes recipients (rule R6);
 4. forward: the node computes Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18), and changes routing
-   information (line 26); a PUB is routed by the entries that exist at its turn;
-5. finish: the node sends CONF to the senders of finished messages (lines 27 to 29), and all other messages.
+   information (Algorithm 1, line 26); a PUB is routed by the entries that exist at its turn;
+5. finish: the node sends CONF to the senders of finished messages (Algorithm 1, lines 27 to 29), and all other
+   messages.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class Delta(NodeTables):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the views of the nodes of the initial overlay, and the status DETACHED of the nodes that will join."""
+        """Sets the views and paths of the nodes of the initial overlay.
+
+        Nodes that will join get status DETACHED instead.
+        """
         joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
@@ -55,7 +59,7 @@ class Delta(NodeTables):
                 world.context(number).status("DETACHED")
                 continue
             world.context(number).status("VALID_JOINED")
-            _stand(node, number, ends, radius)
+            _set_initial_view(node, number, ends, radius)
 
     def is_connected(self, peer: int) -> bool:
         """Returns whether this node has a connection to `peer`, so that its failure detector watches `peer`."""
@@ -68,7 +72,7 @@ class Delta(NodeTables):
     def on_round(self, due: RoundDue, ctx: Context) -> None:
         """Handles all due events of a round in five phases: faults, confirm, join, forward, finish."""
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
-        bypass.take_in(turn)
+        bypass.fill_inbox(turn)
         if turn.is_disturbed:
             handle_faults(turn)
         if "CONF" in turn.inbox:
@@ -82,8 +86,8 @@ class Delta(NodeTables):
         leave(turn)
 
 
-def _stand(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
-    """Sets the view and the paths of node `number` of the initial overlay."""
+def _set_initial_view(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
+    """Sets the view and the paths of node `number` of the initial overlay. `ends` has the neighbours of each node."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
     node.topology = Keyed.in_order((link, ViewLink(*link, is_marked=False)) for link in links)

@@ -46,7 +46,7 @@ def handle_faults(turn: Turn) -> None:
     bypass.bypass(turn)
     if turn.has("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
         _connect(turn)
-    _learn(turn)
+    _apply_routing_information(turn)
     hand_over(turn)
     for one in node.peer.values():
         known = one.peer, -1 if one.incarnation is None else one.incarnation
@@ -54,7 +54,7 @@ def handle_faults(turn: Turn) -> None:
             made = bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0)
             bypass.watch(turn, [made])
     if node.is_recovering and not node.is_waiting_for_answers():
-        _rise(turn)
+        _end_recovery(turn)
 
 
 def _restart(turn: Turn) -> None:
@@ -76,7 +76,7 @@ def _restart(turn: Turn) -> None:
     turn.ctx.status("RECOVERING")
     for one in node.own_subscription:
         node.routing_entry[one] = SubscriptionEntry(one, turn.id, 0, turn.id, turn.id)
-    view.look(turn)
+    view.compute_paths(turn)
     neighbours = {one.target: one.path for one in node.path.values() if one.distance == 1}
     bypass.synchronise(turn, neighbours)
 
@@ -84,7 +84,7 @@ def _restart(turn: Turn) -> None:
 def _connect(turn: Turn) -> None:
     """Handles CON_REQUEST, SYN_REQUEST, STATUS and the join point's PAR_TOP (Algorithms 4 and 7).
 
-    Stores the status of the senders, answers requests, and resends messages to the senders.
+    Stores the status of each sender, answers requests, and resends unconfirmed messages to the senders.
     """
     node = turn.node
     answers = _answers(turn)
@@ -94,9 +94,9 @@ def _connect(turn: Turn) -> None:
         node.peer[one.peer.peer] = one.peer
     forget_behind(turn, [one.peer.peer for one in answers if one.kind != "STATUS"], [one.peer.peer for one in answers])
     if turn.has("SYN_REQUEST", "CON_REQUEST"):
-        view.learn_links(turn, _told_links(turn))
+        view.add_received_links(turn, _told_links(turn))
     if answers:
-        view.look_again(turn)
+        view.update_paths(turn)
     for one in answers:
         if one.kind == "SYN_REQUEST":
             node.syn_request[one.peer.peer] = SynRequested(one.peer.peer)
@@ -142,9 +142,9 @@ def _status_of(one: Flight) -> str:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes the FAILED rows of nodes behind the peers `back`, except for the nodes in `told`.
+    """Deletes the FAILED rows of nodes behind the peers `back`, except for nodes in `told`.
 
-    A node behind one of these peers reports its recovery to that peer only.
+    A node behind one of these peers reports its recovery only to that peer.
     """
     node = turn.node
     for peer in node.peer.values():
@@ -164,9 +164,9 @@ def _told_links(turn: Turn) -> list[view.LinkRow]:
 def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Resends messages to the peers of `answers`.
 
-    A peer that answered a request gets the messages that waited for its answer (rule R20). A recovering peer gets
-    PrevOut (Alg. 7, lines 8 to 11). New recipients are added first, so that one pass resends in the order of
-    ProcessingList.
+    A peer that answered a request gets the messages that waited for this answer (rule R20). A recovering peer gets the
+    messages of PrevOut (Alg. 7, lines 8 to 11). New recipients are added first, so that one pass resends in the order
+    of ProcessingList.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -185,10 +185,10 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
     """Resends `m` to each node of `asked` that is on the path to an unconfirmed recipient (PrevOut, rule R26).
 
-    The node becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one path, both
-    get `m`, and the last one is responsible. A node of `asked` that is in `reach` is a recipient itself, even if it had
-    confirmed: it has lost the effect of `m`, and PAR_SUB contains this effect only after `m` is finished here. The
-    nodes behind it need not confirm again.
+    A node of `asked` becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one
+    path, both get `m`, and the last one is responsible. A node of `asked` that is in `reach` is also a recipient, even
+    if it had confirmed `m` before its crash: it has lost the effect of `m`. PAR_SUB contains this effect only after
+    this node has finished `m`. The nodes behind the node of `asked` need not confirm again.
 
     Returns:
         The recipients for which a node of `asked` is responsible now.
@@ -218,13 +218,13 @@ def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     bypass.synchronise(turn, {peer: node.path[peer].path for peer in asked})
 
 
-def _learn(turn: Turn) -> None:
+def _apply_routing_information(turn: Turn) -> None:
     """Applies PAR_TOP and PAR_SUB of synchronisation points to this recovering node (Algorithm 6, lines 11 to 15)."""
     node = turn.node
     came = [one for one in turn.of("PAR_TOP", "PAR_SUB") if one.message.source_seq is None]
     if not came:
         return
-    view.learn_links(turn, _told_links(turn))
+    view.add_received_links(turn, _told_links(turn))
     subs = [one for one in came if one.kind == "PAR_SUB"]
     for one in subs:
         for ended in one.message.tombstones or ():
@@ -233,7 +233,7 @@ def _learn(turn: Turn) -> None:
             node.synch[one.src].is_answered = True
     if subs:
         _merge_entries(turn, subs)
-    view.look_again(turn)
+    view.update_paths(turn)
 
 
 def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
@@ -260,11 +260,11 @@ def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
     return distance, entry.origin, float("inf") if entry.first_hop is None else entry.first_hop
 
 
-def _rise(turn: Turn) -> None:
+def _end_recovery(turn: Turn) -> None:
     """Ends the recovery of this node, which is OPERATIONAL* from now on (Algorithm 5, lines 11 to 19).
 
-    Sends STATUS to all peers and issues REJOIN. Schedules the computation of new recipients for each publication that
-    the node accepted as Guided.
+    Sends STATUS to all peers and issues REJOIN. The recipients of each publication that the node accepted as Guided
+    will be computed again.
     """
     node, status = turn.node, turn.node.own_status
     if status is None:
@@ -302,8 +302,8 @@ class Route(NamedTuple):
 def hand_over(turn: Turn) -> None:
     """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
-    If this node is RECOVERING itself, its synchronisation points must have answered first. Those on the side of the
-    requesting node are excepted (rule R28).
+    A node that is RECOVERING itself waits until its own synchronisation points have answered. It does not wait for
+    those on the side of the requesting node (rule R28).
     """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:
@@ -354,10 +354,10 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
 
 
 def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
-    """Returns the entries of PAR_SUB for the recovering node `peer`, rewritten for it (rule R30).
+    """Returns the entries of PAR_SUB for the recovering node `peer`, rewritten for `peer` (rule R30).
 
-    These are the entries whose origin is not behind `peer`. An entry behind `peer` is included if its origin is the
-    subscriber, at most δ+1 hops from `peer`.
+    The result has each entry whose origin is not behind `peer`. Of the entries behind `peer` it has those whose origin
+    is the subscriber, at most δ+1 hops from `peer`.
     """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers

@@ -1,4 +1,4 @@
-"""The tables of a node N (report, 4.1, 4.3 and 4.4), named as in the report, and queries on them."""
+"""The tables of a node N, named as in the report (sections 4.1, 4.3 and 4.4), and queries on these tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Recipient:
 
     Attributes:
         path: The path from N to the recipient if N accepted the message as Guided; else None.
-        responsible: The next hop (member of Out_N^m) on the path to the recipient; None: no node on the path is up.
+        responsible: The next hop (member of Out_N^m) on the path to the recipient; None if no node on the path is up.
         is_confirmed: Whether the responsible node has confirmed.
         is_reopened: Whether the recipient had confirmed in an earlier incarnation and lost the message in a crash.
     """
@@ -100,7 +100,7 @@ class Processing(Processed):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no unconfirmed recipient has a responsible node: Out_N^m is empty."""
+        """Whether Out_N^m is empty: every unconfirmed recipient lacks a responsible node."""
         for one in self.recipients.values():  # noqa: SIM110 - takes half the time of a generator expression
             if one.responsible is not None and not one.is_confirmed:
                 return False
@@ -126,7 +126,7 @@ class Detected:
 
 @record(key="join_point")
 class JoinState:
-    """The join of a node that joins, or has joined, during the run."""
+    """The progress of a node that joins the overlay during the run, or has joined the overlay."""
 
     join_point: Annotated[int, "the node that it joins at"]
     source_seq: Annotated[int, "number of its join call"]
@@ -233,12 +233,12 @@ class NodeTables(NodeProgram):
 
     @property
     def own_join(self) -> JoinState | None:
-        """The join of the node; None: the node was in the overlay from the start."""
+        """The join of the node, or None if the node was in the overlay from the start."""
         return _only(self.join)
 
     @property
     def own_status(self) -> Status | None:
-        """The status of the node since its last crash; None: the node has not crashed."""
+        """The status of the node since its last crash, or None if the node has not crashed."""
         return _only(self.status)
 
     @property
@@ -265,7 +265,7 @@ class NodeTables(NodeProgram):
 
     @property
     def is_synchronising(self) -> bool:
-        """Whether the node recovers, or joins and has the join point's answer; it then receives routing information."""
+        """Whether the node receives routing information: it recovers, or it joins and has the join point's answer."""
         return self.is_recovering or self.is_joining
 
     @property

@@ -21,9 +21,11 @@ from udfs.nodes.world import Flight, RoundDue
 FAULT = -(1 << 62)
 """The trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 CALL = 1 << 62
-"""The base of the triggers of calls: a call's number is added to it. These triggers sort behind received messages."""
+"""The number that is added to the number of a call to get a trigger. Calls thus sort behind received messages."""
 AGAIN = 1 << 40
-"""The base of the triggers of resent messages: MsgId_N minus `AGAIN`. They sort behind STATUS and before PAR_TOP."""
+"""The number that is subtracted from MsgId_N to get the trigger of a resent message. It sorts behind STATUS, before
+PAR_TOP.
+"""
 Key = tuple[int, int]
 """The identity of a multicast message: its source and its number at the source."""
 
@@ -68,7 +70,7 @@ class MulticastCopy:
 
     @property
     def key(self) -> Key:
-        """The source of the message and its number there."""
+        """The source of the message, and the number of the message at its source."""
         return self.source, self.source_seq
 
     @classmethod
@@ -87,7 +89,7 @@ class Finished(NamedTuple):
     Attributes:
         m: The message.
         trigger: The id of the message that ended the processing, for example of the last CONF.
-        sender: The sender of the first copy, which gets CONF; None: no CONF is sent.
+        sender: The sender of the first copy, which gets CONF; None if no CONF is sent.
     """
 
     m: MulticastCopy | Processing
@@ -96,7 +98,7 @@ class Finished(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The source of the message and its number there."""
+        """The source of the message, and the number of the message at its source."""
         return self.m.source, self.m.source_seq
 
 
@@ -112,8 +114,8 @@ class Leaving(NamedTuple):
         kind: The message kind.
         place: The index in the outbox before sorting.
         body: The message; for a multicast message the copy, or the entry of ProcessingList, to send.
-        for_incarnation: The incarnation of the receiver; None: the incarnation that the node knows.
-        latency: The latency of the connection in rounds; None: the latency that the node knows.
+        for_incarnation: The incarnation of the receiver; None for the incarnation that the node knows.
+        latency: The latency of the connection in rounds; None for the latency that the node knows.
         delay: The rounds that are added to the known latency.
     """
 
@@ -219,7 +221,7 @@ _SKIPPED = Visit(None, None)
 
 
 def leave(turn: Turn) -> None:
-    """Adds the messages to resend to the outbox, and sends the outbox in the order of rule R36."""
+    """Sends the outbox and the messages to resend, in the order of rule R36."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
     if len(turn.outbox) > 1:
@@ -262,7 +264,7 @@ def _copy(
     """make_copy_send: returns message `m` with m.from, g.to and visited list for receiver `dst` (Alg. 1, line 17)."""
     origin, origin_path = m.origin, None
     if m.origin is not None:
-        way = _way_to_origin(turn, m, dst)
+        way = _path_to_origin(turn, m, dst)
         if way is not None:
             origin = way[-1]
             origin_path = way if guide is not None else None
@@ -273,10 +275,11 @@ def _copy(
     )  # fmt: skip
 
 
-def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
-    """Returns the path from receiver `dst` to m.from, cut behind the node δ+1 hops away (rule R1).
+def _path_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
+    """Returns the path from receiver `dst` to m.from.
 
-    Returns None if this node knows no path to `dst` or to m.from.
+    The path ends at the node δ+1 hops away if it is longer (rule R1). Returns None if this node knows no path to `dst`
+    or to m.from.
     """
     paths = turn.node.path
     onward = m.origin_path
@@ -288,9 +291,9 @@ def _way_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple
 
 
 def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
-    """Returns m.visited for receiver `dst`, with the pair of this node and an empty pair for each bypassed node.
+    """Returns m.visited for receiver `dst`: adds the pair of this node, and an empty pair for each bypassed node.
 
-    Only the last δ+1 pairs stay (section 5).
+    The result has only the last δ+1 pairs (section 5).
     """
     path = turn.node.path.get(dst)
     skipped = 0 if path is None else max(path.distance - 1, 0)
@@ -299,9 +302,9 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
 
 
 def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
-    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind it, by the present ProcessingList.
+    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind it, according to ProcessingList.
 
-    Returns None if no recipient is behind `dst`, or the message has been finished in this round.
+    Returns None if no recipient is behind `dst`, or if this node has finished the message in this round.
     """
     known = turn.node.processing_list.get((m.source, m.source_seq))
     steps = []

@@ -1,4 +1,7 @@
-"""Views and paths (4.3), and the effect of finished messages on routing information (4.6, 4.7; Alg. 1, line 26)."""
+"""Views and paths (section 4.3), and the effect of finished messages on routing information.
+
+Sections 4.6 and 4.7; Algorithm 1, line 26.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]
 
 
 def closest(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the first node on `path` that `node` has a connection to (Algorithm 3, line 15); None: no such node.
+    """Returns the first node on `path` that `node` has a connection to (Algorithm 3, line 15).
 
-    A node has connections to all neighbours that it does not suspect.
+    A node has connections to all neighbours that it does not suspect. Returns None if `path` has no connected node.
     """
     if len(path) < 2:
         return None
@@ -50,13 +53,13 @@ def closest(node: NodeTables, path: Sequence[int]) -> int | None:
     return next((one for one in path[1:] if node.is_open(one)), None)
 
 
-def nearest_left(node: NodeTables, path: Sequence[int]) -> int | None:
-    """Returns the first node on `path`, connected or not, that `node` does not suspect; None: no such node."""
+def nearest_live(node: NodeTables, path: Sequence[int]) -> int | None:
+    """Returns the first node on `path` that `node` does not suspect, or None if no such node exists."""
     return next((one for one in path[1:] if not node.is_suspected(one)), None)
 
 
-def look(turn: Turn) -> None:
-    """Computes the paths of the node from its view, and updates its routing entries to them."""
+def compute_paths(turn: Turn) -> None:
+    """Computes the paths of this node from its view, then the distance and next hop of its routing entries."""
     ends = ends_of(turn.node.topology)
     found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
     turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
@@ -64,13 +67,13 @@ def look(turn: Turn) -> None:
     reroute(turn.node)
 
 
-def look_again(turn: Turn) -> None:
-    """Computes the paths again if the view has new links; else updates the responsible node of each path.
+def update_paths(turn: Turn) -> None:
+    """Computes the paths of this node again if its view has new links; else only the responsible node of each path.
 
-    The routing entries follow the paths.
+    Updates the routing entries to the new paths.
     """
     if turn.has_new_links:
-        look(turn)
+        compute_paths(turn)
         return
     for path in turn.node.path.values():
         if path.distance:
@@ -83,7 +86,7 @@ def _path(node: NodeTables, target: int, way: tuple[int, ...]) -> Path:
 
 
 def reroute(node: NodeTables) -> None:
-    """Sets distance, first hop and responsible node of each routing entry from the paths of `node`."""
+    """Sets distance, first hop and responsible node of each routing entry of `node` from the paths of `node`."""
     for entry in node.routing_entry.values():
         way = node.path.get(entry.origin)
         if way is None:
@@ -101,7 +104,7 @@ def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
     node.topology = Keyed.in_order(sorted(merged.items()))
 
 
-def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
+def add_received_links(turn: Turn, told: Iterable[LinkRow]) -> None:
     """Adds the links `told` to the view of the node if both ends are within δ+1 hops of the node (Eq. 1)."""
     top = turn.node.topology
     fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
@@ -146,7 +149,7 @@ def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
     return SubscriptionEntry(m.subscription_id, m.origin, distance, hop, None if seen is None else seen.responsible)
 
 
-def bury(turn: Turn, finished: Iterable[Finished]) -> None:
+def store_tombstones(turn: Turn, finished: Iterable[Finished]) -> None:
     """Stores a tombstone for each finished UNSUB, so that a late PAR_SUB does not restore the entry (rule R33)."""
     if turn.is_disturbed:
         for one in finished:
@@ -184,8 +187,8 @@ def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> N
         entries.pop(known, None)
 
 
-def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Stores the node's own subscriptions durably once they are confirmed, and deletes those that ended (rule R31)."""
+def store_own_subscriptions(turn: Turn, finished: Iterable[Finished]) -> None:
+    """Stores a confirmed subscription of this node durably, and deletes an ended one (rule R31)."""
     if not turn.ctx.run.has_crashes:
         return
     own, ended = turn.node.own_subscription, set[int]()
@@ -199,14 +202,14 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
         own.pop(known, None)
 
 
-def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
-    """Applies `finished`, messages that end because of a failure, to the routing information (line 26).
+def apply_finished(turn: Turn, finished: Sequence[Finished]) -> None:
+    """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not get these messages again. The entries that it gets later in the
-    round must contain their effect.
+    A node that synchronises in this round does not receive these messages again. So they must be applied before this
+    node sends its routing entries to the synchronising node in this round.
     """
     unmark(turn, finished)
-    bury(turn, finished)
+    store_tombstones(turn, finished)
     told, turn.told = turn.told, []
     change_entries(turn.node.routing_entry, changes_of(turn, finished))
     turn.told = told

@@ -17,9 +17,9 @@ SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
 PUBLISHER_PULL = frozenset({"publisher_pull", "combined_pull", "push_pull"})
 PULL = SUBSCRIBER_PULL | PUBLISHER_PULL
 CALL = 1 << 62
-"""Trigger of the messages that call 0 causes. Call n has trigger `CALL` + n, which is above all message ids."""
+"""The trigger of the messages that call 0 causes. Call n has trigger `CALL` + n, which is above all message ids."""
 TIMER = 3 << 61
-"""Trigger of the messages that a gossip round causes. It is above the triggers of calls."""
+"""The trigger of the messages that a gossip round causes. It is above the triggers of calls."""
 _NULL = -(1 << 63)
 _Order = tuple[int, int, int, int, int, str]
 
@@ -41,14 +41,14 @@ class DigestEntry(NamedTuple):
 
 @message("SUB")
 class PatternSub:
-    """Message SUB: the sender has subscribers of a pattern in other directions than the receiver (section 2.1)."""
+    """Message SUB: the sender has subscribers of a pattern in directions other than the receiver's (section 2.1)."""
 
     pattern_id: Annotated[int, "the pattern"]
 
 
 @message("UNSUB")
 class PatternUnsub:
-    """Message UNSUB: the sender no longer has subscribers of a pattern in other directions than the receiver."""
+    """Message UNSUB: the sender has no more subscribers of a pattern in directions other than that of the receiver."""
 
     pattern_id: Annotated[int, "the pattern"]
 
@@ -80,7 +80,7 @@ class EventReply(EventCopy):
 
 @message("GOSSIP")
 class Gossip:
-    """A digest of events that dispatchers forward (sections 4.1 and 4.2)."""
+    """A message with a digest of events, which dispatchers forward (sections 4.1 and 4.2)."""
 
     style: Annotated[str, "push; subscriber: pull towards subscribers; publisher: pull back to the publisher"]
     initiator: Annotated[int, "the dispatcher whose gossip round sent the digest"]
@@ -91,7 +91,7 @@ class Gossip:
 
 @message("REQUEST")
 class EventRequest:
-    """A request for events of a push digest. It goes by unicast to the initiator of the digest."""
+    """A request for events that a push digest lists. It goes by unicast to the dispatcher that started the digest."""
 
     digest: Annotated[tuple[DigestEntry, ...], "the events that the sender has not received"]
 
@@ -132,7 +132,7 @@ class TableEntry:
 
 @record(key="source_seq,pattern_id")
 class EventTag:
-    """A pattern that an event of this dispatcher matches, and the dispatcher's counter for the pattern."""
+    """A pattern that an event of this dispatcher matches, and the event's number among the events of the pattern."""
 
     source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
@@ -194,7 +194,7 @@ class LostEvent:
 
 @record(key="source")
 class SourceRoute:
-    """An entry of a dispatcher's buffer Routes: the way back to a source."""
+    """An entry of a dispatcher's buffer Routes: the path back to a source."""
 
     source: Annotated[int, "the source"]
     source_seq: Annotated[int, "newest event of the source that arrived over the tree"]
@@ -317,7 +317,7 @@ class DispatcherRound:
         return drawn_bits(self.ctx.settings["seed"], purpose, self.id, *keys)
 
     def uniform(self, purpose: str, *keys: int) -> float:
-        """Returns a random number in [0, 1), a hash of the seed, `purpose`, the dispatcher's id and `keys` (E4)."""
+        """Returns a random number in [0, 1): a hash of the seed, `purpose`, the dispatcher's id and `keys` (E4)."""
         return drawn_uniform(self.ctx.settings["seed"], purpose, self.id, *keys)
 
     def send(

@@ -5,11 +5,12 @@ tree, even if a REPLY with the event arrived earlier.
 
 The subscription table decides which SUBs a dispatcher has sent. A SUB for pattern p is in force at neighbour m exactly
 if the table has an entry for p with another next hop than m. So the messages of a round follow from the table before
-and after the round. Neighbour m gets SUB when the first such entry appears, and UNSUB when the last one disappears.
+and after the round. Neighbour m gets SUB when the first of these entries appears, and UNSUB when the last one
+disappears.
 
-When a link is replaced, each dispatcher at its ends drops the entries whose next hop is the other end, as after UNSUB.
-The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. The neighbours of a
-recovered dispatcher also send it SUB for all patterns, because it has lost its table (rule E14).
+When a link is replaced, a dispatcher at one of its ends drops the entries whose next hop is at the other end, as after
+UNSUB. The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. The neighbours
+of a recovered dispatcher also send it SUB for all patterns, because it has lost its table (rule E14).
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 def take_events(turn: DispatcherRound) -> None:
     """Handles the EVENT and REPLY messages of a round, then the publications."""
     for one in turn.of("EVENT", "REPLY"):
-        if not _take(turn, one.message, one.message_id, one.src):
+        if not _handle_event(turn, one.message, one.message_id, one.src):
             turn.ctx.drop("duplicate", one.message_id)
     for call in turn.due.calls:
         if isinstance(call, PublishCall):
             event = _published(turn, call)
             if event.matches:
-                _take(turn, event, CALL + call.source_seq, None)
+                _handle_event(turn, event, CALL + call.source_seq, None)
 
 
-def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
+def _handle_event(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
     """Delivers, caches, counts and forwards an event, each at most once. Returns False if `event` is a duplicate.
 
     A `sender` of None means that the dispatcher published the event.
@@ -86,7 +87,10 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 
 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
-    """Returns the event that `call` publishes, with a tag for each matched pattern in the table (rule E10)."""
+    """Returns the event that `call` publishes.
+
+    It has a tag for each matching pattern of the subscription table (rule E10).
+    """
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)
     numbers = dict(tags)
@@ -112,7 +116,8 @@ _Call = SubscribeCall | UnsubscribeCall
 def change_table(turn: DispatcherRound) -> None:
     """Updates the subscription table, and sends SUB and UNSUB for the changes (section 2.1, rules E14 and E16).
 
-    Due SUB and UNSUB messages, calls subscribe and unsubscribe, a recovery, and replaced links change the table.
+    The table changes because of SUB and UNSUB messages, calls ``subscribe`` and ``unsubscribe``, a recovery, and
+    replaced links.
     """
     node, links = turn.node, turn.due.links
     fresh = links.come | links.returned
@@ -135,9 +140,9 @@ def change_table(turn: DispatcherRound) -> None:
             _take_call(turn, call)
         for pattern in changed:
             _set_entry(turn, pattern, turn.id, is_wanted=node.is_local(pattern))
-        _forget(turn, calls)
-        _tell(turn, before, _next_hops(turn, changed, hops), fresh)
-    _tell_all(turn, fresh)
+        _forget_patterns(turn, calls)
+        _send_changes(turn, before, _next_hops(turn, changed, hops), fresh)
+    _send_table(turn, fresh)
 
 
 def _next_hops(turn: DispatcherRound, patterns: Iterable[int], hops: Iterable[int]) -> dict[int, set[int]]:
@@ -161,8 +166,8 @@ def _take_call(turn: DispatcherRound, call: _Call) -> None:
         turn.node.client[number] = LocalClient(number, pattern.pattern_id, pattern.is_initial)
 
 
-def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
-    """Clears LostBuffer and the expected counters for each pattern whose last client has unsubscribed (rule E10)."""
+def _forget_patterns(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
+    """Deletes entries of LostBuffer and expected counters of patterns whose last client has unsubscribed (rule E10)."""
     node = turn.node
     ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
@@ -173,10 +178,12 @@ def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
                 del node.lost[lost]
 
 
-def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Sends SUB and UNSUB for patterns whose next hops differ between `before` and `after`.
+def _send_changes(
+    turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]
+) -> None:
+    """Sends SUB and UNSUB for patterns whose next hops differ between the tables `before` and `after`.
 
-    Neighbours in `fresh` have a new link, and get SUB for all patterns from `_tell_all` instead.
+    Neighbours in `fresh` have a new link; `_send_table` sends them SUB for all patterns instead.
     """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:
@@ -187,7 +194,7 @@ def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, s
                 turn.send("UNSUB", neighbour, PatternUnsub(pattern), 0, pattern)
 
 
-def _tell_all(turn: DispatcherRound, fresh: set[int]) -> None:
+def _send_table(turn: DispatcherRound, fresh: set[int]) -> None:
     for neighbour in fresh:
         for pattern in {pattern for pattern, next_hop in turn.node.routing_entry if next_hop != neighbour}:
             turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)

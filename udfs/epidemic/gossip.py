@@ -1,4 +1,4 @@
-"""Gossip: push (section 4.1, Figure 2), pull (4.2, Figure 3), and the adaptive gossip interval (5).
+"""Gossip: push (section 4.1, Figure 2), pull (section 4.2, Figure 3), and the adaptive gossip interval (section 5).
 
 The gossip rounds of a dispatcher are a whole number of intervals apart, with a random phase (rule E1). The timer stops
 while the dispatcher has no digest to send. A push digest lists cached events, a pull digest lost events.
@@ -53,7 +53,7 @@ def gossip(turn: DispatcherRound) -> None:
 def _skip_missed(timer: GossipTimer, now: int) -> None:
     """Moves `next_round` of `timer` beyond the gossip rounds that a pause of the dispatcher has skipped.
 
-    Gossip rounds after `GossipTimer.end_round` do not count, because the dispatcher has no digest then.
+    Gossip rounds after `GossipTimer.end_round` are not counted, because the dispatcher has no digest then.
     """
     last = min(now, timer.end_round)
     if timer.next_round < last:
@@ -62,7 +62,7 @@ def _skip_missed(timer: GossipTimer, now: int) -> None:
 
 
 def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
-    """Halves the interval if a loss or REQUEST was noticed since the last gossip round, else doubles it (5)."""
+    """Halves the interval if a loss or REQUEST was noticed since the last gossip round, else doubles it (section 5)."""
     if not turn.setting("adaptive"):
         return
     if timer.is_busy:
@@ -96,7 +96,7 @@ def start_push(turn: DispatcherRound) -> None:
 
 
 def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Figure 2, handleGossipMsg: forwards the message; a subscriber first requests the listed events it lacks."""
+    """Figure 2, handleGossipMsg: forwards the message. A subscriber first requests the listed events that it lacks."""
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
@@ -115,7 +115,7 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
 
 
 def start_pull(turn: DispatcherRound) -> None:
-    """Figure 3, startGossipRound: sends a digest of lost events of a random pattern, or of a random source (E5).
+    """Figure 3, startGossipRound: sends a digest of lost events of a random pattern, or of a random source (rule E5).
 
     Setting ``recovery`` selects one of them, or both.
     """
@@ -175,8 +175,8 @@ def send_back(
 ) -> None:  # fmt: skip
     """Sends a publisher-based gossip message to the first dispatcher of `path`, which ends at the publisher.
 
-    If the link to that dispatcher has ended, setting ``broken_route`` drops the message or sends it by unicast (E12).
-    `trigger` and `rank` order the message as in `DispatcherRound.send`.
+    If the link to the first dispatcher has ended, setting ``broken_route`` decides: the message is dropped or sent by
+    unicast (rule E12). `trigger` and `rank` order the message as in `DispatcherRound.send`.
     """
     is_linked = path[0] in turn.ctx.neighbours
     if is_linked or turn.setting("broken_route") == "unicast":
@@ -186,7 +186,7 @@ def send_back(
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Forwards a push or subscriber-based message, or drops it at random where the figures say so (rule E2).
+    """Forwards a push or subscriber-based message. At points that the figures name, drops it at random (rule E2).
 
     The probability of forwarding is setting ``p_forward``.
     """

@@ -39,7 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards events until the cache holds ``buffer`` events. Setting ``eviction`` chooses the events (4)."""
+    """Discards events until the cache holds ``buffer`` events. Setting ``eviction`` chooses the events (section 4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:
@@ -70,9 +70,10 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
 
 
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
-    """Removes a new event from LostBuffer, and adds the lost events before it (rules E3, E8 and E9).
+    """Compares the counters of a new event with the expected counters, and updates LostBuffer (rules E3, E8 and E9).
 
-    An event is lost if its counter is in the gap between the expected counter and the counter of the new event.
+    Removes the event from LostBuffer, and adds the lost events: their counters lie between the expected counter and the
+    counter of the new event.
 
     Args:
         turn: The round of the dispatcher.
@@ -102,9 +103,9 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 
 
 def bound(turn: DispatcherRound) -> None:
-    """Drops the expired entries of LostBuffer, then the oldest entries beyond ``lost_buffer`` (rule E13).
+    """Deletes expired entries of LostBuffer. Then deletes the oldest entries until ``lost_buffer`` remain (rule E13).
 
-    Runs after the events of a round.
+    Called after the dispatcher has handled the events of a round.
     """
     lost = turn.node.lost
     if not (turn.has_counted and lost):
@@ -121,7 +122,7 @@ def bound(turn: DispatcherRound) -> None:
 
 
 def record_route(turn: DispatcherRound, event: TreeEvent) -> None:
-    """Stores the way back of `event` in Routes, if it is the newest event of its source (rule E12)."""
+    """Stores the path back to the source of `event` in Routes, if `event` is the newest of its source (rule E12)."""
     if turn.recovery in PUBLISHER_PULL:
         known = turn.node.route.get(event.source)
         if known is None or event.source_seq > known.source_seq:

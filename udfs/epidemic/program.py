@@ -44,7 +44,7 @@ class Epidemic(Dispatcher):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets table ``pattern`` and the gossip timers of all nodes before the first round. Phases are random."""
+        """Fills table ``pattern``, and sets the gossip timer of each node to a random phase, before the first round."""
         interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
         patterns = patterns_of(world.predicates)
         calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]
@@ -61,7 +61,7 @@ class Epidemic(Dispatcher):
     def on_round(self, due: RoundDue, ctx: Context) -> None:
         """Handles the due events of a round, in the phases that the docstring of the module lists."""
         turn = DispatcherRound(self, ctx, due)
-        turn.inbox = [one for one in due.received if _is_heard(turn, one)]
+        turn.inbox = [one for one in due.received if _arrives(turn, one)]
         change_table(turn)
         take_events(turn)
         if turn.recovery != "none":
@@ -77,8 +77,8 @@ class Epidemic(Dispatcher):
         turn.leave()
 
 
-def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
-    """Returns whether message `one` arrives. Drops the message if the unicast loses it (``out_of_band_loss``)."""
+def _arrives(turn: DispatcherRound, one: Flight) -> bool:
+    """Returns whether message `one` arrives. Drops `one` if the unicast loses it (setting ``out_of_band_loss``)."""
     loss = turn.setting("out_of_band_loss")
     if not loss or one.kind not in UNICAST:
         return True

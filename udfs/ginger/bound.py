@@ -2,9 +2,9 @@
 
 The bound follows from the faults, the start tree and the views; it uses no state of nodes. Failures less than
 `ScenarioRun.mend_rounds` apart are one *blow*, because the tree may be under repair between them. The first blow hits
-the start tree. The module computes the views of the survivors, with all failed brokers of the blow down at once. Later
-blows hit a tree that depends on messages. Only this is known of it: a node whose parent fails sees the parent's parent.
-If the failed parent was the root, the node sees its siblings.
+the start tree. The module computes the views of the survivors, with all failed brokers of the blow down at once. The
+tree before a later blow depends on messages, so the module uses two facts only. A node whose parent fails sees the
+parent's parent. If the failed parent was the root, the node sees its siblings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint
 _PARENTS = schema_of(START_PARENTS)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
-"""Number of brokers that may leave a node's request unanswered, one after the other, before the tree is repaired."""
+"""The number of unanswered requests of a node, one after the other, that a repair may need in the worst case."""
 _NEVER = 1 << 62
 _PARENT_OF_PARENT = 2
 """Links from a node to its parent's parent."""
@@ -77,7 +77,7 @@ class _Tree:
         self.clients = set(self.parent) - self.brokers
 
     def up(self, node: int) -> list[int]:
-        """Returns `node` and its ancestors, the root last."""
+        """Returns `node` and its ancestors, from `node` to the root."""
         path = [node]
         while path[-1] in self.parent:
             path.append(self.parent[path[-1]])
@@ -88,9 +88,9 @@ class _Tree:
         return {other for other, above in self.parent.items() if above == node and other in self.brokers}
 
     def seen(self, node: int, max_hops: int) -> set[int]:
-        """Returns the brokers in the view of `node` within `max_hops` links: ancestors above its parent, and siblings.
+        """Returns the brokers in the view of `node` within `max_hops` links.
 
-        The view also contains the siblings of the ancestors.
+        These are the ancestors above the parent of `node`, and the siblings of `node` and of its ancestors.
         """
         path = self.up(node)
         found = set(path[2 : max_hops + 1])
@@ -99,7 +99,7 @@ class _Tree:
         return found
 
     def rounds(self, start: int) -> dict[int, int]:
-        """Returns the latency in rounds from node `start` to every node."""
+        """Returns the latency in rounds from node `start` to every node, by node."""
         found = {start: 0}
         order = [start]
         for node in order:
@@ -129,7 +129,7 @@ def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
         first, failed = blow[0][0], {broker for _, broker in blow}
         yield from ((first, reason) for reason in _of_blow(given, tree, blow, gone, is_first=number == 0))
         gone |= failed
-    yield from _lonely(given)
+    yield from _without_contact(given)
 
 
 def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
@@ -143,7 +143,7 @@ def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
-    """Yields the round and reason of the first crash before all subscriptions could be confirmed."""
+    """Yields the round of the first crash, with a reason, if it precedes the confirmation of a subscription."""
     reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
     stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
@@ -170,18 +170,21 @@ def _of_blow(
 
 def _away(given: ScenarioRun, at: int) -> set[int]:
     """Returns the brokers that are down in round `at`, or whose recovery is not complete."""
-    return {broker for start, end, broker in _spells(given) if start <= at < end}
+    return {broker for start, end, broker in _outages(given) if start <= at < end}
 
 
-def _spells(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
-    """Yields for each failure its round, the round in which the recovery of its broker is complete, and the broker."""
+def _outages(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
+    """Yields for each failure its round, the round in which the recovery of the broker is complete, and the broker."""
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
 
 
 def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
-    """Yields reasons: each client that sees no live broker, and two parts of the tree that do not see each other."""
+    """Yields a reason for each client that sees no live broker, and for parts of the tree that are separate.
+
+    Two parts are separate if no broker of one part sees a broker of the other part.
+    """
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
             yield f"all brokers that {given.name(client)} sees failed"
@@ -210,7 +213,7 @@ def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[
             yield f"all brokers of the sub-tree of {topic} failed before a repair ended"
 
 
-def _lonely(given: ScenarioRun) -> Iterator[tuple[int, str]]:
+def _without_contact(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     """Yields a round and reason for each broker that recovers or joins without a live broker to ask.
 
     A recovering broker asks its neighbours in the overlay, a joining broker its join point.
@@ -226,7 +229,7 @@ def _lonely(given: ScenarioRun) -> Iterator[tuple[int, str]]:
 
 
 def _absent(given: ScenarioRun, at: int) -> set[int]:
-    return {broker for start, end, broker in _spells(given) if start < at + given.mend_rounds and at < end}
+    return {broker for start, end, broker in _outages(given) if start < at + given.mend_rounds and at < end}
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ class Subscribing:
         self._topics = topics
 
     def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
-        """Updates the topic's members, and forwards the Subscribe with this broker added to the path (4.2.1)."""
+        """Updates the topic's members (section 4.2.1). Forwards the Subscribe with this broker added to its path."""
         node = self._node
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
@@ -52,7 +52,7 @@ class Subscribing:
         self._answer(row)
 
     def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """Counts the Subscribed of `sender`. After the last one, sends Subscribed towards the subscriber."""
+        """Counts the answer Subscribed of `sender`. After the last answer, sends Subscribed towards the subscriber."""
         row = self._node.state.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1
@@ -65,9 +65,9 @@ class Subscribing:
     def _join(self, m: ms.Subscribe, sender: int) -> None:
         """Adds the new subscriber to the topic's members, and brokers that connect the subscriber to the sub-tree.
 
-        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. The path to the new edge
-        broker begins with the same brokers. From the last shared broker on, the brokers of both paths are in the
-        sub-tree.
+        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. It begins like the path
+        from this broker to the edge broker of the subscriber. The last broker that both paths share, and the brokers
+        that follow it on either path, are in the sub-tree.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
@@ -102,7 +102,7 @@ class Exchange:
         """Alg. 11: sends the new parent the messages that the parent lacks, and the ids of this broker's messages."""
         if sender != self._node.parent:
             return
-        theirs = self._lost.told(m.told)
+        theirs = self._lost.drop_collected(m.told)
         for name, members in sorted(theirs.members.items()):
             self._topics.of(name).set_members(members)
         self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
@@ -156,7 +156,7 @@ class Exchange:
 
 
 class Broker(Role):
-    """A broker: its parts, and for each type of message the method that handles it."""
+    """A broker: its parts, and the method that handles each type of message."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -233,7 +233,10 @@ class Broker(Role):
         self.seek()
 
     def end_round(self) -> None:
-        """Sets status OPERATIONAL if the exchange with the first parent is complete. Reports for garbage collection."""
+        """Sets status OPERATIONAL if the exchange with the first parent is complete.
+
+        Then sends the reports for garbage collection.
+        """
         repair = self.node.repair
         if repair.is_level and repair.is_joining:
             repair.is_joining = False
@@ -277,7 +280,7 @@ class Broker(Role):
         self.joining.forget(partner)
 
     def lost(self, broker: int) -> None:
-        """Records that `broker` has failed, and floods Failed."""
+        """Records that `broker` has failed, and floods Failed to the other brokers."""
         self.hold.lost(broker)
 
     # ---- the interface between parts
@@ -291,12 +294,12 @@ class Broker(Role):
         self.election.seek()
 
     def request(self) -> ParentRequest:
-        """Returns a ParentRequest with the topics whose sub-tree continued at the failed parent."""
+        """Returns a ParentRequest with the topics whose sub-tree contains the failed parent."""
         repair = self.node.repair
         return ParentRequest(tuple(repair.upward), repair.break_degree, repair.is_joining)
 
     def attached(self) -> None:
-        """Adds the new parent to the sub-trees that continued at the failed parent."""
+        """Adds the new parent to the sub-trees that contained the failed parent."""
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
@@ -336,7 +339,7 @@ class Broker(Role):
         return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
 
     def own_copy(self, message: Message) -> Message:
-        """Returns the message with its body from table ``pending``, or `message` itself if the table lacks it."""
+        """Returns the message with its body from table ``pending``. Returns `message` itself if the table lacks it."""
         pending = self.topics.of(message.topic).pending.get(message.id)
         return message if pending is None else pending.message
 

@@ -118,7 +118,10 @@ def runs_of(ids: Collection[Id]) -> Runs:
 
 
 class Known(set[Id]):
-    """A set of ids. Membership tests also find ids collected from `buffer`; iteration and length omit these ids."""
+    """A set of ids. Membership tests also find the ids that `buffer` has collected.
+
+    Iteration and length omit these ids.
+    """
 
     def __init__(self, buffer: Buffer) -> None:
         super().__init__()
@@ -195,7 +198,10 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Drops the events of the messages `runs`, and keeps the ids (6.1). Returns the positions of dropped events."""
+        """Drops the events of the messages `runs`, and keeps their ids (section 6.1).
+
+        Returns the positions of the dropped events.
+        """
         self.collected = joined(self.collected, runs.items())
         last = max(self.whole, default=self.mark)
         self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
@@ -232,14 +238,14 @@ class MissingSets:
     collected: dict[str, Runs] = field(default_factory=dict)
     members: dict[str, set[int]] = field(default_factory=dict)
 
-    def name(self, topic: str) -> None:
-        """Adds `topic` to `passed` and `processed`, with empty sets if it has no ids there."""
+    def add_topic(self, topic: str) -> None:
+        """Adds `topic` to `passed` and `processed` with empty sets, if the topic is missing there."""
         self.passed.setdefault(topic, set())
         self.processed.setdefault(topic, set())
 
-    def note(self, event: Event) -> None:
-        """Adds the message id of `event`, which happened at the sender, to the ids of the topic."""
-        self.name(event.message.topic)
+    def add_event(self, event: Event) -> None:
+        """Adds the message id of `event`, which happened at the sender, to `passed` or `processed`."""
+        self.add_topic(event.message.topic)
         self.passed[event.message.topic].add(event.message.id)
         if event.what == "processed":
             self.processed[event.message.topic].add(event.message.id)

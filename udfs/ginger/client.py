@@ -19,7 +19,7 @@ from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
-    """A client. In runs that repair the tree it keeps buffers of its deliveries and its publications."""
+    """A client. If the run repairs the tree, the client keeps buffers of its deliveries and its publications."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -89,7 +89,10 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """Records the Exception, and repeats the publication, which has left the buffers of brokers (4.3.2.3)."""
+        """Records the Exception, and sends the publication again, because brokers have discarded it.
+
+        Section 4.3.2.3.
+        """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
         if self.node.parent is not None:
@@ -124,7 +127,7 @@ class Client(Role):
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view (G11). If none is live, returns brokers of earlier views (G21)."""
+        """Returns the live brokers of the view (rule G11), or, if none is live, the brokers of earlier views (G21)."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen
@@ -161,20 +164,23 @@ class Client(Role):
         """Alg. 11: sends the delivered messages that the new edge broker lacks, and the ids of all deliveries."""
         if sender != self.node.parent:
             return
-        theirs = self._lost.told(m.told)
+        theirs = self._lost.drop_collected(m.told)
         own = MissingSets(failed=set(self.node.repair.dead))
         for topic in sorted(theirs.passed):
             buffer = self._buffers.of(topic)
             for event in buffer.events:
-                own.note(event)
+                own.add_event(event)
             own.events += [event for event in buffer.events if not theirs.has(event)]
-            own.name(topic)
+            own.add_topic(topic)
             if buffer.collected:
                 own.collected[topic] = buffer.collected
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers missed and held messages. Then repeats all publications that the client has not delivered (G14)."""
+        """Delivers the missed messages, and the messages that the client held during its repair.
+
+        Then sends all publications again that the client has published and not delivered itself (rule G14).
+        """
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return

@@ -19,7 +19,7 @@ from udfs.ginger.topics import Buffers, Topics
 
 
 class Reports:
-    """The reports of one broker or client to its parent."""
+    """The reports on received messages that one broker or client sends to its parent."""
 
     def __init__(self, node: Node, buffers: Buffers) -> None:
         self._node = node
@@ -27,7 +27,7 @@ class Reports:
 
     @property
     def topics(self) -> list[str]:
-        """The topics to report on at the end of a round; empty if the run has no garbage collection."""
+        """The topics to report on at the end of a round. The list is empty if the run has no garbage collection."""
         if not self._node.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]
@@ -47,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic` from the buffer, and from the count of the last report."""
+        """Drops the messages `runs` of `topic` from the buffer, and from the number of reported messages."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)
@@ -56,7 +56,7 @@ class Reports:
             told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
 
     def forget(self) -> None:
-        """Drops the record of the last reports, so that a new parent gets complete reports."""
+        """Deletes the counts of the last reports, so that a new parent gets complete reports."""
         self._node.state.reported.clear()
 
 
@@ -103,7 +103,7 @@ class GarbageCollection:
     def collect(self, name: str, runs: Runs) -> None:
         """Drops the messages `runs` of topic `name`, and sends Collect to the nodes below.
 
-        Processes those of the messages that are still pending.
+        If some of these messages are still pending, processes them.
         """
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
@@ -116,9 +116,9 @@ class GarbageCollection:
             self._node.send(other, ms.Collect(name, runs_of(new)))
 
     def forget(self, partner: int) -> None:
-        """Drops the reports from the failed `partner`, and the record of this broker's own last reports.
+        """Deletes the reports from the failed `partner`, and the counts of this broker's own last reports.
 
-        So a new parent gets complete reports.
+        A new parent thus gets complete reports.
         """
         for key in [key for key in self._state.receipt if key[1] == partner]:
             del self._state.receipt[key]

@@ -10,9 +10,9 @@ from udfs.nodes.records import message
 ACCEPTED, DECLINED = "accepted", "declined"
 """Answers to a ParentRequest."""
 JOINING = "joining"
-"""Answer to a ParentRequest: the broker joins sub-trees, and accepts the sender afterwards."""
+"""Answer to a ParentRequest: the broker first joins sub-trees of topics, and accepts the sender afterwards."""
 BACK = "back"
-"""Answer to a ParentRequest: the broker is a newcomer, which has no position in the tree."""
+"""Answer to a ParentRequest: the broker is a newcomer, which has no position in the tree yet."""
 
 
 class Step(NamedTuple):
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 @message("Subscribe")
 class Subscribe:
-    """The subscription of a client. The message floods all brokers (sections 3.4 and 4.2.1)."""
+    """The announcement of a client's subscription, which floods the tree of brokers (sections 3.4 and 4.2.1)."""
 
     source: Annotated[int, "the client"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
@@ -122,7 +122,7 @@ class ParentResponse:
 
 @message("ParentBuffer")
 class ParentBuffer:
-    """The ids of the messages that a new parent has received (Alg. 10)."""
+    """The answer of a new parent to its new child: the ids of the messages that the parent has received (Alg. 10)."""
 
     told: Annotated[MissingSets, "ids, and further fields of the exchange"]
 
@@ -158,7 +158,10 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """Message Exception to a publisher: a node lacks a message, which has left its partner's buffer (4.3.2.3)."""
+    """Message Exception to a publisher: a node lacks a message that has left its partner's buffer.
+
+    Section 4.3.2.3.
+    """
 
     lacking: Annotated[int, "node that lacks the message"]
 

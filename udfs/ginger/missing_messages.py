@@ -34,16 +34,16 @@ class LostMessageSearch:
         self._node = role.node
         self._state = role.node.state
 
-    def told(self, told: MissingSets) -> MissingSets:
-        """Drops the messages that a partner reports as collected in its answer `told`. Returns `told`."""
+    def drop_collected(self, told: MissingSets) -> MissingSets:
+        """Drops the messages that `told`, a partner's answer, reports as collected. Returns `told`."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
 
     def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
-        """Returns the content of a partner's answer with the bodies of all messages that the node needs.
+        """Returns the content `raw` of a partner's answer, with the bodies of all messages that the node needs.
 
-        While a needed body is missing, returns None, and stores the answer in table ``parked``.
+        While a needed body is missing, stores the answer in table ``parked`` and returns None.
 
         Args:
             partner: The sender of the answer.
@@ -51,7 +51,7 @@ class LostMessageSearch:
             raw: The content of the answer.
             topic: The topic of the answer; None if the answer concerns several topics.
         """
-        told = self.told(raw)
+        told = self.drop_collected(raw)
         told = replace(told, events=[self.with_body(event) for event in told.events])
         lacking = [event for event in told.events if not event.message.has_body and self._role.needs(partner, event)]
         new = [event.message for event in lacking if not self._role.buffer(event.message.topic).has(event)]
@@ -70,7 +70,10 @@ class LostMessageSearch:
         return None
 
     def with_body(self, event: Event) -> Event:
-        """Returns `event` with the body of its message, if a Repeat brought the body or another table has it."""
+        """Returns `event` with the body of its message, if a Repeat or another table has the body.
+
+        Else returns `event`.
+        """
         if event.message.has_body:
             return event
         gap = self._state.gap.get(event.message.id)
@@ -96,7 +99,10 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Sends the Exceptions again. After `MAX_ASKED` times gives up the messages, and handles stored answers."""
+        """Sends the Exceptions again.
+
+        After `MAX_ASKED` times marks the messages as given up and handles stored answers.
+        """
         if not self._state.parked:
             return
         if self._node.repair.n_asked < MAX_ASKED:
@@ -109,7 +115,7 @@ class LostMessageSearch:
         self._resume_all()
 
     def on_repeat(self, m: ms.Repeat) -> None:
-        """Stores the message that a Repeat brings. After the last missing message handles the stored answers."""
+        """Stores the message that a Repeat contains. If no other message is missing, handles the stored answers."""
         gap = self._state.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
             self._state.gap[gap.id] = Gap(*m.message, OPEN)
@@ -127,7 +133,7 @@ class LostMessageSearch:
 
 
 class MissingMessages:
-    """The comparison of one broker's messages with those of its partners."""
+    """Compares the messages that one broker has received with those of its partners."""
 
     def __init__(
         self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
@@ -142,16 +148,16 @@ class MissingMessages:
     def note_known(self, known: MissingSets, name: str) -> None:
         """Adds to `known` the ids of the messages of topic `name` that the broker has received."""
         buffer = self._buffers.of(name)
-        known.name(name)
+        known.add_topic(name)
         known.passed[name] |= buffer.seen
         known.processed[name] |= buffer.processed
         if buffer.collected:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner with ids `theirs` lacks, and the broker's own ids.
+        """Returns the events that a partner with ids `theirs` lacks, and the ids of the broker's own messages.
 
-        Events and ids have the topics of `theirs`.
+        The result is restricted to the topics of `theirs`.
         """
         failed = set(self._node.state.failed)
         answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
@@ -162,7 +168,7 @@ class MissingMessages:
         return answer
 
     def apply(self, sender: int, missing: MissingSets) -> None:
-        """Handles the events and failures in `missing`, which `sender` has sent, one by one as if they arrived now."""
+        """Handles the events and failures in `missing` one by one, like messages that arrive from `sender`."""
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:

@@ -129,7 +129,7 @@ class Node:
 
     @property
     def neighbours(self) -> set[int]:
-        """The parent and the children, without clients."""
+        """The parent and the children of the node; its clients are excluded."""
         return self.children | ({self.parent} if self.parent is not None else set())
 
     @property
@@ -144,7 +144,7 @@ class Node:
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst`, with the known latency to `dst`, or else with the latency of the link."""
+        """Sends `message` to node `dst`. The latency is the known one, or that of the link if none is known."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
@@ -179,7 +179,7 @@ class Node:
             self.ctx.watch(other, rounds)
 
     def disconnect(self, other: int) -> None:
-        """Removes neighbour `other`."""
+        """Removes neighbour `other` from the tables, and ends the watch on `other`."""
         self.state.neighbour.pop(other, None)
         self._near.pop(other, None)
         self.ctx.unwatch(other)
@@ -191,9 +191,9 @@ class Node:
     # ---- the view of the tree
 
     def path_from(self, broker: int) -> tuple[int, int] | None:
-        """Returns the numbers of links upwards, then downwards, on the path from `broker` to the node.
+        """Returns the number of links upwards and the number of links downwards on the path from `broker` to the node.
 
-        Returns None if `broker` is not in the view.
+        The path leads upwards first. Returns None if `broker` is not in the view.
         """
         seen = self.state.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
@@ -206,8 +206,8 @@ class Node:
         """Replaces the view of the node.
 
         Args:
-            view: Brokers, each with the numbers of links upwards, then downwards, on the path from the broker to the
-                node.
+            view: The brokers of the new view. Each has the numbers of links upwards, and then downwards, on the path
+                from the broker to the node.
         """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
@@ -219,9 +219,10 @@ class Node:
         self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view by hops, ancestors before siblings, then by id (rule G11).
+        """Returns the live brokers of the view, ordered by hops, then ancestors before siblings, then by id (rule G11).
 
-        For a newcomer the list includes failed brokers: its view has only its contacts, and they may have recovered.
+        For a newcomer the list includes failed brokers: the view has only the contacts of the newcomer, and these may
+        have recovered.
         """
         dead = set() if self.is_newcomer else self.repair.dead
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
@@ -250,7 +251,7 @@ class Role(ABC):
 
     @abstractmethod
     def end_round(self) -> None:
-        """Ends a round in which the node has handled an event."""
+        """Called at the end of a round in which the node has handled an event."""
 
     # ---- the search for a parent (section 4.2.3)
 
@@ -294,11 +295,17 @@ class Role(ABC):
 
     @abstractmethod
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the node needs the body of the message of `event`, which `partner` sent without body."""
+        """Returns whether the node needs the body of the message of `event`.
+
+        Node `partner` has sent the message without body.
+        """
 
     @abstractmethod
     def own_copy(self, message: Message) -> Message:
-        """Returns `message` with its body if a table other than the buffers has it, else `message` itself."""
+        """Returns `message` with its body if a table other than the buffers has the body.
+
+        Else returns `message` itself.
+        """
 
     @abstractmethod
     def resume(self, parked: Parked) -> None:

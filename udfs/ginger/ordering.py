@@ -1,9 +1,10 @@
 """The order of messages at a broker: entry queues, locks on key items, and the hold queue (chapter 3, section 4.3.1).
 
-A broker forwards an eventual or causal message. For a total-order message it first locks the key items. A lock delays
-only messages of clients: they wait in the entry queue. A message from another broker that shares a locked key item
-precedes the total-order message on the link of the two brokers, so the receiver forwards it. TotalAck is therefore a
-flush marker. A broker under repair holds application messages, and handles them in order after its exchange.
+A broker forwards an eventual or causal message. It first locks the key items of a total-order message. A lock delays
+only messages of clients, which wait in the entry queue. A message from another broker that shares a locked key item
+precedes the total-order message on the link of the two brokers, so the receiver forwards the message. TotalAck is
+therefore a flush marker. A broker under repair holds application messages, and handles them in order after its
+exchange.
 """
 
 from __future__ import annotations
@@ -43,13 +44,16 @@ class Ordering:
             self.take(topic, sender, message, m.hops, m.covered)
 
     def on_total_ack(self, m: ms.TotalAck, sender: int) -> None:
-        """Records that all members in the sub-tree part of child `sender` have locked the message's key items."""
+        """Records that all members in child `sender`'s part of the sub-tree have locked the message's key items."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id in topic.pending:
             self._acknowledge(topic, sender, message, m.covered)
 
     def on_total_processed(self, m: ms.TotalProcessed, sender: int) -> None:
-        """Unlocks the key items of a message, delivers and forwards it, unless the broker has processed it before."""
+        """Unlocks the key items of a message, delivers the message, and forwards TotalProcessed.
+
+        Does nothing if the broker has processed the message before.
+        """
         topic, message = self._topics.of(m.topic), m.message
         if message.id not in topic.processed:
             self.process(topic, sender, message, m.hops)
@@ -111,7 +115,7 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends the parent each pending message that all children have acknowledged, in order of arrival.
+        """Reports each pending message that all children have acknowledged to the parent, in the order of arrival.
 
         The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
         Processing a message may call this method again, so the loop checks that a message is still pending.
@@ -149,9 +153,9 @@ class Ordering:
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the key items of `message`, sends it to clients, and sends TotalProcessed to brokers.
+        """Unlocks the key items of `message`, sends `message` to clients, and sends TotalProcessed to brokers.
 
-        Then messages may enter the tree from the entry queue (`run_pass`).
+        Afterwards messages may enter the tree from the entry queue (`run_pass`).
 
         Args:
             topic: The topic of the message.
@@ -218,12 +222,14 @@ class HoldQueue:
             self.on_failed(sender, m.failed, is_down=m.is_down)
 
     def lost(self, broker: int) -> None:
-        """Records that `broker` has failed. Handles Failed for `broker` after all held messages."""
+        """Records that `broker` has failed. Handles a Failed message about `broker` after all held messages."""
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Handles the first Failed about `broker`: records the failure, floods Failed, and tries pending messages.
+        """Handles the first Failed about `broker`: records the failure, and floods Failed.
+
+        Then reports or processes the pending messages that waited only for this broker.
 
         Args:
             sender: The node that sent the message.
@@ -240,7 +246,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def release(self) -> None:
-        """Handles the held messages in order, until the broker awaits a partner again (Alg. 9)."""
+        """Handles the held messages in order. Stops when the broker waits for messages of a child again (Alg. 9)."""
         hold = self._state.hold
         while hold and self._node.is_level and not self._state.awaited:
             row = hold.pop(0)
@@ -248,7 +254,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops the held messages from the failed `partner`, whose earlier messages this broker lacks (rule G23)."""
+        """Drops the held messages from the failed `partner`, because this broker lacks earlier ones (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

@@ -61,7 +61,10 @@ class ParentSearch:
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
-        """Connects to `src` if it accepts, waits if it first joins sub-trees, and otherwise asks the next broker."""
+        """Handles the answer of `src`: connects to `src` if it accepts, and asks the next broker if it declines.
+
+        If `src` first joins sub-trees, the node waits for a second answer.
+        """
         own = self._own
         if src != own.asked:
             return
@@ -109,9 +112,10 @@ class ParentSearch:
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
-        """Alg. 2: derives the node's view from the view of its parent. Each path is one link longer, within maxHops.
+        """Alg. 2: derives the view of the node from the view of its parent `src`.
 
-        The node treats brokers in the parent's view as live, even if it has recorded their failure.
+        Each path becomes one link longer, and paths longer than maxHops are dropped. The node treats the brokers in the
+        parent's view as live, even if it has recorded their failure.
         """
         if src != self._node.parent:
             return
@@ -138,7 +142,7 @@ class Election:
         Args:
             role: The broker.
             search: The broker's search for a parent.
-            ended: Called after each election with the ParentRequests that arrived during it.
+            ended: The function to call after each election, with the ParentRequests that arrived during the election.
         """
         self._role = role
         self._node = role.node
@@ -147,10 +151,10 @@ class Election:
         self._ended = ended
 
     def seek(self) -> None:
-        """Starts an election if the broker sees no broker above itself; else sends a ParentRequest (G16 and G17).
+        """Starts an election if the broker sees no live broker above itself. Else sends a ParentRequest (G16 and G17).
 
-        A broker that has siblings takes part in one election per set of failed brokers. A newcomer starts no election:
-        it sees too little to know that it is alone.
+        A broker that has siblings takes part in one election per set of failed brokers. A newcomer starts no election,
+        because its view is too small to show that no other broker is live.
         """
         node = self._node
         above = [broker for broker in self._role.candidates() if not node.is_sibling(broker)]
@@ -192,7 +196,7 @@ class Election:
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
 
     def orphaned(self, parent: int) -> None:
-        """Records the failure of `parent`, keeps the votes that name `parent`, and forgets the last election."""
+        """Records the failure of `parent`. Keeps only the votes that name `parent`, and deletes the last election."""
         own = self._own
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
         own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})
@@ -208,7 +212,7 @@ class Election:
         if node.is_newcomer:
             return
         if m.vote is None:
-            self._told_to_ask(sender, brokers)
+            self._on_refused_vote(sender, brokers)
             return
         self._notice(sender, brokers)
         if not self._votes_with(sender, brokers):
@@ -219,11 +223,11 @@ class Election:
             if node.parent is None:
                 self._vote_counts(sender, brokers)
 
-    def _told_to_ask(self, sender: int, above: Sequence[int]) -> None:
+    def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
         """Handles the answer of `sender`, which has a parent and so gives no vote (rule G19).
 
-        The election ends with a ParentRequest to `sender`. But if this broker or a sibling is in `above`, the brokers
-        above `sender`, the election continues without `sender`.
+        Ends the election with a ParentRequest to `sender`. Exception: if this broker or a sibling of it is in `above`,
+        the brokers above `sender`, the election continues without `sender`.
         """
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
@@ -233,7 +237,7 @@ class Election:
             self._decide()
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
-        """Returns whether this broker votes with its sibling `sender`: the parent of this broker failed, too."""
+        """Returns whether this broker votes with its sibling `sender`: the parent of this broker has failed, too."""
         return self._is_orphan(gone) and self._node.is_sibling(sender)
 
     def _is_orphan(self, gone: Sequence[int]) -> bool:
@@ -258,7 +262,7 @@ class Election:
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
         """Records the failures `gone` that a vote of `sender` names.
 
-        Then decides the present election, asks the next broker, or sends the broker's own vote again.
+        Then this broker decides its present election, asks the next broker, or sends its own vote again.
         """
         own, repair, known = self._own, self._node.repair, self._gone()
         own.heard = sorted({*own.heard, *gone})
@@ -276,9 +280,9 @@ class Election:
             self._vote(sender)
 
     def _decide(self) -> None:
-        """Alg. 7: after the last vote elects the broker with the highest residual degree (rule G13).
+        """Alg. 7: when all votes have arrived, elects the broker with the highest residual degree (rule G13).
 
-        If several brokers have this degree, elects the one with the lowest id.
+        Of several brokers with this degree, the one with the lowest id is elected.
         """
         own = self._own
         if own.gone != self._gone():

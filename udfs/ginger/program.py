@@ -24,7 +24,7 @@ from udfs.nodes.program import ANY, TIMERS, Declared
 from udfs.nodes.world import NodeInfo, World, begin
 
 
-def lay(world: World) -> None:
+def set_initial_state(world: World) -> None:
     """Sets the tables of all nodes before the first round: the tree, the views, contacts, and clients' topics."""
     brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
     joining = {
@@ -79,7 +79,7 @@ class Ginger(State):
     @classmethod
     def start(cls, world: World) -> None:
         """Sets the tables of all nodes before the first round."""
-        lay(world)
+        set_initial_state(world)
 
     def close(self) -> None:
         """Drops the state of the node, and breaks the reference cycles between its parts."""
@@ -111,7 +111,7 @@ class Ginger(State):
         self.role(ctx).on_timer(name, key)
 
     def on_recover(self, ctx: Context) -> None:
-        """Starts the search of a recovered broker for a parent; clients do not fail (section 6.1)."""
+        """Starts the search of this recovered broker for a parent (section 6.1). Clients do not fail."""
         self._broker(ctx).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:

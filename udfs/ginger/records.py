@@ -45,7 +45,7 @@ class Neighbour:
 
 @record(key="peer")
 class TreeView:
-    """A broker in a node's view of the tree that is not a neighbour of the node (section 4.2.2)."""
+    """A broker in a node's view of the tree. The broker is not a neighbour of the node (section 4.2.2)."""
 
     peer: Annotated[int, "the broker"]
     relationship: Annotated[str, "ancestor or sibling"]

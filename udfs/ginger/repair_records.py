@@ -41,7 +41,7 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, and the failed brokers that the sibling knew (`gone`)."""
+    """The vote of a sibling: its residual degree, and the brokers `gone` that the sibling knew to have failed."""
 
     degree: int
     gone: list[int]
@@ -77,7 +77,7 @@ class ElectionState:
 
 @record(key="partner")
 class Awaited:
-    """A new child or client whose missing messages a broker awaits."""
+    """A new child or client that has not yet sent its broker the messages that the broker lacks."""
 
     partner: Annotated[int, "the child or client"]
 

@@ -1,10 +1,10 @@
 """The search of a broker for the sub-tree of a topic, which the broker joins to accept a child (section 4.2.3).
 
 The child is in the sub-tree already. The searching broker sends JoinTopic to all its neighbours, and neighbours outside
-the sub-tree forward it. A broker inside the sub-tree adds the neighbour that sent JoinTopic, and answers TopicJoined
-with its state of the topic. So all brokers on the path to the searching broker join. If no broker is inside, the
-searching broker becomes a sub-tree of its own. Brokers store their searches and repeat them over every new connection,
-so parts of a sub-tree find each other when they reconnect.
+the sub-tree forward JoinTopic. A broker inside the sub-tree adds the neighbour that sent JoinTopic, and answers
+TopicJoined with its state of the topic. So all brokers on the path to the searching broker join the sub-tree. If no
+broker is inside, the searching broker becomes a sub-tree of its own. Brokers store their searches and repeat them over
+every new connection, so that separate parts of a sub-tree find each other after a reconnection.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TopicJoining:
         return bool(topic.brokers or topic.clients or is_initial or (join and join.is_joined))
 
     def join(self, topics: Iterable[str]) -> None:
-        """Starts a search for the sub-tree of each of `topics`. The broker itself joins these sub-trees."""
+        """Starts a search for the sub-tree of each of `topics`, so that this broker joins the sub-tree."""
         for name in topics:
             self._search(name, None, is_own=True)
 
@@ -71,9 +71,9 @@ class TopicJoining:
         self._conclude(join)
 
     def _conclude(self, join: TopicJoin) -> None:
-        """Ends the search `join` if the broker is in the sub-tree or all neighbours have answered.
+        """Ends the search `join` if the broker is in the sub-tree, or if all neighbours have answered.
 
-        Then answers the neighbours that asked.
+        Then answers the neighbours that have sent JoinTopic for the topic.
         """
         topic = self._topics.of(join.topic)
         if not self.is_inside(topic) and join.waiting:
@@ -85,7 +85,10 @@ class TopicJoining:
         self._admit()
 
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
-        """Answers JoinTopic if the broker is in the sub-tree, else forwards it. During a repair postpones it."""
+        """Answers JoinTopic if the broker is in the sub-tree, else forwards it.
+
+        A broker under repair postpones JoinTopic.
+        """
         if sender not in self._node.neighbours:
             return
         if self._node.is_waiting:
@@ -111,7 +114,7 @@ class TopicJoining:
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:
-        """Connects to `sender` if `sender` is in the sub-tree. Ends the search after the last answer."""
+        """Connects to `sender` if `sender` is in the sub-tree. Ends the search if all answers have arrived."""
         if sender not in self._node.neighbours:
             return
         join = self._state.topic_join.get(m.topic)
@@ -125,7 +128,7 @@ class TopicJoining:
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
         """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
 
-        Returns False if the answer of `sender` waits for missing bodies.
+        Returns False if the answer of `sender` is stored, because bodies of its messages are missing.
         """
         topic = self._topics.of(name)
         self._connect(topic, sender)
@@ -145,7 +148,7 @@ class TopicJoining:
             topic.mark_unsent()
 
     def settle(self) -> None:
-        """Handles the held messages, then the JoinTopic messages that the broker postponed during its repair."""
+        """Handles the held messages, and then the JoinTopic messages that the broker postponed during its repair."""
         self._hold.release()
         while self._state.postponed and not self._node.is_waiting:
             asked = self._state.postponed.pop(0)

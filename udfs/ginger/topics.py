@@ -139,7 +139,7 @@ class Topic:
         self._state.pending[self.name, row.source, row.source_seq] = row
 
     def unlock(self, of: Id) -> None:
-        """Removes the message `of` from the pending messages, and so unlocks its key items.
+        """Removes the message with id `of` from the pending messages, and so unlocks its key items.
 
         Does nothing if the message is not pending.
         """
@@ -176,6 +176,6 @@ class Topics:
         return found
 
     def __iter__(self) -> Iterator[Topic]:
-        """Yields the topics that have members, a neighbour in the sub-tree, or events, ordered by name."""
+        """Yields the topics that have members, a neighbour in the sub-tree, or events. They are ordered by name."""
         names = {*self._of, *(buffer.topic for buffer in self._buffers.all()), *self._state.member}
         return iter([self.of(name) for name in sorted(names)])

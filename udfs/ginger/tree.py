@@ -1,4 +1,4 @@
-"""The rooted tree of brokers and clients (section 3.1), the views of nodes (4.2.2), and an audit of final trees."""
+"""The rooted tree of brokers and clients, the views of nodes, and a check of final trees (sections 3.1, 4.2.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Tree:
     """
 
     def __init__(self, root: int, latency: Mapping[tuple[int, int], int], clients: Collection[int]) -> None:
-        """Directs the links from the root to the leaves.
+        """Directs each link away from the root.
 
         Args:
             root: The broker at the root.
@@ -53,7 +53,7 @@ class Tree:
                     self._order.append(other)
 
     def neighbours(self) -> Iterator[Around]:
-        """Yields each neighbour of each node, so each link twice."""
+        """Yields two `Around` pairs for each link: each end of the link with the other end as its neighbour."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
             yield Around(node, above, up, 0, 1, self._latency[above, node])
@@ -78,22 +78,22 @@ class Tree:
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
-    """Returns whether a node's view contains a broker (rule G12).
+    """Returns whether a broker is in the view of a node, according to the path from the broker to the node (rule G12).
 
     Args:
-        up: The links upwards at the beginning of the path from the broker to the node.
-        down: The links downwards in the rest of the path.
+        up: The number of links upwards, with which the path begins.
+        down: The number of links downwards, with which the path ends.
         max_hops: The largest number of links on a path.
     """
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns ``sibling`` or ``ancestor``, the role of a broker in a node's view.
+    """Returns ``sibling`` or ``ancestor``: the relationship to a node of a broker in its view.
 
     Args:
-        up: The links upwards at the beginning of the path from the broker to the node.
-        down: The links downwards in the rest of the path.
+        up: The number of links upwards, with which the path from the broker to the node begins.
+        down: The number of links downwards, with which the path ends.
     """
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 

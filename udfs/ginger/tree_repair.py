@@ -46,7 +46,7 @@ class TreeRepair:
         if node.is_newcomer:
             node.send(sender, ms.ParentResponse(ms.BACK))
             return
-        if not self._may_take_in(sender, request):
+        if not self._may_accept(sender, request):
             node.send(sender, ms.ParentResponse(ms.DECLINED))
             return
         outside = [name for name in request.topics if not self._joining.is_inside(self._topics.of(name))]
@@ -61,12 +61,12 @@ class TreeRepair:
             self._joining.join(outside)
         else:
             node.send(sender, ms.ParentResponse(ms.ACCEPTED))
-            self._take_in(sender, request)
+            self._accept(sender, request)
 
-    def _may_take_in(self, sender: int, request: ParentRequest) -> bool:
-        """Returns whether `sender` can be a child: this broker is no orphan, and not below `sender` (rule G10).
+    def _may_accept(self, sender: int, request: ParentRequest) -> bool:
+        """Returns whether `sender` can become a child: this broker is no orphan and not below `sender` (rule G10).
 
-        A joining `sender` has no descendants, even if the view shows it as an ancestor.
+        A joining `sender` has no descendants, even if the view shows `sender` as an ancestor.
         """
         node = self._node
         is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
@@ -84,7 +84,7 @@ class TreeRepair:
     def _is_ready(self, entrant: Entrant) -> bool:
         return all(self._joining.is_inside(self._topics.of(name)) for name in entrant.request.topics)
 
-    def _take_in(self, sender: int, request: ParentRequest) -> None:
+    def _accept(self, sender: int, request: ParentRequest) -> None:
         node, election = self._node, self._state.election
         node.repair.dead.discard(sender)
         election.expected = [broker for broker in election.expected if broker != sender]
@@ -122,7 +122,7 @@ class TreeRepair:
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
 
     def child_down(self, child: int) -> None:
-        """Alg. 3: removes `child`, a failed child or client, from neighbours, sub-trees and table ``awaited``."""
+        """Alg. 3: removes the failed child or client `child` from neighbours, sub-trees and table ``awaited``."""
         self._node.disconnect(child)
         for topic in self._topics:
             topic.discard(child)

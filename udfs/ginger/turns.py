@@ -1,9 +1,10 @@
 """Decisions about messages at one broker and topic, for the dataflow form (rules G1 and G2).
 
 A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. A decision
-depends on earlier messages that share a key item with the message. These depend on further messages by other key items,
-in chains without bound. One turn also causes the next: a processed message unlocks key items, an entering message locks
-some. An SQL window sees only the rows of one key item, so this module decides message by message.
+depends on earlier messages that share a key item with the message. These messages depend on further messages that share
+other key items, in chains of any length. One turn also causes the next: a processed message unlocks key items, and an
+entering message locks key items. An SQL window sees only the rows of one key item, so this module decides message by
+message.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ TURN: Final = pa.schema([
     ("rank", pa.int64()),
 ])  # fmt: skip
 """Grain: a turn. Column ``what`` is ``passed`` if an eventual or causal message leaves the entry queue, and ``locked``
-if a total-order message leaves it. It is ``sent`` if the parent gets a total-order message or TotalAck, and
-``processed`` if the topic's root processes a message. ``trigger`` is the id of the handled message that causes the
-turn. ``rank`` is the position among the turns of that message, from 1.
+if a total-order message leaves the entry queue. It is ``sent`` if the parent gets a total-order message or TotalAck,
+and ``processed`` if the topic's root processes a message. ``trigger`` is the id of the handled message that causes
+the turn. ``rank`` is the position among the turns of that message, from 1.
 """
 
 

@@ -1,7 +1,7 @@
 """Converts nodes, messages and application calls to Arrow columns and back.
 
-A node is one row. Between blocks of rounds, each of its tables is one JSON document, and so is the body of a message. A
-program has about a hundred fields; without JSON an engine would plan a column for each field.
+A node is one row. Between blocks of rounds, each table of a node is one JSON document, and so is the body of a message.
+A program has about a hundred fields. Without JSON an engine would plan a column for each field.
 """
 
 from __future__ import annotations
@@ -33,9 +33,15 @@ def structs(**fields: pa.DataType) -> pa.DataType:
 INTERNAL: Mapping[str, pa.DataType] = {
     "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
-"""The columns of the runtime's state of a node that is up; ``volatile_tables`` follows `ProgramColumns.volatile`."""
+"""The columns of a node that is up, except its durable state.
+
+Column ``volatile_tables`` has one JSON document for each declaration in `ProgramColumns.volatile`.
+"""
 KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
-"""The columns of the durable state of a node; ``durable_tables`` follows `ProgramColumns.durable`."""
+"""The columns of the durable state of a node.
+
+Column ``durable_tables`` has one JSON document for each declaration in `ProgramColumns.durable`.
+"""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
@@ -48,7 +54,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 """The column and table names that a program may not declare."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
-"""The content columns of a message: the number of the call that caused it, and its body and hidden fields as JSON."""
+"""The content columns of a message: the call that caused it, and its body and hidden fields as JSON."""
 
 
 @record(key="name,key")
@@ -80,7 +86,7 @@ TableRows = Sequence[Sequence[Any]]
 
 
 class Tables(NamedTuple):
-    """The table rows of several nodes, one `TableRows` for each node.
+    """The table rows of several nodes: one `TableRows` per node in each attribute.
 
     Attributes:
         volatile: The rows of the tables that a crash empties (`ProgramColumns.volatile`).
@@ -138,7 +144,10 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes in the JSON documents `texts`, by name; other attributes keep their initial value."""
+        """Returns the attributes of a node by name, from the JSON documents `texts` of the declarations `declared`.
+
+        An attribute without a document keeps its initial value and is missing in the result.
+        """
         if texts is None:
             return {}
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
@@ -149,7 +158,7 @@ class ProgramColumns:
         return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
 
     def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
-        """Returns `nodes` and `tables`, their table rows, as columns `INTERNAL` and `kept`."""
+        """Returns `nodes` with their table rows `tables` as columns `INTERNAL` and `kept`."""
         columns = {
             "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
             "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
@@ -170,7 +179,7 @@ def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
 
 
 def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
-    """Returns a column with a list of JSON documents for each node, one document for each table."""
+    """Returns a column with a list of JSON documents for each node: one document for each declaration in `declared`."""
     records = [one.record for one in declared.values()]
     documents = [
         [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
@@ -183,7 +192,7 @@ _COLUMNS: dict[type[NodeProgram], ProgramColumns] = {}
 
 
 def rows_of(program: type[NodeProgram]) -> ProgramColumns:
-    """Returns the `ProgramColumns` of `program`, which are cached."""
+    """Returns the `ProgramColumns` of `program`. The result is cached."""
     if program not in _COLUMNS:
         _COLUMNS[program] = ProgramColumns(program)
     return _COLUMNS[program]
@@ -197,7 +206,10 @@ def settings_of(text: str) -> Mapping[str, Any]:
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
-    """Returns the call of a row with columns `CALL`; `matches` holds the subscriptions that a publication satisfies."""
+    """Returns the call in a row with columns `CALL`.
+
+    The call gets `matches`, the subscriptions that a publication satisfies.
+    """
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     match kind:
         case "publish":
@@ -231,7 +243,7 @@ def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Splits `rows` into consecutive lists whose lengths are those of the lists of `column`."""
+    """Splits `rows` into consecutive lists. The lengths of the lists are those of the lists in `column`."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -241,7 +253,7 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Builds a column of type `kind` from one list of tuples for each node; tuples are in the order of fields."""
+    """Returns a column of type `kind` from a list of tuples for each node. The tuples have the order of fields."""
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
     columns: Any = list(zip(*flat, strict=True)) or [()] * kind.value_type.num_fields
@@ -250,7 +262,7 @@ def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
 
 
 def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Array], kind: pa.DataType) -> pa.Array:
-    """Builds a column of lists of structs from flat columns.
+    """Returns a column of lists of structs from flat columns.
 
     Args:
         lengths: The length of each list.
@@ -275,7 +287,7 @@ def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns the records of the declared table `one` as a list of values for each field."""
+    """Returns the columns of `records`, rows of declaration `one`: a list of values for each field."""
     return {
         name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
         for name, encode in encoders(one.record)
@@ -283,7 +295,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
 
 
 def table_schema(one: Declared) -> pa.Schema:
-    """Returns the Arrow schema of the declared table `one`."""
+    """Returns the Arrow schema of the table of declaration `one`."""
     own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
     return pa.schema([*own.items(), *struct_type(one.record).value_type])
 
@@ -307,7 +319,10 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of each table from JSON documents of `rows_text`; a document None becomes None."""
+    """Returns the records of each table from `texts`, JSON documents that `rows_text` wrote.
+
+    A None in `texts` stays None.
+    """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 
@@ -331,7 +346,7 @@ class Messages:
 
         Args:
             messages: The messages.
-            are_whole: Whether to fill column ``hidden``. Messages in flight need it; the history omits it.
+            are_whole: Whether to fill column ``hidden``. Messages in flight need this column; the history omits it.
 
         Raises:
             ProgramError: A value does not have the type of its field.
@@ -357,14 +372,14 @@ class Messages:
 
 
 def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads (source, source_seq) of a message, with None for a field that the class lacks."""
+    """Returns a function that reads the pair (source, source_seq) of a message; None for a missing field."""
     if has_source and has_seq:
         return attrgetter(*HEAD)
     return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)
 
 
 def _nothing(_: object) -> None:
-    """Returns None, the JSON of a message without body or hidden fields."""
+    """Returns None, which stands for a message without body or hidden fields."""
 
 
 @cache
@@ -374,7 +389,7 @@ def encoders(cls: type) -> list[tuple[str, _Convert]]:
 
 
 def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
-    """Returns the error for a value of the wrong type; it names the field."""
+    """Returns the error for a value of the wrong type in one of `rows`. The message names the field."""
     for row in rows:
         cls: Any = type(row)
         for name, kind in spec_of(cls).types.items():
@@ -392,7 +407,7 @@ def _text(cls: type) -> Callable[[Any], str]:
 
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns a function that builds an object of class `cls` from a JSON object; missing fields are None."""
+    """Returns a function that constructs an object of class `cls` from a JSON object. Missing fields become None."""
     names = [shown_name(name) for name in spec_of(cls).types]
     decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 

@@ -1,4 +1,4 @@
-"""The Arrow function that plays a block: consecutive rounds of whole runs.
+"""Arrow functions that play a block: consecutive rounds of whole runs.
 
 An input row is one run before the block: its overlay and faults, its nodes and messages in flight, and the calls of the
 block. The result row is the run after the block: its nodes, its messages in flight, and the history rows of the block.
@@ -61,7 +61,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "comparisons": COMPARISON,
     "replacements": LinkReplacement._fields,
 }
-"""The list columns of a run's input and their struct fields. A list may be null. `link_faults` describes the faults."""
+"""The list columns of a run's input, and the fields of their structs. A list may be null. `link_faults` describes
+faults.
+"""
 OVERLAY = ("node_id", "name", "role")
 """The struct fields of a node in the input of the first block."""
 _DUE = list(FLIGHT).index("due_round")
@@ -86,7 +88,7 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the columns, without ``run_id``, of the table of declaration `one`."""
+    """Returns the columns, without ``run_id``, of the store's table for declaration `one`."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
@@ -105,9 +107,9 @@ class BlockRun(NamedTuple):
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The history rows of the start of the run; playing the block adds further rows.
+        history: The history rows from the start of the run, if the block is the first one. The block adds rows to them.
         last: The last round of the block.
-        faults: The link faults; None: the run has no link faults.
+        faults: The link faults, or None if the run has no link faults.
     """
 
     run: int
@@ -151,7 +153,7 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays runs of `upcoming` until they have `_BATCH_ROWS` messages, and returns the result rows.
+    """Plays runs of `upcoming` until their messages exceed `_BATCH_ROWS`, and returns the result rows of these runs.
 
     Returns None if no run remains.
     """
@@ -208,7 +210,7 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
-    """Yields the input and the link faults of each run."""
+    """Yields the input and the link faults of each run in `batch`. `counted` has the `NthFault` counts of each run."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
@@ -232,7 +234,10 @@ def _given(
 def _by_round(
     called: Sequence[Sequence[Any]], attributes: Sequence[tuple[Any, ...]], comparisons: Sequence[tuple[Any, ...]]
 ) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
-    """Returns the calls of a block by round and node. A publication carries the subscriptions that it satisfies."""
+    """Returns the calls of a block by round and by node.
+
+    The call of a publication has the subscriptions that it satisfies.
+    """
     matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
     for node, kind, seq, *others in called:

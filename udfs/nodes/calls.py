@@ -14,8 +14,7 @@ class Call:
     Attributes:
         source_seq: The number among the calls of the node, from 1.
         round: The round in which the call is due.
-        topic: The topic of the call. For a subscription: the topic that the predicate asks for. None: the call has no
-            topic.
+        topic: The topic of the call; for a subscription, the topic that the predicate requires. None without a topic.
     """
 
     kind: ClassVar[str]
@@ -26,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCall(Call):
-    """The node joins the overlay at the node `join_point`; None: the scenario names no join point."""
+    """The node joins the overlay at node `join_point`, which is ``None`` if the scenario names no join point."""
 
     kind = "join"
     join_point: int | None = None
@@ -54,7 +53,7 @@ class PublishCall(Call):
 
     Attributes:
         matches: The subscriptions whose predicate the publication satisfies, in ascending order.
-        guarantee: The requested delivery order; None: no order.
+        guarantee: The requested delivery order, or None for any order.
         keys: The key items that the delivery order refers to.
     """
 
@@ -94,7 +93,7 @@ class SteerCall(PeerCall):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterCall(PeerCall):
-    """The node, which owns the topic, registers `peer` for it with the role publisher or subscriber."""
+    """The node, which owns the topic, registers client `peer` as a publisher or subscriber of the topic."""
 
     kind = "register"
     role: str
@@ -102,7 +101,7 @@ class RegisterCall(PeerCall):
 
 @dataclass(frozen=True, kw_only=True)
 class DeregisterCall(PeerCall):
-    """The node, which owns the topic, withdraws the role of `peer` for it."""
+    """The node, which owns the topic, withdraws the role of client `peer` on the topic."""
 
     kind = "deregister"
     role: str

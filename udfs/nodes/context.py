@@ -15,7 +15,7 @@ _TWO_53 = float(1 << 53)
 
 
 class SentMessage(NamedTuple):
-    """A message that a node sends to `dst`; a `latency` of None stands for the latency of the link."""
+    """A message that a node sends to `dst`. A `latency` of None stands for the latency of the link."""
 
     dst: int
     message: Any
@@ -44,10 +44,10 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """The runtime's state of a node, which is separate from the program's state.
+    """The runtime's state of a node, as opposed to the state of the program.
 
     Attributes:
-        started_round: The round in which the node started, or restarted after its last crash; -1: before the first
+        started_round: The round in which the node started, or restarted after its last crash; -1 before the first
             round.
         timers: The round in which each timer expires, by (name, key).
         watched: The watch on each watched node.
@@ -59,7 +59,7 @@ class Internal:
 
     @property
     def wake_round(self) -> int | None:
-        """The round in which the next timer expires; None: no timer is set."""
+        """The round in which the next timer expires, or None if no timer is set."""
         return min(self.timers.values(), default=None)
 
 
@@ -70,8 +70,8 @@ class Context:
         node: The id of the node.
         round: The number of the round.
         settings: The settings of the protocol.
-        message_id: The id of the message that the node is handling; None: the node handles no message.
-        sent_round: The round in which that message was sent; None: the node handles no message.
+        message_id: The id of the message that the node is handling, or None if the node handles no message.
+        sent_round: The round in which that message was sent, or None if the node handles no message.
         run: The links, crashes and subscribers of the run.
     """
 
@@ -101,7 +101,7 @@ class Context:
         self.run = run or RunView()
 
     def begin(self, round_: int, run: RunView) -> None:
-        """Clears the actions and starts round `round_`. A node keeps its context until it crashes."""
+        """Starts round `round_`, with no actions of the node yet. A node keeps its context until it crashes."""
         self.round, self.run = round_, run
         if self.sent:
             self.sent = []
@@ -124,7 +124,7 @@ class Context:
         Args:
             dst: The receiver; without ``after`` a link to it must exist.
             message: An instance of a message class of the program.
-            after: Rounds until the message is due, at least 1; None: the latency of the link.
+            after: Rounds until the message is due, at least 1; None for the latency of the link.
 
         Raises:
             ValueError: ``after`` is less than 1.
@@ -155,17 +155,17 @@ class Context:
         self._internal.timers[name, key] = self.round + rounds
 
     def is_set(self, name: str, key: int = 0) -> bool:
-        """Returns whether a timer is set."""
+        """Returns whether timer (`name`, `key`) is set."""
         return (name, key) in self._internal.timers
 
     def cancel_timer(self, name: str, key: int = 0) -> None:
-        """Cancels a timer; does nothing if the timer is not set."""
+        """Cancels timer (`name`, `key`). Does nothing if the timer is not set."""
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Watches `peer`: the runtime reports its crash to `on_down`, even if it is down already.
+        """Starts a watch on `peer`: handler `on_down` will get a report of its crash, even of an earlier crash.
 
-        The report comes after the detection delay plus `latency_rounds`, the latency of the connection.
+        The report arrives after the detection delay plus `latency_rounds`, the latency of the connection.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)
@@ -207,7 +207,10 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues a due or held call, in programs that issue calls themselves (`NodeProgram.holds_calls`)."""
+        """Issues the due or held call `source_seq`.
+
+        Only programs with `NodeProgram.holds_calls` issue calls themselves.
+        """
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
@@ -215,7 +218,7 @@ class Context:
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:
-        """Records in table ``node_status`` that the node has status `status` from this round on."""
+        """Records in table ``node_status`` that the node has status `status` from the present round on."""
         self.statuses.append(status)
 
     def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:
@@ -223,7 +226,7 @@ class Context:
 
         Args:
             fate: The reason: ``duplicate``, ``lost_crash`` or ``lost_link``.
-            message_id: The message; None: the message that the node is handling.
+            message_id: The id of the message; None for the message that the node is handling.
 
         Raises:
             ValueError: The call has no ``message_id``, and the node handles no message.

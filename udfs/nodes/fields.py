@@ -42,8 +42,8 @@ class FieldType:
 
     Attributes:
         arrow: The Arrow type of the column.
-        encode: Converts a value for JSON and Arrow; None: no conversion.
-        decode: Converts a stored value to Python; None: no conversion.
+        encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
+        decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
         writer: The expression that writes a value as JSON.
         is_hashable: Whether values can be dict keys. A tuple of doubles cannot: 1 and 1.0 are equal, their JSON is not.
     """
@@ -102,7 +102,7 @@ def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function that writes JSON as that of `written`, and caches the JSON if all values are hashable.
+    """Returns a function that writes fields like the function of `written`, and caches the JSON of hashable values.
 
     Most messages of a run differ in few fields. A cache hit takes a tenth of the time of writing.
     """
@@ -192,7 +192,7 @@ def _struct(record: type) -> FieldType:
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _number = count()
 _VALUE = "value_{}"
-"""The pattern of parameter names of a writer that takes field values instead of an object."""
+"""The pattern of the parameter names in a writer that takes field values instead of an object."""
 _REMEMBERED = 4096
 """The maximum number of cached JSON documents of a message class."""
 
@@ -216,7 +216,7 @@ class Writer:
         return self.source.replace("{}", value)
 
     def or_null(self) -> Writer:
-        """Returns a writer that also writes None, as null."""
+        """Returns a writer that writes None as null, and all other values like this writer."""
         return replace(self, source=f"('null' if {{}} is None else {self.source})", is_optional=True)
 
     def array(self, *, is_sorted: bool) -> Writer:
@@ -231,7 +231,7 @@ def plain(kind: type) -> Writer:
 
 
 def called(write: Callable[[Any], str]) -> Writer:
-    """Returns a writer that calls the function `write`."""
+    """Returns a writer whose expression calls the function `write`."""
     name = f"write_{next(_number)}"
     return Writer(f"{name}({{}})", {name: write})
 
@@ -245,18 +245,19 @@ def pairs(key: Writer, value: Writer) -> Writer:
 
 
 def shown_name(name: str) -> str:
-    """Returns the JSON name of a field: the field name without a trailing underscore, as in ``from_``."""
+    """Returns the JSON name of a field: `name` without a trailing underscore, which ``from_`` has, for example."""
     return name.rstrip("_")
 
 
 def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..., str]:
-    """Returns a function that writes attributes as a JSON object; attributes that are None are omitted.
+    """Returns a function that writes attributes as a JSON object. The object omits attributes that are None.
 
     The function raises a TypeError if the type of a value differs from its annotation.
 
     Args:
         fields: The writer of each attribute.
-        given: ``row.{}``: the function takes an object; `_VALUE`: it takes the values of the attributes.
+        given: The pattern of the values in the function. With ``row.{}`` the function takes an object; with `_VALUE` it
+            takes the values of the attributes.
     """
     if not fields:
         return lambda row: "{}"

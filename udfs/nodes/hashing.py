@@ -48,7 +48,7 @@ def _salt(purpose: str) -> int:
 
 
 def signed(bits: int) -> int:
-    """Converts 64 unsigned bits to a BIGINT."""
+    """Converts an unsigned number of 64 bits to the BIGINT with the same bits."""
     return bits - (1 << 64) if bits >> 63 else bits
 
 
@@ -58,12 +58,18 @@ def uniform(bits: int) -> float:
 
 
 def of_long(value: int, seed: int) -> int:
-    """Returns the unsigned hash of a BIGINT; `seed` is 42, or the unsigned hash of the preceding values."""
+    """Returns the unsigned hash of a BIGINT.
+
+    `seed` is 42 for the first value, else the unsigned hash of the values before.
+    """
     return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
 
 
 def of_int(value: int, seed: int) -> int:
-    """Returns the unsigned hash of an INT; `seed` is 42, or the unsigned hash of the preceding values."""
+    """Returns the unsigned hash of an INT.
+
+    `seed` is 42 for the first value, else the unsigned hash of the values before.
+    """
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
 
 

@@ -1,7 +1,7 @@
 """Link faults of node programs: lose, delay and duplicate messages, with draws equal to those of the dataflow form.
 
-A message meets the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is a hash
-of the salt of the fault and of the message, so it does not depend on other events.
+A message is subject to the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is
+a hash of the salt of the fault and of the message. So a draw does not depend on other events.
 
 An `NthFault` applies to one message only: the n-th message that matches its links, rounds and kinds.
 """
@@ -17,7 +17,7 @@ from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29
-"""The offset from a message id to the id of its copy, for a fault that duplicates one message only."""
+"""The difference between the ids of a message and its copy, if a fault duplicates this one message."""
 
 
 class Fault(NamedTuple):
@@ -25,7 +25,7 @@ class Fault(NamedTuple):
 
     Attributes:
         effect: ``lose``, ``reorder``, ``delay``, ``duplicate`` or ``copy``.
-        kinds: The message kinds that the fault applies to; None: all kinds.
+        kinds: The message kinds that the fault applies to, or None for all kinds.
         rate: The probability, 0 to 1.
         salt: The salt of the hashes that serve as draws.
         low: The minimum delay in rounds.
@@ -44,17 +44,17 @@ class Fault(NamedTuple):
     last_round: int
 
     def strikes(self, *keys: int) -> bool:
-        """Returns whether the fault applies to the message with hash inputs `keys`."""
+        """Returns whether the fault applies to the message that `keys` identify. The draw is a hash of `keys`."""
         return self.rate >= 1.0 or uniform(xxhash64(self.salt, *keys)) < self.rate
 
     def rounds(self, *keys: int) -> int:
-        """Returns the delay in rounds of the message with hash inputs `keys`; 0 if the fault does not apply."""
+        """Returns the delay in rounds of the message that `keys` identify, or 0 if the fault does not apply to it."""
         if not self.strikes(*keys):
             return 0
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns the delay in rounds of message `flight`; it does not overtake earlier messages of its link."""
+        """Returns the delay in rounds of message `flight`, which does not overtake earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 
 class NthFault(NamedTuple):
-    """A fault that strikes the n-th message that matches it; columns as in `NTH_FAULT` of the inputs."""
+    """A fault that applies to the n-th message that matches it. The fields are columns of input table `NTH_FAULT`."""
 
     effect: str
     src: int | None
@@ -104,7 +104,7 @@ class RunLinkFaults:
     """The link faults of one run.
 
     Attributes:
-        counted: For each `NthFault` the number of messages that have matched it.
+        counted: For each `NthFault`, the number of messages that have matched it.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class RunLinkFaults:
             anywhere: Rows of round, end_round, and the faults of all links in these rounds.
             sides: Rows of node, round, end_round, and the side of the partition that the node is on.
             nth: Rows with the fields of `NthFault`.
-            counted: For each of `nth` the number of messages that matched it in earlier blocks; empty: zeros.
+            counted: For each row of `nth`, the number of messages that matched it in earlier blocks. Empty stands for
+                zeros.
         """
         self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
         self._sides: dict[int, list[TimedValue]] = defaultdict(list)
@@ -201,7 +202,10 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 
 
 def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
-    """Returns the hash of a message; `place` is its index among the messages with equal hash inputs."""
+    """Returns the hash of a message.
+
+    `place` is the index of the message among those with equal other inputs of the hash.
+    """
     keys = (-1 if source is None else source, -1 if seq is None else seq)
     return signed(of_int(place, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))
 

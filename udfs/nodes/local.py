@@ -17,8 +17,9 @@ from udfs.nodes.world import Flight, NodeInfo, World
 class LocalNetwork:
     """One run of a program, played round by round.
 
-    Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts with the first call of `play`, or the
-    first access to its nodes. After the start these four methods raise a ValueError.
+    Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts with the first call of `play`, or with
+    the first access to its nodes. After the start, the methods `call`, `crash`, `pause` and `replace` raise a
+    ValueError.
 
     Example:
         >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
@@ -39,7 +40,8 @@ class LocalNetwork:
             nodes: The nodes; by default the nodes that `links` names, as brokers whose names are their ids.
             links: The latency of each link, by the ids of its two ends. A link has both directions.
             settings: The settings of the protocol, and ``seed``.
-            strike: Applies link faults to the messages of a round; None: no link faults.
+            strike: The function that applies link faults to the messages of a round. It is ``None`` if the run has no
+                link faults.
         """
         both = {**{(b, a): latency for (a, b), latency in (links or {}).items()}, **(links or {})}
         known = nodes or [NodeInfo(one, str(one), "broker") for one in sorted({end for ends in both for end in ends})]
@@ -61,13 +63,13 @@ class LocalNetwork:
         self, node: int, kind: str, round_: int, *, predicate: str | None = None,
         **of_call: Any,  # noqa: ANN401 - fields of `Call`
     ) -> Call:  # fmt: skip
-        """Schedules an application call and returns it; its number is the next one of the node.
+        """Schedules an application call and returns it. The call gets the next number of the node's calls.
 
         Args:
             node: The calling node.
             kind: The kind of the call.
             round_: The round in which the call is due.
-            predicate: The predicate of a subscription; None: an equality with the topic of the call.
+            predicate: The predicate of a subscription; None for an equality with the topic of the call.
             of_call: Fields of the call's class (`udfs.nodes.calls`). By default a subscription has the next
                 subscription id, and a publication matches the subscriptions to its topic.
         """
@@ -84,22 +86,22 @@ class LocalNetwork:
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
-        """Schedules a crash of a node in `round_` and its recovery in `end_round`; None: the node never recovers."""
+        """Schedules a crash of `node` in `round_`. The node recovers in `end_round`, or never if it is ``None``."""
         self._check_is_ahead("a crash", node)
         self._down.append(NodeInterval(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
-        """Schedules a pause of a node from `round_` on, before `end_round`; a pausing node handles no messages."""
+        """Schedules a pause of `node` from `round_` on, before `end_round`. A pausing node handles no messages."""
         self._check_is_ahead("a pause", node)
         self._paused.append(NodeInterval(node, round_, end_round))
 
     def replace(self, old: tuple[int, int], new: tuple[int, int], round_: int, latency_rounds: int = 1) -> None:
-        """Schedules the replacement of link `old` by link `new` in a round, in both directions."""
+        """Schedules the replacement of link `old` by link `new` in `round_`, in both directions of the links."""
         self._check_is_ahead("a replaced link", old[0])
         self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> HistoryRows:
-        """Plays the rounds up to and including `last`; returns their history rows and adds them to `rows`."""
+        """Plays all rounds up to and including `last`. Returns their history rows, and also adds them to `rows`."""
         with rare_collections():
             rows = HistoryRows()
             self._running().play(last, rows)
@@ -111,11 +113,11 @@ class LocalNetwork:
         return rows
 
     def node(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
-        """Returns the program object of a node; raises a KeyError if the node is down."""
+        """Returns the program object of `node`. Raises a KeyError if the node is down."""
         return self._running().nodes[node].program
 
     def durable(self, node: int) -> Mapping[str, Any]:
-        """Returns the durable tables of a node, up or down, by name."""
+        """Returns the durable tables of `node`, by name. The node may be up or down."""
         running = self._running()
         if node in running.down:
             return running.down[node]
@@ -144,7 +146,7 @@ class LocalNetwork:
 
     @property
     def next_round(self) -> int | None:
-        """The next round with an event; None: no event remains."""
+        """The next round with an event, or None if no event remains."""
         return self._running().next_round()
 
     def _check_is_ahead(self, what: str, node: int) -> None:

@@ -39,7 +39,10 @@ _pattern = cache(re.compile)
 
 
 def holds(op: str, value: Value, given: Value) -> bool:
-    """Returns whether ``value op given`` is true. A string and a number are unequal and have no order."""
+    """Returns whether ``value op given`` is true.
+
+    A string and a number are unequal, and neither is less than the other.
+    """
     is_alike = (value.number is None) == (given.number is None)
     if op == "!=":
         return not is_alike or _compared(ne, value, given)

@@ -41,11 +41,11 @@ class HistoryRows:
     """The history rows of consecutive rounds.
 
     Attributes:
-        handled: The messages that were due, with their fate; None: delivered.
+        handled: The messages that were due, with their fate; the fate None stands for ``delivered``.
         delivered: The deliveries as (node, round, delivery).
         statuses: The status changes as (node, round, status).
         calls: The events of calls as (node, number, round, event); the event is ``held``, ``issued`` or ``confirmed``.
-        appended: For each declaration the rows that nodes appended, as (node, row).
+        appended: For each declaration, the rows that nodes appended, as (node, row).
     """
 
     handled: list[Flight] = field(default_factory=list)
@@ -66,7 +66,7 @@ class RunInput:
         calls: The application calls by round and node.
         crashes: The crashes of nodes.
         pauses: The pauses of nodes.
-        strike: Applies link faults to sent messages; None: no link faults.
+        strike: The function that applies link faults to sent messages. It is ``None`` if the run has no link faults.
         may_duplicate: Whether a link fault copies messages; every second message id is then reserved for copies.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
@@ -140,7 +140,7 @@ class Network:
         return sorted([*self._lost, *(one for of_round in self._due.values() for one in of_round)], key=itemgetter(0))
 
     def next_round(self) -> int | None:
-        """Returns the next round with an event; None: no event remains."""
+        """Returns the next round with an event, or None if no event remains."""
         place = bisect_right(self._call_rounds, self.round)
         while self._wakes and not self._is_awaited(*self._wakes[0]):
             heappop(self._wakes)
@@ -163,7 +163,7 @@ class Network:
         self.round = max(self.round, last)
 
     def play_round(self, round_: int, rows: HistoryRows) -> None:
-        """Plays one round: faults, then nodes, then the network. Adds its history rows to `rows`."""
+        """Plays one round: first faults, then nodes, then the network. Adds the history rows of the round to `rows`."""
         self.round = self.last_played = round_
         # 1. faults
         out, noticed = self._crash(round_, rows)
@@ -227,7 +227,7 @@ class Network:
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Records the state of the nodes `acting` before they act. Other nodes read this state in the round."""
+        """Records the state of the nodes `acting` before they act. Other nodes may read this state in the round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -240,7 +240,8 @@ class Network:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            For programs with `on_round`: no contexts, and for each node the crashed nodes that it is connected to. For
+            For programs with `on_round`: no contexts, and for each node those crashed nodes to which it is connected.
+                For
             other programs: the contexts that send the failure detector reports, and no crashed nodes.
         """
         crashed = self._given.crashes.starting.get(round_, ())
@@ -301,7 +302,7 @@ class Network:
         return {at: change for at, change in changes.items() if at in self.nodes}
 
     def _wake_round(self, at: int, node: RunningNode) -> int | None:
-        """Returns the round in which node `at` handles its next timer; None: it has no timer.
+        """Returns the round in which node `at` handles its next timer, or None if the node has no timer.
 
         A timer that expires during a pause is handled at the end of the pause.
         """
@@ -315,7 +316,7 @@ class Network:
             heappush(self._wakes, (wake, at))
 
     def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether node `at` still handles a timer in round `round_`; it may have crashed or reset the timer."""
+        """Returns whether node `at` still has a timer for round `round_`. It may have crashed or reset the timer."""
         node = self.nodes.get(at)
         return node is not None and self._wake_round(at, node) == round_
 
@@ -329,7 +330,10 @@ class Network:
         return found
 
     def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
-        """Adds the actions of a node in a round, except for its messages, to the history rows `rows`."""
+        """Adds the actions of a node in a round to the history rows `rows`.
+
+        The sent messages are not among these actions.
+        """
         at, round_ = ctx.node, ctx.round
         if ctx.deliveries:
             rows.delivered += [(at, round_, one) for one in ctx.deliveries]
@@ -349,7 +353,7 @@ class Network:
                 self._report(ctx, peer)
 
     def take_appended(self, at: int, node: RunningNode, rows: HistoryRows) -> None:
-        """Moves the rows that node `at` has appended from the node to the history rows `rows`."""
+        """Moves the appended rows of `node`, the program of node `at`, to the history rows `rows`."""
         for name in self._plan.appended:
             if added := getattr(node.program, name):
                 rows.appended[name] += [(at, row) for row in added]
@@ -385,7 +389,7 @@ class Network:
     def put(self, flights: list[Flight]) -> None:
         """Puts the messages `flights` in flight.
 
-        Link faults, pauses and crashes change the due rounds and fates of the messages.
+        Applies link faults, pauses and crashes to their due rounds and fates.
         """
         given = self._given
         if given.strike is not None:

@@ -41,14 +41,14 @@ def _function(text: bytes) -> Play:
 
 
 def prepare(text: bytes) -> None:
-    """Imports the modules of the pickled factory `text` before rows arrive, and excludes their objects from GC."""
+    """Imports the modules that the pickled factory `text` needs, and excludes their objects from garbage collection."""
     _function(text)
     pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Calls the pickled factory `text`, and applies the function that it returns to the batches of `stream`."""
+    """Unpickles the factory `text` and calls it. Applies the resulting function to the batches of `stream`."""
     return list(_function(text)(batches_of(stream)))
 
 
@@ -57,7 +57,7 @@ PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
 
 
 def packed(function: Play) -> Play:
-    """Returns a function on packed batches, which unpacks each batch, applies `function`, and packs the results."""
+    """Returns a function on packed batches. It unpacks each batch, applies `function`, and packs the results."""
 
     def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for given in batches:
@@ -103,12 +103,15 @@ _ended: ContextVar[Event | None] = ContextVar("ended", default=None)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
-    """Raised by `check` in a thread whose rounds were interrupted."""
+    """Raised by `check` after the event of the enclosing `until` block was set."""
 
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Sets the event that interrupts rounds inside the block: `check` raises `Interrupted` once `ended` is set."""
+    """Sets the event that interrupts the rounds of this thread inside the block.
+
+    After `ended` is set, `check` raises `Interrupted`.
+    """
     token = _ended.set(ended)
     try:
         yield
@@ -130,7 +133,7 @@ _usual: list[tuple[int, int, int]] = []
 
 
 def collect_rarely() -> None:
-    """Raises the GC thresholds of this process, which does nothing but play runs."""
+    """Raises the GC thresholds of this process, which only plays runs."""
     gc.set_threshold(*_RARELY)
 
 

@@ -36,7 +36,7 @@ from udfs.nodes.records import Keyed, key_of, kind_of, message, record, spec_of
 R = TypeVar("R")
 TIMERS = "timers"
 ANY = "*"
-"""A name in `NodeProgram.order`: the phase of all message kinds that no other phase names."""
+"""The name in `NodeProgram.order` for all message kinds that no phase of `order` names."""
 _EMPTY: Mapping[str, Callable[[], Any]] = {"keyed": Keyed, "ordered": list, "appended": list}
 
 
@@ -67,7 +67,7 @@ class Declared:
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Returns the value of the attribute that has `rows` as its rows; the inverse of method `rows`."""
+        """Returns the value of the attribute whose stored rows are `rows`. This is the inverse of method `rows`."""
         if self.form == "keyed":
             key = key_of(self.record)
             return Keyed.in_order((key(row), row) for row in rows)
@@ -77,7 +77,7 @@ class Declared:
 
 
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
-    """Declares a dict from record keys to records; iteration follows the order of keys.
+    """Declares a dict from the keys of records to the records. Iteration follows the order of keys.
 
     A key is the value of the record's key field, or a tuple if the record has several key fields.
     """
@@ -85,12 +85,12 @@ def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
 
 
 def ordered(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares a list of records; column ``position`` of its table counts from 0."""
+    """Declares a list of records. Column ``position`` of the table is the index in the list, from 0."""
     return Declared("ordered", record, is_durable)  # type: ignore[return-value]
 
 
 def one(record: type[R], *, is_durable: bool = False) -> R:
-    """Declares one record for each node; all fields of the record need defaults."""
+    """Declares one record for each node. All fields of the record need defaults."""
     return Declared("one", record, is_durable)  # type: ignore[return-value]
 
 
@@ -101,7 +101,7 @@ def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
 
 @message("NODE_DOWN")
 class NodeDown:
-    """A failure detector's report to its own node that a watched node has crashed."""
+    """The report of a node's failure detector that a watched node has crashed. The node sends the report to itself."""
 
     peer: Annotated[int, "the node that is down"]
 
@@ -118,7 +118,7 @@ class NodeProgram:
         down_kind: The message kind of failure detector reports in the history.
         detection: The name of the setting with the detection delay in rounds, for programs with a handler `on_down`.
             The latency of the connection is added to the delay.
-        down_status: The status of a crashed node in table ``node_status``; None: no status.
+        down_status: The status of a crashed node in table ``node_status``, or None if a crash records no status.
         holds_calls: Whether the program itself issues its calls, with `Context.issue`. The history shows a due call as
             held until the program issues it.
         notices_links: Whether a node with a handler `on_round` handles `RoundDue.links`: links that end or begin, and
@@ -155,11 +155,11 @@ class NodeProgram:
         self.set({name: empty() for name, empty in self._empty})
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Sets declared attributes, by name, to values as `Declared.value` returns them."""
+        """Sets declared attributes. `values` has a value, as `Declared.value` returns it, for each name."""
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
-        """Sets an attribute; converts the dict of a `keyed` declaration to `Keyed`."""
+        """Sets an attribute. Converts a dict to `Keyed` if the attribute is declared as `keyed`."""
         declared = self.declared.get(name)
         if declared is not None and declared.form == "keyed" and not isinstance(value, Keyed):
             value = Keyed(value)
@@ -172,17 +172,20 @@ class NodeProgram:
     def close(self) -> None:
         """Drops the state of the node at the end of its run.
 
-        A program with reference cycles breaks them here; otherwise their objects live until the next garbage
-        collection.
+        A program whose objects form reference cycles breaks the cycles here. Otherwise the objects live until the next
+        garbage collection.
         """
         vars(self).clear()
 
     def on_round(self, due: Any, ctx: Context) -> None:  # noqa: ANN401 - `RoundDue`; its module imports this one
-        """Handles all due events of a round, a `RoundDue`. A program with this handler has no other handlers."""
+        """Handles `due`, all due events of a round. A program with this handler has no other handlers."""
         raise NotImplementedError
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether the node notices a crash of `peer`. Only programs with a handler `on_round` need it."""
+        """Returns whether the node notices a crash of `peer`.
+
+        Only programs with a handler `on_round` implement this method.
+        """
         return False
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
@@ -320,7 +323,7 @@ class RoutedCopy:
     hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
 
     def onward(self) -> Self:
-        """Returns the copy for the next receiver: its number of hops is one higher."""
+        """Returns the copy to send to the next node: its number of hops is one higher."""
         return replace(self, hops=self.hops + 1)
 
 

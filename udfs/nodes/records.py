@@ -181,7 +181,7 @@ class Keyed(dict[K, V]):
 
     @classmethod
     def in_order(cls, rows: Iterable[tuple[K, V]]) -> Self:
-        """Returns a `Keyed` of (key, row) pairs that are already sorted by key."""
+        """Returns a `Keyed` with the (key, row) pairs `rows`, which are already sorted by key."""
         found = cls()
         dict.update(found, rows)
         return found
@@ -210,7 +210,7 @@ class Keyed(dict[K, V]):
         return super().popitem()
 
     def setdefault(self, key: K, default: V) -> V:
-        """Returns the row of `key`; sets it to `default` first if the key is missing."""
+        """Returns the row of `key`. If the key is missing, first sets its row to `default`."""
         if key not in self:
             self[key] = default
         return self[key]

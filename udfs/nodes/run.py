@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A crash or pause of a node, from ``round`` on, before ``end_round``; None: to the end of the run."""
+    """A crash or pause of a node, from ``round`` on and before ``end_round``. None stands for the end of the run."""
 
     node: int
     round: int
@@ -43,7 +43,7 @@ class NodeIntervals:
         self.first_round = min(self.starting, default=None)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which an interval starts or ends; None: no such round."""
+        """Returns the first round after `after` in which an interval starts or ends, or None if none exists."""
         place = bisect_right(self._rounds, after)
         return self._rounds[place] if place < len(self._rounds) else None
 
@@ -52,7 +52,7 @@ class NodeIntervals:
         return [node for node in self._of if self.at(node, round_) is not None]
 
     def at(self, node: int, round_: int) -> NodeInterval | None:
-        """Returns the interval of `node` that contains round `round_`; None: no such interval."""
+        """Returns the interval of `node` that contains round `round_`, or None if no such interval exists."""
         spans = self._of.get(node)
         if not spans:
             return None
@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
-    """Raises a LookupError: a node that is played without the other nodes cannot read their stored rows."""
+    """Raises a LookupError: a node that is played alone cannot read rows that other nodes have stored."""
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
@@ -89,7 +89,8 @@ def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
 
 
 _UNKNOWN: Mapping[tuple[int, int], int] = {}
-"""The links of a run whose nodes are played one by one, without the rest of the run."""
+"""A mapping for `RunView.links` that states that the links are unknown, because one node is played without the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class RunView:
         crashes: The crashes of all nodes.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        stored: A function of a node, up or down, and the name of a declaration. Returns the declaration's value that
-            the node had stored at the end of the last round.
+        stored: The function that returns a declared attribute of a node, from the end of the last round. Its
+            arguments are the node, which may be down, and the name of the declaration.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
@@ -151,7 +152,10 @@ class RunView:
         return span is not None and span.end_round is None
 
     def has_crashed(self, round_: int) -> bool:
-        """Returns whether any node has crashed up to round `round_`. Before that no recovery state is needed."""
+        """Returns whether any node has crashed up to round `round_`.
+
+        Without a crash no node needs state for recoveries.
+        """
         first = self.crashes.first_round
         return first is not None and first <= round_
 
@@ -221,12 +225,12 @@ class Links:
             self.change(past)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after ``after`` that replaces a link; None: no such round."""
+        """Returns the first round after ``after`` that replaces a link, or None if no such round exists."""
         index = bisect_right(self._rounds, after)
         return self._rounds[index] if index < len(self._rounds) else None
 
     def change(self, round_: int) -> dict[int, LinkChange]:
-        """Replaces the links of round `round_`; returns the changes by node.
+        """Replaces the links that end in `round_`, and returns the changes by node.
 
         If a new link has the ends of the link that it replaces, the neighbour is in ``gone`` and in ``come``.
         """

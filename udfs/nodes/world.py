@@ -13,7 +13,7 @@ from udfs.nodes.program import TIMERS, NodeProgram, Plan
 from udfs.nodes.run import UNCHANGED, LinkChange, RunView
 
 BEFORE = -1
-"""The number of the round before the first one. Nodes start in it, and may send messages in it."""
+"""The number of the round before the first one. In this round nodes start, and may send messages."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class World:
 
 
 def begin(program: type[NodeProgram], world: World) -> World:
-    """Creates the program of each node of `world`, calls `NodeProgram.start`, and returns `world`."""
+    """Creates the program of each node of `world` and calls `NodeProgram.start`. Returns `world`."""
     world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
     program.start(world)
     return world
@@ -95,7 +95,7 @@ class ProgramError(Exception):
 
     @classmethod
     def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
-        """Returns the error of a handler that raised `error` while it handled the event `what`.
+        """Returns the error for a handler that raised `error` while it handled the event `what`.
 
         The message names protocol, run, node, round and event.
         """
@@ -106,7 +106,7 @@ class ProgramError(Exception):
 
 
 class Flight(NamedTuple):
-    """A message in flight; columns as in table ``message``. A `fate` of None: the message will be delivered."""
+    """A message in flight, with columns as in table ``message``. A `fate` of None stands for ``delivered``."""
 
     message_id: int
     kind: str
@@ -129,9 +129,9 @@ class RoundDue(NamedTuple):
         received: The due messages in the order of their ids.
         calls: The due calls in the order of their issue.
         timers: The expired timers as (name, key), ascending.
-        crashed: The nodes that crash in this round and that this node is connected to.
+        crashed: The nodes that crash in this round and to which this node is connected.
         is_recovered: Whether this node restarts in this round.
-        is_paused: Whether this node pauses; it then handles faults only.
+        is_paused: Whether this node pauses. A pausing node handles only faults.
         links: The changes of this node's links, for programs with `NodeProgram.notices_links`.
     """
 
@@ -164,7 +164,7 @@ def step(
         is_recovered: Whether the node restarts in this round.
         crashed: The crashed nodes that this node notices, for programs with `on_round`.
         is_paused: Whether the node pauses, for programs with `on_round`.
-        links: The changes of the node's links, for programs with `on_round`; None: no change.
+        links: The changes of the node's links, for programs with `on_round`. None means that no link changes.
 
     Raises:
         ProgramError: A handler raised an exception.

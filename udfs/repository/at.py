@@ -1,4 +1,4 @@
-"""`At`, the argument of all handlers: a topic at a node in a round."""
+"""Class `At`, the argument of all handlers: a topic at a node in a round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from udfs.repository.state import State
 
 T = TypeVar("T")
 PLACES = 1 << 20
-"""An upper bound of the number of deliveries of a node in one round."""
+"""An upper bound of the number of deliveries at a node in one round."""
 
 
 class At:
@@ -52,20 +52,23 @@ class At:
 
         Args:
             event: The class of the event.
-            to: The receivers. An empty tuple sends a discovery to all repositories (rule P33).
+            to: The receivers. An empty tuple sends a discovery, which goes to all repositories (rule P33).
             values: The event's fields after those of `Addressed`, in order.
-            extra: Rounds that the node works before it sends the event.
+            extra: The number of rounds by which the event is delayed, for example for reads from the disk.
         """
-        routes.put(self.node, event(to, self.me, 0, self.topic, *values), self.ctx, extra)
+        routes.send(self.node, event(to, self.me, 0, self.topic, *values), self.ctx, extra)
 
     def deliver(self, of: Publication, hops: int) -> None:
-        """Delivers message `of`, and records the position of the delivery among all deliveries of the node."""
+        """Delivers message `of`, and records its position among all deliveries of the node."""
         position = self.round * PLACES + len(self.node.ordered_delivery)
         self.node.ordered_delivery.append(OrderedDelivery(position, self.topic, of.source, of.source_seq))
         self.ctx.deliver(of.source, of.source_seq, of.issued_round, hops)
 
     def wake(self, name: str, rounds: int) -> None:
-        """Starts timer `name` of the topic, due in `rounds` rounds, unless the timer runs already."""
+        """Starts timer `name` of the topic, which expires after `rounds` rounds.
+
+        Does nothing if the timer runs already.
+        """
         if not self.ctx.is_set(name, self.number):
             self.ctx.set_timer(name, self.number, rounds)
 
@@ -77,17 +80,17 @@ class At:
 
     @property
     def bundle(self) -> Bundle:
-        """A client's record of the topic and its bundle."""
+        """This client's record of the topic and of its bundle."""
         return self.node.bundle[self.topic]
 
     @property
     def log(self) -> Log:
-        """A repository's log of the topic."""
+        """This repository's log of the topic."""
         return self.node.log[self.topic]
 
     @property
     def duty(self) -> Duty:
-        """The state of a repository's recovery of the topic."""
+        """The state of this repository's recovery of the topic."""
         return self.node.duty[self.topic]
 
     @property

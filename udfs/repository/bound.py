@@ -16,12 +16,12 @@ _OUT = schema_of(BEYOND)
 def cut_round(
     ends: Collection[int], links: Iterable[tuple[int, int]], gone: Sequence[tuple[int, int]]
 ) -> int | None:  # fmt: skip
-    """Returns the first round in which two surviving `ends` have no path to each other.
+    """Returns the first round after which two of the surviving `ends` have no path to each other.
 
     Returns None if all surviving ends stay connected.
 
     Args:
-        ends: Clients and repositories.
+        ends: Ids of clients and repositories.
         links: Pairs of linked nodes.
         gone: Round and node of each crash without a recovery, ascending.
     """
@@ -36,7 +36,7 @@ def cut_round(
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the runs in which crashes for good disconnect clients or repositories, as rows of `BEYOND`.
+    """Yields the runs in which permanent crashes disconnect clients or repositories, as rows of `BEYOND`.
 
     Args:
         batches: One row per run: ``run_id``, ``ends`` (node ids), ``links`` (structs ``src, dst``), ``gone`` (structs

@@ -45,7 +45,7 @@ class Steering:
 
 @record(key="topic")
 class Publishing:
-    """The catenation of a publisher on a topic (rule P1)."""
+    """The current catenation of a publisher on a topic: its incarnation and its last number (rule P1)."""
 
     topic: Annotated[str, "the topic"]
     incarnation: Annotated[int, "round in which the publisher started"]
@@ -132,7 +132,7 @@ class Buffered:
 
 @record(key="topic, seq")
 class Expected:
-    """A sequence number of the steering repository that a subscriber has heard of but has not passed."""
+    """A sequence number of the steering repository that a subscriber knows but has not passed."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
@@ -146,7 +146,7 @@ class Expected:
 
 @record(key="topic, seq")
 class Unsynced:
-    """A sequence number that a subscriber has passed and that no sync covers yet."""
+    """A sequence number that a subscriber has passed, and that no sync includes yet."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]

@@ -9,7 +9,7 @@ from udfs.nodes.records import message
 
 
 class Catenated(Protocol):
-    """A record or event about one message, with the catenation of the message."""
+    """A record or event about one message that has the message's catenation."""
 
     @property
     def publisher(self) -> int:
@@ -48,7 +48,7 @@ class Upto:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A message as its publisher issued it."""
+    """A message with the content that its publisher has issued."""
 
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[
@@ -120,14 +120,14 @@ class Message(Carrying):
 
 @message("C2R-Probe")
 class Probe(Addressed):
-    """A client's question for the operational repositories of a topic (section 4.1)."""
+    """A client's request for the operational repositories of a topic (section 4.1)."""
 
     role: Annotated[str, "role of the client: publisher or subscriber"]
 
 
 @message("P2R-Order")
 class Order(Designated):
-    """A publisher's announcement of a message's catenation (section 3.4)."""
+    """A publisher's announcement of the catenation of a message (section 3.4)."""
 
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
@@ -147,7 +147,7 @@ class Retransmit(Carrying):
 
 @message("P2R-Recovery")
 class PublisherRecovery(Designated):
-    """A publisher announces its start, or its choice of another steering repository (section 3.11)."""
+    """A publisher's announcement that it has started, or has chosen another steering repository (section 3.11)."""
 
     incarnation: Annotated[int, "round in which the publisher started"]
 

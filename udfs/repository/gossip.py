@@ -9,38 +9,38 @@ from udfs.repository.repository_events import Entry, GossipAck, GossipLeave, Tol
 from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
 
-def go_on(at: At) -> None:
-    """Timer T_g: sends Gossip-ACK to the other members, and confirms registrations that all heard members have."""
+def on_gossip_timer(at: At) -> None:
+    """Timer T_g: sends Gossip-ACK to the other members. Confirms registrations that all recently heard members have."""
     if at.peers and not at.log.is_left:
         membership.confirm_registrations(at)
-        tell(at)
+        send_gossip(at)
         at.wake("gossip", at.rounds("gossip_rounds"))
 
 
 def on_leave(at: At, m: GossipLeave) -> None:
-    """Gossip-LEAVE (section 4.10): records that the sender has left the bundle, and answers Gossip-ACK."""
-    membership.lose(at, m.origin)
-    tell_from(at, (m.origin,), at.log.frontier)
+    """Gossip-LEAVE (section 4.10): records that the sender has left the bundle, and answers with Gossip-ACK."""
+    membership.record_departure(at, m.origin)
+    send_entries(at, (m.origin,), at.log.frontier)
 
 
-def tell(at: At) -> None:
+def send_gossip(at: At) -> None:
     """Sends Gossip-ACK to each member, with the entries that the member lacks (rule P17).
 
-    Members that lack the same entries are receivers of one event.
+    Members that lack equal entries get the same event.
     """
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
         by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
     for base, peers in sorted(by_base.items()):
-        tell_from(at, tuple(peers), base)
+        send_entries(at, tuple(peers), base)
 
 
-def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
-    """Sends Gossip-ACK to `peers` with all entries after sequence number `base`."""
+def send_entries(at: At, peers: tuple[int, ...], base: int) -> None:
+    """Sends Gossip-ACK to `peers`, with all entries after sequence number `base`."""
     seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
     newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
     at.send(
-        GossipAck, peers, base, at.log.frontier, _entries(at, base), beyond(at), seen, at.members,
+        GossipAck, peers, base, at.log.frontier, _entries(at, base), unlisted_messages(at), seen, at.members,
         *membership.departures(at), tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())),
         registrations.choices(at), syncs.syncs(at), at.log.is_complete,
     )  # fmt: skip
@@ -56,7 +56,7 @@ def _entries(at: At, base: int) -> tuple[Entry, ...]:
     )
 
 
-def beyond(at: At) -> tuple[Upto, ...]:
+def unlisted_messages(at: At) -> tuple[Upto, ...]:
     """Returns the stored messages that no entry contains: messages after the frontier, and orphans (rule P18)."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
@@ -66,18 +66,17 @@ def beyond(at: At) -> tuple[Upto, ...]:
 def on_gossip(at: At, m: GossipAck) -> None:
     """Gossip-ACK (rules P17, P18): merges the sender's members, incarnations, entries, designations and syncs.
 
-    Of a sender that has left the bundle only the members are merged. The sender gets an answer that lists its
-    departure.
+    If the sender has left the bundle, only its members are merged, and it gets an answer that lists its departure.
     """
-    membership.learn(at, m.members, m.leaving, m.left)
+    membership.merge_members(at, m.members, m.leaving, m.left)
     if at.log.is_left:
         return
-    if m.origin in membership.left(at):
-        tell_from(at, (m.origin,), at.log.frontier)
+    if m.origin in membership.departed_members(at):
+        send_entries(at, (m.origin,), at.log.frontier)
         return
     peer = membership.peer(at, m.origin)
     for one in m.newest:
-        slots.learn(at, one.publisher, one.incarnation)
+        slots.record_incarnation(at, one.publisher, one.incarnation)
     told = {one.repository: one.seq for one in m.seen}
     peer.told, peer.beyond, peer.is_complete = told.get(at.me, 0), m.beyond, m.is_complete
     peer.knows_leaving = at.me in m.leaving and m.base <= peer.seen
@@ -87,23 +86,23 @@ def on_gossip(at: At, m: GossipAck) -> None:
                 _enter(at, m.origin, entry)
         peer.seen = max(peer.seen, m.frontier)
     for one in m.beyond:
-        recovery.held(at, m.origin, Key.of(one))
+        recovery.record_holder(at, m.origin, Key.of(one))
     for choice in m.choices:
-        registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
+        registrations.record_designation(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     for fact in m.syncs:
         syncs.synced_elsewhere(at, m.origin, fact)
     storage.settle(at)
-    syncs.apply(at, m.origin)
+    syncs.apply_syncs(at, m.origin)
     membership.confirm_registrations(at)
 
 
 def _enter(at: At, repository: int, entry: Entry) -> None:
     if entry.action is not None:
-        storage.enact(at, entry.action)
+        storage.apply_action(at, entry.action)
         return
     key = Key.of(entry)
-    slots.learn(at, key.publisher, key.incarnation)
-    syncs.located(at, repository, entry.seq, key)
+    slots.record_incarnation(at, key.publisher, key.incarnation)
+    syncs.record_location(at, repository, entry.seq, key)
     index = at.topic, repository, key.publisher, key.incarnation
     at.node.held[index] = PeerPrefix(*index, key.n)
-    recovery.held(at, repository, key)
+    recovery.record_holder(at, repository, key)

@@ -1,4 +1,7 @@
-"""Members of a bundle join and leave (sections 4.9, 4.10; rule P26), and owners register clients (3.3; rule P25)."""
+"""Members of a bundle join and leave (sections 4.9 and 4.10), and owners of topics register clients (section 3.3).
+
+Rules P25 and P26.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from udfs.repository.repository_records import STORED, Confirming, Member, Peer
 LEFT = "LEFT"
 
 
-def watch(at: At) -> None:
-    """Starts the gossip timer if the bundle has other members. Starts the leave timer of a repository that leaves."""
+def start_timers(at: At) -> None:
+    """Starts the gossip timer if the bundle has other members, and the leave timer if this repository leaves."""
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:
@@ -25,8 +28,8 @@ def add(at: At, repository: int) -> None:
     """Adds `repository` to the members, unless it has left the bundle."""
     if repository != at.me and (at.topic, repository) not in at.node.member:
         at.node.member[at.topic, repository] = Member(at.topic, repository)
-        hear(at, repository)
-        watch(at)
+        record_heard(at, repository)
+        start_timers(at)
 
 
 def peer(at: At, repository: int) -> Peer:
@@ -35,18 +38,18 @@ def peer(at: At, repository: int) -> Peer:
     return at.node.peer.setdefault(index, Peer(*index))
 
 
-def hear(at: At, repository: int) -> None:
-    """Records that another repository was heard in this round."""
+def record_heard(at: At, repository: int) -> None:
+    """Records that this repository received an event from `repository` in this round."""
     peer(at, repository).heard_round = at.round
 
 
-def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
+def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
     """Merges the lists of members that another repository has sent.
 
-    If `gone` contains this repository, this repository migrates its clients and departs (rule P36).
+    If `gone` contains this repository, its clients have to designate other repositories, and it departs (rule P36).
     """
     for one in gone:
-        lose(at, one)
+        record_departure(at, one)
     if at.me in gone and not at.log.is_left:
         _migrate(at)
         depart(at)
@@ -57,8 +60,8 @@ def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tupl
             at.node.member[at.topic, one].is_leaving = True
 
 
-def lose(at: At, repository: int) -> None:
-    """Records that `repository` has left the bundle, and deletes the rows about the messages that it has stored."""
+def record_departure(at: At, repository: int) -> None:
+    """Records that `repository` has left the bundle. Deletes the rows about messages that `repository` has stored."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -74,50 +77,53 @@ def lose(at: At, repository: int) -> None:
 
 
 def remove(at: At, call: RemoveCall) -> None:
-    """Call ``remove`` (rule P36): records that the named dead member has left. Gossip informs the other members."""
+    """Call ``remove`` (rule P36): records that the dead member `call.peer` has left.
+
+    Gossip informs the other members.
+    """
     if at.log.is_member and not at.log.is_left and call.peer in at.peers:
-        lose(at, call.peer)
+        record_departure(at, call.peer)
 
 
 def depart(at: At) -> None:
-    """Records that this repository has left the bundle. After its last bundle the node has status LEFT."""
+    """Records that this repository has left the bundle. If it has left all its bundles, the node gets status LEFT."""
     at.log.is_leaving, at.log.is_left = False, True
     if all(one.is_left or not one.is_member for one in at.node.log.values()):
         at.ctx.status(LEFT)
-    watch(at)
+    start_timers(at)
 
 
 def is_heard(at: At, repository: int) -> bool:
-    """Returns whether a member was heard in the last T_assist rounds.
+    """Returns whether an event from member `repository` arrived in the last T_assist rounds.
 
-    For T_assist rounds after the start of this repository every member counts as heard.
+    For T_assist rounds after the start of this repository, the result is True for every member.
     """
     row = at.node.peer.get((at.topic, repository))
     heard = at.duty.begun_round if row is None else max(row.heard_round, at.duty.begun_round)
     return at.round - heard < at.rounds("assist_rounds")
 
 
-def left(at: At) -> tuple[int, ...]:
-    """Returns the ids of the repositories that have left."""
+def departed_members(at: At) -> tuple[int, ...]:
+    """Returns the ids of the repositories that have left the bundle."""
     return tuple(one.repository for one in at.of(at.node.member) if one.is_left)
 
 
 def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the ids of the members that are leaving, and of the repositories that have left."""
+    """Returns the ids of the members that are leaving the bundle, and of the repositories that have left it."""
     leaving = [one.repository for one in at.of(at.node.member) if one.is_leaving and not one.is_left]
-    return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), left(at)
+    return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), departed_members(at)
 
 
 def leave(at: At) -> None:
-    """Call ``leave`` (section 4.10): stops steering clients, and starts to leave."""
+    """Call ``leave`` (section 4.10): this repository stops steering clients, and starts to leave the bundle."""
     log = at.log
     if log.is_member and not log.is_left:
         log.is_leaving = True
-        go_on(at)
+        on_leave_timer(at)
 
 
-def go_on(at: At) -> None:
-    """Timer ``leave``: sends R2C-Migrate to clients; leaves if the remaining members can replace this repository (P26).
+def on_leave_timer(at: At) -> None:
+    """Timer ``leave``: sends R2C-Migrate to clients. Leaves if the remaining members can replace this repository (P26).
 
     A repository that has left repeats Gossip-LEAVE.
     """
@@ -139,11 +145,11 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether the heard members can replace this repository, and no member with a lower id leaves.
+    """Returns whether the heard members can replace this repository, and no member with a lower id is leaving.
 
-    The heard members that stay have every message and registration of this repository, and know that it leaves.
-    Otherwise two members that leave in one round would rely on each other (rule P30). At least one staying member has
-    been operational.
+    The heard members that stay must have every message and registration of this repository, and know that it leaves.
+    Members leave one after the other, because two that leave in one round would rely on each other (rule P30). At least
+    one staying member must have been operational.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -184,10 +190,10 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
     _send(at, row)
 
 
-def register_again(at: At) -> None:
-    """Timer T_p: sends each unconfirmed action to the next member of the bundle.
+def repeat_registrations(at: At) -> None:
+    """Timer T_p: sends each unconfirmed action to another member of the bundle than before.
 
-    After the last member, the action goes to all repositories as a discovery (rule P33).
+    After all members have been tried, the action goes to all repositories as a discovery (rule P33).
     """
     for row in at.of(at.node.registering):
         row.tries += 1
@@ -210,11 +216,11 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Register, Deregister (3.3): stores the action of the topic's owner.
+    """Register, Deregister (section 3.3): stores the action of the topic's owner.
 
-    The event has no cut: a member adds its filled prefixes when it first hears of a deregistration (rule P25). If the
+    The event has no cut: a member adds its filled prefixes when it first receives a deregistration (rule P25). If the
     owner repeats the event, the cut stays. The owner gets a confirmation when all heard members have the action (rule
-    P34). Any other sender gets Refuse.
+    P34). A sender that is not the owner gets Refuse.
     """
     if not at.is_operational:
         return
@@ -222,7 +228,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
         at.send(Refuse, (m.origin,), m.role, m.number)
         return
     is_registered = isinstance(m, Register)
-    storage.enact(at, Action(m.client, m.role, m.number, None, is_registered))
+    storage.apply_action(at, Action(m.client, m.role, m.number, None, is_registered))
     storage.settle(at)
     index = at.topic, m.client, m.role
     at.node.confirming[index] = Confirming(*index, m.number, m.origin)

@@ -42,7 +42,7 @@ from udfs.repository.state import State
 
 
 def publish_best_effort(at: At, call: PublishCall) -> None:
-    """Call ``publish``, best effort: sends a message once to the subscribers whose predicate the message satisfies."""
+    """Call ``publish``, best effort: sends a message once to each subscriber with a matching subscription."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
     at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
@@ -111,18 +111,18 @@ TIMERS: Mapping[str, Timer] = {
     f"seek {SUBSCRIBER}": lambda at: steering.seek_again(at, SUBSCRIBER),
     f"ask {PUBLISHER}": publisher.ask_again,
     f"ask {SUBSCRIBER}": subscriber.ask_again,
-    "reoffer": publisher.reoffer,
+    "reoffer": publisher.repeat_orders,
     "acknowledge": subscriber.acknowledge,
-    "wait": subscriber.ask,
+    "wait": subscriber.request_missing,
     "idle": subscriber.poll,
-    "register": membership.register_again,
+    "register": membership.repeat_registrations,
     "evict": storage.evict,
     "nak": storage.ask_again,
-    "rectify": syncs.look_after,
-    "gossip": gossip.go_on,
+    "rectify": syncs.on_rectify_timer,
+    "gossip": gossip.on_gossip_timer,
     "fetch": recovery.fetch,
-    "assist": recovery.ask,
-    "leave": membership.go_on,
+    "assist": recovery.request_assistance,
+    "leave": membership.on_leave_timer,
 }
 
 
@@ -136,15 +136,15 @@ class Repository(State):
     @classmethod
     def start(cls, world: World) -> None:
         """Sets the initial routes, topics and bundles of all nodes."""
-        routes.lay(world)
-        topics.lay(world)
+        routes.set_initial_routes(world)
+        topics.set_initial_topics(world)
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Broker-Up (rule P31): computes routes over the recovered broker again, and answers Broker-Up-ACK."""
+        """Broker-Up (rule P31): answers Broker-Up-ACK, and recomputes routes, now including the recovered broker."""
         routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
-        """Broker-Up-ACK (rule P31): ends the announcements of this broker's recovery to the sender."""
+        """Broker-Up-ACK (rule P31): ends this broker's announcements of its recovery to the sender."""
         routes.on_up_ack(self, m)
 
     def on_down(self, peer: int, ctx: Context) -> None:
@@ -154,9 +154,9 @@ class Repository(State):
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
         """Handles all messages except Broker-Up and Broker-Up-ACK.
 
-        Nodes on the route forward the message. The receiver runs the handler of its role, client or repository.
+        Brokers on the route forward the message. A receiver runs the handler of its role, client or repository.
         """
-        is_mine, event = routes.arrive(self, m, ctx)
+        is_mine, event = routes.receive(self, m, ctx)
         if is_mine and ctx.settings["baseline"]:
             deliver_best_effort(At(self, ctx, event.topic), event.publication, event.hops)
         elif is_mine and self.own.role == "client" and event.topic in self.bundle:
@@ -177,7 +177,7 @@ class Repository(State):
             for topic in sorted(self.log):
                 storage.on_stored(At(self, ctx, topic))
         else:
-            recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
+            recovery.run_timer(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
         """Starts an incarnation of the node from its durable tables, after a crash."""
@@ -191,7 +191,7 @@ class Repository(State):
         """Sends the designations of this round (rule P28), and ends recoveries that wait for no message."""
         for (topic, role), row in sorted(self.steering.items()):
             at = At(self, ctx, topic)
-            if not steering.change(at, row):
+            if not steering.apply_choice(at, row):
                 continue
             if role == PUBLISHER:
                 publisher.request(at, row)
@@ -202,17 +202,17 @@ class Repository(State):
             recovery.finish(At(self, ctx, topic))
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes a message on a topic."""
+        """Call ``publish``: publishes a message on a topic (section 3.4)."""
         part = publish_best_effort if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Subscribes to a topic."""
+        """Call ``subscribe``: adds a subscription to a topic."""
         part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Ends a subscription."""
+        """Call ``unsubscribe``: ends a subscription."""
         part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
@@ -222,27 +222,27 @@ class Repository(State):
         ctx.confirm(call.source_seq)
 
     def call_register(self, call: RegisterCall, ctx: Context) -> None:
-        """Call ``register`` (3.3): the owner of a topic registers a client."""
+        """Call ``register`` (section 3.3): the owner of a topic registers a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
-        """Call ``deregister`` (3.3): the owner of a topic deregisters a client."""
+        """Call ``deregister`` (section 3.3): the owner of a topic deregisters a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
-        """Adds this repository to the bundles of its topics (4.9)."""
+        """Call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
         for topic in sorted(self.log):
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_leave(self, call: LeaveCall, ctx: Context) -> None:
-        """Starts the departure of this repository from all its bundles (4.10)."""
+        """Call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_remove(self, call: RemoveCall, ctx: Context) -> None:
-        """Removes the dead repository that the call names from all bundles of this repository (rule P36)."""
+        """Call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles of this repository."""
         for topic in sorted(self.log):
             membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

@@ -11,7 +11,7 @@ from udfs.repository.repository_events import PublisherAck, PublisherNak, Publis
 
 
 def start(at: At) -> None:
-    """Starts an incarnation of a publisher (rule P1), and seeks a steering repository."""
+    """Starts an incarnation of a publisher (rule P1). The publisher then seeks a steering repository."""
     at.node.publishing[at.topic] = Publishing(at.topic, at.round)
     steering.start(at, PUBLISHER)
 
@@ -34,7 +34,7 @@ def _publish(at: At, publication: Publication) -> None:
     to = receivers(at, publication, at.bundle.members)
     at.send(Message, to, publication.source, publication.source_seq, publication.issued_round, publication.matches)
     if at.me in to:
-        subscriber.keep(at, publication, 0)
+        subscriber.buffer_message(at, publication, 0)
     _order(at, one)
     at.wake("reoffer", at.rounds("publisher_rounds"))
 
@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends P2R-Recovery with the designation of `row` to the bundle (section 3.11), and starts timer T_p."""
+    """Sends P2R-Recovery with the designation `row` to the bundle (section 3.11), and starts timer T_p."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -62,20 +62,20 @@ def request(at: At, row: Steering) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats P2R-Recovery. After k requests without an answer seeks another repository."""
+    """Timer T_p: sends P2R-Recovery again. After k unanswered requests the publisher seeks another repository."""
     row = _steering(at)
-    if not row.is_established and not row.is_seeking and not steering.is_tired(at, row):
+    if not row.is_established and not row.is_seeking and not steering.has_given_up(at, row):
         request(at, row)
 
 
 def on_recovery(at: At, m: PublisherRecovered) -> None:
     """R2P-Recovery (3.11): records that the steering repository has answered, and publishes the queued messages."""
     row, own = _steering(at), at.node.publishing[at.topic]
-    if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
+    if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
         return
     row.is_established = True
     at.ctx.cancel_timer(f"ask {PUBLISHER}", at.number)
-    steering.learn(at, m.members)
+    steering.set_members(at, m.members)
     at.bundle.registered = m.registered
     waiting = [one for one in at.node.queued if one.topic == at.topic]
     at.node.queued = [one for one in at.node.queued if one.topic != at.topic]
@@ -84,11 +84,11 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
 
 
 def on_ack(at: At, m: PublisherAck) -> None:
-    """R2P-ACK (rule P3): marks stored messages, confirms calls up to `upto`, and deletes messages up to `stable`."""
+    """R2P-ACK (rule P3): marks stored messages, confirms calls up to `m.upto`, deletes messages up to `m.stable`."""
     own = at.node.publishing[at.topic]
-    if not steering.hear(at, _steering(at), m) or m.incarnation != own.incarnation:
+    if not steering.accept_answer(at, _steering(at), m) or m.incarnation != own.incarnation:
         return
-    steering.learn(at, m.members)
+    steering.set_members(at, m.members)
     at.bundle.registered = m.registered
     for one in at.of(at.node.unstable):
         one.is_acknowledged = one.is_acknowledged or one.n <= m.upto or one.n in m.single
@@ -100,9 +100,9 @@ def on_ack(at: At, m: PublisherAck) -> None:
 
 
 def on_nak(at: At, m: PublisherNak) -> None:
-    """R2P-NAK (3.6): sends P2R-Retransmit with each requested message to the whole bundle."""
+    """R2P-NAK (section 3.6): sends P2R-Retransmit with each requested message to the whole bundle."""
     row, own = _steering(at), at.node.publishing[at.topic]
-    if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
+    if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
         return
     for n in m.ns:
         one = at.node.unstable.get((at.topic, n))
@@ -112,11 +112,11 @@ def on_nak(at: At, m: PublisherNak) -> None:
             at.send(Retransmit, at.bundle.members, *values, own.incarnation, n)
 
 
-def reoffer(at: At) -> None:
-    """Timer T_p (rule P4): repeats P2R-Order for each message that is not acknowledged.
+def repeat_orders(at: At) -> None:
+    """Timer T_p (rule P4): sends P2R-Order again for each message that is not acknowledged.
 
-    Every 3 T_p it repeats P2R-Order for the messages that are acknowledged but not stable. After T_fail without an
-    event from the steering repository the publisher seeks another steering repository.
+    Every 3 T_p the publisher also sends P2R-Order for messages that are acknowledged but not stable. After T_fail
+    without an event from the steering repository the publisher seeks another steering repository.
     """
     wait, row = at.rounds("publisher_rounds"), _steering(at)
     waiting = at.of(at.node.unstable)

@@ -1,4 +1,7 @@
-"""Repositories recover and join (sections 3, 4.8, 4.9; rules P21, P22), and fetch missing messages (4.7; rule P19)."""
+"""Repositories recover and join (sections 3, 4.8, 4.9), and fetch missing messages (section 4.7).
+
+Rules P19, P21 and P22.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ from udfs.repository.repository_events import (
 from udfs.repository.repository_records import Duty, Lacking, Missed
 
 
-def held(at: At, repository: int, key: Key) -> None:
-    """Records that `repository` has message `key`, and starts timer T_f, if this repository lacks the message."""
+def record_holder(at: At, repository: int, key: Key) -> None:
+    """Records that `repository` has stored message `key`, and starts timer T_f.
+
+    Does nothing if this repository has `key`.
+    """
     if not slots.has(at, key):
         index = at.topic, *key
         at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
@@ -30,7 +36,7 @@ def held(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Timer T_f (rule P19): requests each missing message from a member that has the message and is heard.
+    """Timer T_f (rule P19): requests each missing message from a recently heard member that has the message.
 
     If several members have the message, the requests alternate between them.
     """
@@ -47,7 +53,7 @@ def fetch(at: At) -> None:
 
 
 def on_nak(at: At, m: BundleNak) -> None:
-    """R2R-NAK: answers R2R-Retransmit with the requested messages. Each read takes ``retrieve_rounds``."""
+    """R2R-NAK: answers R2R-Retransmit with the requested messages. Reading one message takes ``retrieve_rounds``."""
     keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
@@ -71,7 +77,7 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
-    """R2R-Retransmit: stores the messages that the event carries, and records their acknowledgements.
+    """R2R-Retransmit: stores the messages that the event carries, and records which subscribers have acknowledged them.
 
     If one of the messages is new and the batch was full, requests the next batch from the sender.
     """
@@ -92,7 +98,7 @@ def on_retransmit(at: At, m: BundleRetransmit) -> None:
 
 
 def _on_way(at: At) -> set[Key]:
-    """Returns the messages that are being written to the disk."""
+    """Returns the keys of the messages that are being written to the disk."""
     return {Key.of(row) for row in at.of(at.node.storing)}
 
 
@@ -110,12 +116,12 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
         membership.on_farewell(at, event)
     elif log.is_member and not log.is_left:
         if (at.topic, event.origin) in at.node.member:
-            membership.hear(at, event.origin)
+            membership.record_heard(at, event.origin)
         handle(at, event)
 
 
-def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
-    """Runs handler `handle` of the expired `timer`. A repository that has left runs ``leave`` only (section 4.10)."""
+def run_timer(at: At, timer: str, handle: Callable[[At], object]) -> None:
+    """Runs `handle`, the handler of `timer`. If this repository has left, runs the handler of ``leave`` only (4.10)."""
     if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
         handle(at)
 
@@ -135,29 +141,29 @@ def join(at: At) -> None:
 def begin(at: At) -> None:
     """Starts an incarnation of this repository for the topic.
 
-    With other members it requests assistance; as the only member it becomes operational. A repository that has left the
-    bundle only starts its timers.
+    If the bundle has other members, this repository requests assistance; otherwise it becomes operational. A repository
+    that has left the bundle only starts its timers.
     """
     at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
-        membership.watch(at)
+        membership.start_timers(at)
         return
-    slots.reread(at)
-    _say(at, RECOVERING)
+    slots.rebuild_table(at)
+    _set_status(at, RECOVERING)
     for subscriber in at.of(at.node.subscriber):
-        storage.recount(at, subscriber)
-    membership.watch(at)
+        storage.recompute_sync(at, subscriber)
+    membership.start_timers(at)
     if at.peers:
-        ask(at)
+        request_assistance(at)
     else:
         complete(at)
 
 
-def ask(at: At) -> None:
-    """Timer ``assist``: sends R2R-Assist to the other members.
+def request_assistance(at: At) -> None:
+    """Timer ``assist``: sends R2R-Assist to the other members of the bundle.
 
-    From the second request on it also sends R2R-Assist as a discovery to all repositories (rule P33). After T_assist
-    without progress the repository continues with its own disk (rules P22, P35).
+    From the second request on, R2R-Assist also goes to all repositories as a discovery (rule P33). After T_assist
+    without progress this repository stops waiting, and serves the messages of its own disk (rules P22, P35).
     """
     if at.duty.is_operational or at.log.is_left:
         return
@@ -177,9 +183,9 @@ def ask(at: At) -> None:
 
 
 def _is_on_its_own(at: At) -> bool:
-    """Returns whether the repository stops waiting for missing messages (rules P22, P35).
+    """Returns whether this repository stops waiting for missing messages (rules P22, P35).
 
-    It stops after T_assist without progress, if no heard member has a missing message. A repository that has never been
+    It stops after T_assist without progress, if no heard member has a missing message. A repository that was never
     complete waits for an assistant first; otherwise it would start without messages.
     """
     may_end = at.log.is_complete or at.duty.assistant is not None
@@ -190,37 +196,40 @@ def _is_on_its_own(at: At) -> bool:
 
 
 def on_assist(at: At, m: Assist) -> None:
-    """R2R-Assist: adds the sender to the members; an operational repository answers R2R-Recovery (4.8, 4.9)."""
-    if m.origin not in membership.left(at):
+    """R2R-Assist: adds the sender to the members. An operational repository answers with R2R-Recovery.
+
+    Sections 4.8 and 4.9.
+    """
+    if m.origin not in membership.departed_members(at):
         membership.add(at, m.origin)
     if at.duty.is_operational:
         newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
         at.send(
             BundleRecovery, (m.origin,), slots.prefixes(at),
             tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())), registrations.actions(at),
-            registrations.choices(at), at.members, membership.left(at),
+            registrations.choices(at), at.members, membership.departed_members(at),
         )  # fmt: skip
 
 
 def on_recovery(at: At, m: BundleRecovery) -> None:
     """R2R-Recovery (rule P21): merges the assistant's state, and reserves slots for missing messages.
 
-    It also requests these messages. Without missing messages the recovery ends.
+    Also requests these messages. If no message is missing, the recovery ends.
     """
     if at.duty.is_operational:
         return
     if at.duty.assistant is None:
         at.duty.asked_round = at.round
     at.duty.assistant = m.origin
-    membership.learn(at, m.members, (), m.left)
+    membership.merge_members(at, m.members, (), m.left)
     if at.log.is_left:
         return
     for one in m.newest:
-        slots.learn(at, one.publisher, one.incarnation)
+        slots.record_incarnation(at, one.publisher, one.incarnation)
     for action in m.actions:
-        storage.enact(at, action)
+        storage.apply_action(at, action)
     for choice in m.choices:
-        registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
+        registrations.record_designation(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     _forget_void(at)
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
@@ -230,20 +239,20 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Deletes the messages without a slot from those that the recovery waits for."""
+    """Deletes messages without a slot from table ``missed``, the messages that the recovery waits for."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
 
 
 def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
-    slots.learn(at, prefix.publisher, prefix.incarnation)
+    slots.record_incarnation(at, prefix.publisher, prefix.incarnation)
     row = at.node.incarnation[at.topic, prefix.publisher, prefix.incarnation]
     for n in range(1, prefix.n + 1):
         key = Key(prefix.publisher, prefix.incarnation, n)
         if not slots.has(at, key):
             at.node.missed[at.topic, *key] = Missed(at.topic, *key)
-            held(at, assistant, key)
+            record_holder(at, assistant, key)
     if not row.is_closed:
         slots.reserve(at, row, prefix.n)
 
@@ -256,11 +265,11 @@ def finish(at: At) -> None:
 
 
 def complete(at: At) -> None:
-    """Makes the repository operational for the topic, so that it may steer clients."""
+    """Makes this repository operational for the topic, so that it may steer clients."""
     at.duty.is_operational = at.log.is_complete = True
     if all(_is_ready(at, topic) for topic in at.node.log):
-        _say(at, OPERATIONAL)
-    membership.watch(at)
+        _set_status(at, OPERATIONAL)
+    membership.start_timers(at)
     if slots.reserved(at):
         at.wake("nak", at.rounds("nak_rounds"))
     at.wake("rectify", at.rounds("rectify_rounds"))
@@ -271,7 +280,7 @@ def _is_ready(at: At, topic: str) -> bool:
     return not log.is_member or log.is_left or (duty is not None and duty.is_operational)
 
 
-def _say(at: At, status: str) -> None:
-    """Records a status of the whole repository, at most once per round."""
+def _set_status(at: At, status: str) -> None:
+    """Sets the status of the node to `status`, at most once per round."""
     if status not in at.ctx.statuses:
         at.ctx.status(status)

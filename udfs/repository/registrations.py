@@ -12,11 +12,11 @@ from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
 from udfs.repository.repository_records import ACTION, Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1
-"""The action number of registrations in the scenario."""
+"""The action number of registrations that the scenario contains."""
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:
-    """Returns whether `client` may act in `role`. On a topic without an owner every client may."""
+    """Returns whether `client` may act in `role`. On a topic without an owner every client may act."""
     row = at.node.registration.get((at.topic, client, role))
     return at.log.owner is None or (row is not None and row.is_registered)
 
@@ -30,7 +30,7 @@ def subscribers(at: At) -> tuple[int, ...] | None:
 
 
 def is_admitted(at: At, client: int, role: str, number: int) -> bool:
-    """Returns whether `client` may act in `role`. Sends Refuse to a client that may not (rule P25)."""
+    """Returns whether `client` may act in `role`. If not, sends Refuse to the client (rule P25)."""
     if is_authorised(at, client, role):
         return True
     at.send(Refuse, (client,), role, number)
@@ -51,8 +51,8 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
     return all(row is None or row.is_registered or slot.n <= _upto(row.cut, slot) for row in rows)
 
 
-def covered(at: At, row: Incarnation) -> int:
-    """Returns the end of the filled prefix of the incarnation of `row` (rule P25).
+def covered_prefix(at: At, row: Incarnation) -> int:
+    """Returns the end of the filled prefix of the incarnation `row` (rule P25).
 
     For a deregistered publisher the result is at most the cut of the deregistration.
     """
@@ -67,8 +67,8 @@ def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
     return next(found, 0)
 
 
-def designated(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
-    """Records a designation of `client`. Returns false if a newer designation is known.
+def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
+    """Records a designation of `client`. Returns False if a newer designation is known.
 
     Args:
         at: The topic at this repository.
@@ -89,7 +89,7 @@ def designated(at: At, client: int, role: str, number: int, repository: int, *, 
     return True
 
 
-def steered(at: At, client: int, role: str) -> int | None:
+def steered_designation(at: At, client: int, role: str) -> int | None:
     """Returns the number of a client's designation if this repository steers the client, else None."""
     row = at.node.designation.get((at.topic, client, role))
     return row.number if row is not None and row.is_active and at.is_operational else None
@@ -102,22 +102,23 @@ def choices(at: At) -> tuple[Choice, ...]:
 
 
 def apply(at: At, action: Action) -> bool:
-    """Applies `action`, unless a newer action is known, and assigns the next sequence number to `action`.
+    """Stores `action` under the next sequence number, unless a newer action is known.
 
-    Returns whether the action was applied.
+    Returns whether `action` was stored.
     """
     if action.interests is None:
-        return _registers(at, action)
+        return _store_registration(at, action)
     is_new = _subscribes(at, action)
     if is_new:
         slots.append(at, ACTION, Key(action.client, action.number, 0), action)
     return is_new
 
 
-def _registers(at: At, action: Action) -> bool:
-    """Stores a registration, or merges the cut of a deregistration; returns whether something changed.
+def _store_registration(at: At, action: Action) -> bool:
+    """Stores a registration, or merges the cut of a deregistration. Returns whether something changed.
 
-    A merged cut includes the messages that any member had stored when it heard of the deregistration (rule P25).
+    A merged cut includes the messages that any member had stored when the deregistration reached that member (rule
+    P25).
     """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)
@@ -159,7 +160,7 @@ def are_changed(at: At) -> bool:
 
 
 def is_deregistered(at: At, action: Action) -> bool:
-    """Returns whether an action is about the registration of a client that is deregistered now."""
+    """Returns whether `action` concerns the registration of a client that is deregistered now."""
     row = at.node.registration.get((at.topic, action.client, action.role))
     return action.interests is None and row is not None and not row.is_registered
 
@@ -167,8 +168,8 @@ def is_deregistered(at: At, action: Action) -> bool:
 def end_designations(at: At, action: Action) -> None:
     """Ends the designations of the subscribers that `action`, a new registration, concerns (rule P25).
 
-    These subscribers may have passed messages that the registration includes again. Each of them gets R2C-Migrate. The
-    stored number increases, so that only a newer designation becomes active, also after a crash.
+    These subscribers may have passed messages that the registration includes again. So each of them gets R2C-Migrate.
+    The stored number of the designation increases, so that only a newer designation becomes active, also after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

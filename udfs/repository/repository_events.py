@@ -14,7 +14,10 @@ from udfs.repository.events import Addressed, Carrying, Designated, Identified, 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A registration or deregistration of a client, or a change of its subscriptions. Each takes a sequence number."""
+    """A registration or deregistration of a client, or a change of its subscriptions.
+
+    An action takes a sequence number.
+    """
 
     client: Annotated[int, "client that the action is about"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
@@ -29,7 +32,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sequence number of a repository with its message or action."""
+    """A sequence number of a repository, with the message or action that it identifies."""
 
     seq: Annotated[int, "sequence number"]
     publisher: Annotated[int, "id of the message's publisher"]
@@ -59,7 +62,7 @@ class SyncFact:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The position of a repository in the entries of another repository."""
+    """The last entry of another repository that a repository has received."""
 
     repository: Annotated[int, "id of the other repository"]
     seq: Annotated[int, "the sender has received that repository's entries up to this number"]
@@ -67,7 +70,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A stored message for another repository."""
+    """A stored message that a repository sends to another repository."""
 
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
@@ -77,7 +80,7 @@ class Copy:
 
 @message("Gossip-ACK")
 class GossipAck(Addressed):
-    """Gossip: entries that the receivers lack, and the sender's knowledge of the bundle (section 4.5, rule P17)."""
+    """Gossip: entries that the receivers lack, and the sender's state of the bundle (section 4.5, rule P17)."""
 
     base: Annotated[int, "sequence number before the first entry"]
     frontier: Annotated[int, "the sender's frontier"]
@@ -131,7 +134,7 @@ class BundleRecovery(Addressed):
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A receiver of a persistence notification."""
+    """A receiver of R2S*-Persistent, the notification that a message is stored."""
 
     client: Annotated[int, "id of the subscriber"]
     designation: Annotated[int, "number of the subscriber's designation"]
@@ -168,7 +171,7 @@ class Migrate(Addressed):
 
 @message("Refuse")
 class Refuse(Addressed):
-    """The refusal of a client that is not authorised for the topic."""
+    """The answer to a client that is not authorised for the topic in that role."""
 
     role: Annotated[str, "role that the client lacks"]
     designation: Annotated[int, "number of the client's designation"]

@@ -47,7 +47,7 @@ class Duty:
 
 @record(key="topic, seq")
 class Slot:
-    """A sequence number of a repository (rules P2, P5)."""
+    """A sequence number of a repository, with its message or action or as a reservation (rules P2, P5)."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number"]
@@ -75,7 +75,7 @@ class Orphan:
 
 @record(key="topic, publisher, incarnation")
 class Incarnation:
-    """A publisher's incarnation, as a repository knows it."""
+    """An incarnation of a publisher, with the numbers of its messages at the repository."""
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
@@ -184,7 +184,7 @@ class Identity:
 
 @record(key="topic, due_round, publisher, incarnation, n")
 class Storing:
-    """A message while it is written to the disk."""
+    """A message that is being written to the disk."""
 
     topic: Annotated[str, "the topic"]
     due_round: Annotated[int, "round in which the write ends"]
@@ -229,7 +229,7 @@ class Missed:
 
 @record(key="topic, publisher")
 class Live:
-    """A publisher that this repository has heard since the start of its recovery."""
+    """A publisher from which this repository has received an event since the start of its recovery."""
 
     topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
@@ -237,7 +237,7 @@ class Live:
 
 @record(key="topic, repository")
 class Peer:
-    """This repository's knowledge of another member."""
+    """The state of another member of the bundle, as this repository knows it."""
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "id of the other repository"]
@@ -262,7 +262,10 @@ class PeerPrefix:
 
 @record(key="topic, repository, seq")
 class ForeignAck:
-    """Acknowledgements of a sequence number of another repository, whose message is unknown here (rule P15)."""
+    """Acknowledgements of a sequence number of another repository.
+
+    This repository does not know its message (rule P15).
+    """
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "repository that steered the clients"]

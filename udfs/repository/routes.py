@@ -37,7 +37,7 @@ class BrokerUpAck:
     up_round: Annotated[int, "round of the recovery that Broker-Up named"]
 
 
-def lay(world: World) -> None:
+def set_initial_routes(world: World) -> None:
     """Sets the neighbours, the links and the routes of each node before the first round."""
     is_relay = {node: info.role not in ("client", "repository") for node, info in world.nodes.items()}
     links = [
@@ -53,14 +53,14 @@ def lay(world: World) -> None:
 
 
 def start(state: State, ctx: Context) -> None:
-    """Starts to watch all brokers for crashes, and computes the routes of the node."""
+    """Starts a watch on each broker, and computes the routes of the node."""
     for broker in _relays(state, ctx.node):
         ctx.watch(broker)
-    find(state, ctx.node)
+    compute_routes(state, ctx.node)
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Starts to announce the recovery of this broker to all nodes with routes (rule P31)."""
+    """Starts the announcements of this broker's recovery to all nodes with routes (rule P31)."""
     n_links = Counter(link.src for link in state.link.values())
     state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)
@@ -75,13 +75,13 @@ def announce(state: State, ctx: Context) -> None:
 
 
 def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Broker-Up: answers Broker-Up-ACK, and computes routes that may lead over the recovered broker."""
+    """Broker-Up: answers Broker-Up-ACK, and computes routes, which may lead over the recovered broker again."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
         state.down.pop(broker, None)
         ctx.watch(broker)
-        find(state, ctx.node)
+        compute_routes(state, ctx.node)
 
 
 def on_up_ack(state: State, m: BrokerUpAck) -> None:
@@ -95,14 +95,14 @@ def on_down(state: State, broker: int, ctx: Context) -> None:
     """Crash report: computes routes without `broker`, and ends the announcements to `broker`."""
     state.announced.pop(broker, None)
     state.down[broker] = Down(broker)
-    find(state, ctx.node)
+    compute_routes(state, ctx.node)
 
 
-def find(state: State, node: int) -> None:
+def compute_routes(state: State, node: int) -> None:
     """Computes the next hop from `node` to every other node (rule P29).
 
-    A route has the shortest latency. Of routes with equal latency the one with the lowest next hop is taken. No route
-    leads over a crashed broker.
+    A route has the shortest latency and leads over no crashed broker. Of routes with equal latency, the one with the
+    lowest next hop is taken.
     """
     near: dict[int, list[Link]] = {}
     for link in state.link.values():
@@ -121,14 +121,14 @@ def find(state: State, node: int) -> None:
                 heapq.heappush(waiting, (latency + link.latency_rounds, first, link.dst))
 
 
-def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
+def send(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
     """Sends an event as one message per link. Field ``to`` of a message names the receivers beyond that link.
 
     Args:
         state: The tables of the node.
         event: The event. Receivers without a route are omitted. An event without receivers is a discovery.
         ctx: The context of the node in this round.
-        extra: Rounds that the node works before it sends the event.
+        extra: The number of rounds by which the event is delayed.
     """
     if not event.to and not state.link:
         for hop in state.neighbour:
@@ -159,16 +159,16 @@ def _relays(state: State, node: int) -> list[int]:
     return sorted({link.dst for link in state.link.values() if link.is_relay} - {node})
 
 
-def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
-    """Counts a hop of an arrived event. A broker forwards the event to the remaining receivers.
+def receive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
+    """Adds a hop to an arrived event. A broker forwards the event to its other receivers.
 
     Returns whether this node is a receiver, and the event with the increased number of hops.
     """
     here = replace(event, hops=event.hops + 1)
     if not here.to and state.own.role == BROKER:
-        put(state, here, ctx)
+        send(state, here, ctx)
         return False, here
     others = tuple(one for one in event.to if one != ctx.node)
     if others and state.own.role == BROKER:
-        put(state, replace(here, to=others), ctx)
+        send(state, replace(here, to=others), ctx)
     return ctx.node in event.to, here

@@ -36,7 +36,7 @@ def newest(at: At, publisher: int) -> int | None:
     return max(found, default=None)
 
 
-def learn(at: At, publisher: int, incarnation: int) -> bool:
+def record_incarnation(at: At, publisher: int, incarnation: int) -> bool:
     """Records an incarnation of `publisher`, and closes the publisher's older incarnations (rule P2).
 
     Returns whether `incarnation` is the newest known incarnation of `publisher`.
@@ -53,9 +53,9 @@ def learn(at: At, publisher: int, incarnation: int) -> bool:
 
 
 def close(at: At, row: Incarnation) -> None:
-    """Closes the incarnation of `row` (rule P2).
+    """Closes the incarnation `row` (rule P2).
 
-    The slots of the incarnation become void from its first missing message on. Messages stored in these slots become
+    From its first missing message on, the slots of the incarnation become void. Messages stored in these slots become
     orphans.
     """
     row.is_closed = True
@@ -78,7 +78,7 @@ def _orphan(at: At, slot: Slot) -> None:
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
-    """Reserves slots for the messages of the incarnation of `row`, up to catenation number `n`.
+    """Reserves slots for the messages of the incarnation `row` up to catenation number `n`.
 
     An orphan among these messages is stored in its new slot. Returns the catenation numbers that got a slot.
     """
@@ -92,15 +92,15 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
     return added
 
 
-def hear(at: At, publisher: int, incarnation: int) -> None:
-    """Records that the authorised `publisher` was heard. Reopens `incarnation` if no newer one is known (rule P32)."""
+def record_heard(at: At, publisher: int, incarnation: int) -> None:
+    """Records an event from `publisher` in this round. Reopens `incarnation` if no newer one is known (rule P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation
 
 
 def close_silent(at: At) -> bool:
-    """Closes incarnations that lack a message and whose publisher has been silent for T_void (rule P32).
+    """Closes incarnations that lack a message and whose publisher has sent no event for T_void (rule P32).
 
     Otherwise one lost message of a dead or deregistered publisher would block all later numbers. Returns whether an
     incarnation was closed.
@@ -124,15 +124,15 @@ def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
     return slot
 
 
-def take(at: At, key: Key, publication: Publication) -> None:
+def store_message(at: At, key: Key, publication: Publication) -> None:
     """Stores message `key`, unless it is stored already.
 
-    A message of an open incarnation goes into its slot, which is added if necessary. A message of a closed incarnation
-    becomes an orphan until all earlier messages of the incarnation are stored.
+    A message of an open incarnation is stored in its slot, which is added if it is missing. A message of a closed
+    incarnation becomes an orphan until all earlier messages of the incarnation are stored.
     """
     if has(at, key):
         return
-    learn(at, key.publisher, key.incarnation)
+    record_incarnation(at, key.publisher, key.incarnation)
     row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
     at.node.lacking.pop((at.topic, *key), None)
     identify(at, key, publication.source_seq)
@@ -142,11 +142,11 @@ def take(at: At, key: Key, publication: Publication) -> None:
     else:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
         at.node.missed.pop((at.topic, *key), None)
-        adopt(at, row)
+        store_orphans(at, row)
 
 
-def adopt(at: At, row: Incarnation) -> None:
-    """Stores the orphans of the incarnation of `row` in new slots, up to the first missing message."""
+def store_orphans(at: At, row: Incarnation) -> None:
+    """Stores the orphans of the incarnation `row` in new slots, up to the first missing message."""
     while orphan := at.node.orphan.pop((at.topic, row.publisher, row.incarnation, row.last + 1), None):
         key = Key(row.publisher, row.incarnation, orphan.n)
         row.last = orphan.n
@@ -163,13 +163,13 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Records that message `source_seq` of the publisher has catenation `key`."""
+    """Records that the message with call number `source_seq` of its publisher has catenation `key`."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 
 
 def advance(at: At) -> list[Slot]:
-    """Moves the frontier to the last number before the first reserved one (rule P5).
+    """Moves the frontier to the last number before the first reserved slot (rule P5).
 
     Returns the slots of the stored messages that the frontier has passed.
     """
@@ -189,14 +189,14 @@ def reserved(at: At) -> list[Slot]:
 
 
 def prefixes(at: At) -> tuple[Upto, ...]:
-    """Returns, for each incarnation of each publisher, its highest catenation number that the frontier has passed."""
+    """Returns the highest catenation number that the frontier has passed, for each incarnation of each publisher."""
     return tuple(Upto(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
 
 
-def reread(at: At) -> None:
+def rebuild_table(at: At) -> None:
     """Rebuilds the repository-table from the slots and orphans after a crash.
 
-    The silence of publishers (rule P32) counts from this round.
+    The time without an event of a publisher (rule P32) starts again in this round.
     """
     for row in at.of(at.node.incarnation):
         row.heard_round = at.round

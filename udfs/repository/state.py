@@ -60,7 +60,7 @@ class Announced:
 
 @record(key="subscription_id")
 class Home:
-    """The client of a subscription. Publishers send the messages that match the subscription to this client."""
+    """The client that issued a subscription. Publishers send this client the messages that match the subscription."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     client: Annotated[int, "id of the client"]

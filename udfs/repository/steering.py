@@ -15,7 +15,7 @@ from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
 
 
 class Answer(Protocol):
-    """An answer of a repository to a client that designates it."""
+    """An answer of a repository to a client that has designated the repository."""
 
     @property
     def origin(self) -> int:
@@ -27,7 +27,7 @@ class Answer(Protocol):
 
 
 def start(at: At, role: str) -> None:
-    """Seeks a steering repository for the client in `role`, unless the client has or seeks one already."""
+    """Starts the client's search for a steering repository in `role`. Does nothing if the client has or seeks one."""
     index = at.topic, role
     if index not in at.node.steering:
         at.node.steering[index] = Steering(*index)
@@ -45,9 +45,9 @@ def seek(at: At, row: Steering) -> None:
 
 
 def seek_again(at: At, role: str) -> None:
-    """Timer T_p: repeats the probes to the known members, and probes all repositories by a discovery (rule P33).
+    """Timer T_p: sends the probes to the known members again, and to all repositories as a discovery (rule P33).
 
-    All known members may have left the bundle.
+    The discovery is needed because all known members may have left the bundle.
     """
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
@@ -58,17 +58,16 @@ def seek_again(at: At, role: str) -> None:
 def on_answer(at: At, m: ProbeAnswer) -> None:
     """R2C-Probe: updates the known members, and records an operational sender as a candidate.
 
-    The members that an operational sender names replace the known members; the members that any other sender names are
-    added.
+    If the sender is operational, its members replace the known members. Otherwise they are added to the known members.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:
         return
     if m.is_operational:
         row.answers = (*row.answers, m.origin)
-        learn(at, m.members)
+        set_members(at, m.members)
     else:
-        learn(at, tuple(sorted({*at.bundle.members, *m.members})))
+        set_members(at, tuple(sorted({*at.bundle.members, *m.members})))
 
 
 def on_migrate(at: At, m: Migrate) -> None:
@@ -84,7 +83,7 @@ def on_refuse(at: At, m: Refuse) -> None:
     A refused publisher queues its messages. A refused subscriber may still get earlier messages.
     """
     row = at.node.steering.get((at.topic, m.role))
-    if row is not None and hear(at, row, m):
+    if row is not None and accept_answer(at, row, m):
         row.is_refused = True
         row.is_established = row.is_established and row.role != PUBLISHER
         at.ctx.set_timer(f"ask {row.role}", at.number, at.rounds("failure_rounds"))
@@ -101,8 +100,8 @@ def designate(row: Steering, repository: int) -> None:
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 
-def change(at: At, row: Steering) -> bool:
-    """Takes the lowest repository that has answered a probe in this round (rules P12, P27).
+def apply_choice(at: At, row: Steering) -> bool:
+    """Designates the lowest repository that has answered a probe in this round (rules P12, P27).
 
     Returns whether the client starts a new designation. The program calls this function at the end of each round.
     """
@@ -116,8 +115,11 @@ def change(at: At, row: Steering) -> bool:
     return is_new
 
 
-def hear(at: At, row: Steering | None, m: Answer) -> bool:
-    """Returns whether `m` answers the current designation (rule P12). If so, records that the repository was heard."""
+def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
+    """Returns whether `m` answers the designation `row` of the client (rule P12).
+
+    If so, records that the client received an event from the repository in this round.
+    """
     if row is None or row.is_changing or row.is_seeking:
         return False
     if (row.repository, row.designation) != (m.origin, m.designation):
@@ -126,8 +128,11 @@ def hear(at: At, row: Steering | None, m: Answer) -> bool:
     return True
 
 
-def is_tired(at: At, row: Steering) -> bool:
-    """Counts a request without an answer. After k of these requests seeks another repository, and returns true."""
+def has_given_up(at: At, row: Steering) -> bool:
+    """Counts a request without an answer. After k of these requests the client seeks another repository.
+
+    Returns True if the client seeks another repository.
+    """
     row.tries += 1
     if row.tries <= at.rounds("tries"):
         return False
@@ -135,6 +140,6 @@ def is_tired(at: At, row: Steering) -> bool:
     return True
 
 
-def learn(at: At, members: tuple[int, ...]) -> None:
-    """Replaces the members of the bundle that the client knows."""
+def set_members(at: At, members: tuple[int, ...]) -> None:
+    """Sets the members of the bundle that this client knows."""
     at.bundle.members = members

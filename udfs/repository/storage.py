@@ -1,4 +1,4 @@
-"""A repository stores published messages, and notifies publishers and subscribers.
+"""The storage of published messages at a repository, and the notification of publishers and subscribers.
 
 Sections 3.5 and 4.2; rules P3, P5, P6, P11, P20. The dissemination table is the join of subscriptions and slots.
 """
@@ -31,10 +31,10 @@ from udfs.repository.repository_records import (
 
 
 def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | None = None) -> bool:
-    """Returns whether a stored message is for a subscriber (rule P11).
+    """Returns whether the message in `slot` is for `subscriber` (rule P11).
 
-    The message matches a subscription of the subscriber, and is later than the cut of that subscription. No
-    deregistration excludes the message.
+    The message must match a subscription of the subscriber, and be later than the cut of that subscription. No
+    deregistration may exclude the message.
 
     Args:
         at: The topic at this repository.
@@ -54,7 +54,7 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
 
 def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns the last catenation number of an incarnation that `cut` contains, or 0 if `cut` lacks the incarnation."""
+    """Returns the last catenation number of `incarnation` that `cut` contains, or 0 if `cut` lacks the incarnation."""
     found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
     return next(found, 0)
 
@@ -70,15 +70,14 @@ def note_acknowledged(at: At, client: int, key: Key) -> None:
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Sends R2S*-Persistent (rule P6) for the message in `slot` to the subscribers of the message.
+    """Sends R2S*-Persistent for the message in `slot` to those of its subscribers that this repository steers (P6).
 
-    Only subscribers that this repository steers get the event. For each subscriber of the message, ``last_seq`` becomes
-    the number of the message.
+    Sets ``last_seq`` of each subscriber of the message to the number of the message.
     """
     receivers = []
     for subscriber in at.of(at.node.subscriber):
         if is_for(at, subscriber, slot):
-            number = registrations.steered(at, subscriber.client, "subscriber")
+            number = registrations.steered_designation(at, subscriber.client, "subscriber")
             if number is not None:
                 receivers.append(Receiver(subscriber.client, number, subscriber.last_seq))
             subscriber.last_seq = slot.seq
@@ -88,10 +87,10 @@ def persist(at: At, slot: Slot) -> None:
         at.wake("rectify", at.rounds("rectify_rounds"))
 
 
-def enact(at: At, action: Action) -> bool:
-    """Applies `action` unless a newer action is known. Recomputes the positions of the subscribers concerned.
+def apply_action(at: At, action: Action) -> bool:
+    """Applies `action` unless a newer action is known.
 
-    Returns whether the action was applied.
+    Recomputes ``last_seq`` and the sync of the subscribers concerned. Returns whether `action` was applied.
     """
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
@@ -100,12 +99,12 @@ def enact(at: At, action: Action) -> bool:
         registrations.end_designations(at, action)
     for subscriber in at.of(at.node.subscriber):
         if action.interests is None or subscriber.client == action.client:
-            recount(at, subscriber)
+            recompute_sync(at, subscriber)
     return True
 
 
-def recount(at: At, subscriber: Subscriber) -> None:
-    """Recomputes the last number of `subscriber`, and restarts the subscriber's syncs at 0.
+def recompute_sync(at: At, subscriber: Subscriber) -> None:
+    """Recomputes ``last_seq`` of `subscriber`, and sets the sync of `subscriber` to 0.
 
     Called after a change of subscriptions or registrations, and after a crash.
     """
@@ -117,7 +116,7 @@ def recount(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if no message is."""
+    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if none is."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 
@@ -146,9 +145,9 @@ def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
 
 
 def on_message(at: At, m: Message) -> None:
-    """Message (3.5): stores a message whose P2R-Order has arrived, and buffers any other message.
+    """Message (section 3.5): stores a message whose P2R-Order has arrived, and buffers any other message.
 
-    A message that is stored already, or whose number is void, is dropped.
+    Drops a message that is stored already, or whose number is void.
     """
     index = at.topic, m.source, m.source_seq
     known = at.node.identity.get(index)
@@ -165,30 +164,30 @@ def on_message(at: At, m: Message) -> None:
 
 
 def on_order(at: At, m: Order) -> None:
-    """P2R-Order (3.5): reserves slots for the message and for missing earlier messages of its incarnation.
+    """P2R-Order (section 3.5): reserves slots for the message and for missing earlier messages of its incarnation.
 
     If the message is in the buffer, it is stored.
     """
-    registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
+    registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     index = at.topic, m.source, m.source_seq
     buffered = at.node.buffered.pop(index, None)
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, buffered.publication if buffered else None)
 
 
 def on_retransmit(at: At, m: Retransmit) -> None:
-    """P2R-Retransmit (3.6): reserves slots up to the message that the event carries, and stores the message."""
-    registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
+    """P2R-Retransmit (section 3.6): reserves slots up to the message that the event carries, and stores the message."""
+    registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
 
 
 def _announced(at: At, key: Key, source_seq: int, publication: Publication | None) -> None:
-    is_newest = slots.learn(at, key.publisher, key.incarnation)
-    number = registrations.steered(at, key.publisher, PUBLISHER)
+    is_newest = slots.record_incarnation(at, key.publisher, key.incarnation)
+    number = registrations.steered_designation(at, key.publisher, PUBLISHER)
     if not is_newest or not (number is None or registrations.is_admitted(at, key.publisher, PUBLISHER, number)):
         settle(at)
         return
-    slots.hear(at, key.publisher, key.incarnation)
+    slots.record_heard(at, key.publisher, key.incarnation)
     row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
     added = slots.reserve(at, row, key.n)
     slot = slots.find(at, key)
@@ -206,7 +205,10 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Adds the messages missing before a publisher's first live message to a running recovery (rule P21)."""
+    """Marks the messages before a publisher's first live message as missing, during a recovery (rule P21).
+
+    Also requests these messages from the assistant.
+    """
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
@@ -225,7 +227,7 @@ def store(at: At, key: Key, publication: Publication) -> None:
         if not at.ctx.is_set("store", due):
             at.ctx.set_timer("store", due, at.rounds("store_rounds"))
         return
-    stored(at, key, publication)
+    finish_write(at, key, publication)
 
 
 def on_stored(at: At) -> None:
@@ -234,17 +236,17 @@ def on_stored(at: At) -> None:
     for row in due:
         key = Key.of(row)
         del at.node.storing[at.topic, row.due_round, *key]
-        stored(at, key, row.publication)
+        finish_write(at, key, row.publication)
 
 
-def stored(at: At, key: Key, publication: Publication) -> None:
-    """Stores message `key` at the end of its write, and moves the frontier."""
-    slots.take(at, key, publication)
+def finish_write(at: At, key: Key, publication: Publication) -> None:
+    """Stores message `key` at the end of its write to the disk, and moves the frontier."""
+    slots.store_message(at, key, publication)
     settle(at, key)
 
 
 def settle(at: At, key: Key | None = None) -> None:
-    """Moves the frontier over stored messages, notifies their subscribers, and acknowledges to their publishers.
+    """Moves the frontier over stored messages. Notifies subscribers of these messages, and acknowledges to publishers.
 
     The publisher of message `key` gets an acknowledgement even if the frontier does not pass the message.
     """
@@ -260,22 +262,22 @@ def settle(at: At, key: Key | None = None) -> None:
 
 
 def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
-    """Sends R2P-ACK to the publisher of the incarnation of `row`, if this repository steers the publisher (rule P3).
+    """Sends R2P-ACK to the publisher of the incarnation `row`, if this repository steers the publisher (rule P3).
 
     Args:
         at: The topic at this repository.
         row: The incarnation.
-        single: Catenation numbers of messages that were just stored.
+        single: Catenation numbers of messages that were stored in this round.
     """
-    number = registrations.steered(at, row.publisher, PUBLISHER)
+    number = registrations.steered_designation(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:
-        upto = registrations.covered(at, row)
+        upto = registrations.covered_prefix(at, row)
         values = (row.incarnation, single, upto, min(upto, stable(at, row)), at.members, registrations.subscribers(at))
         at.send(PublisherAck, (row.publisher,), number, at.me, *values)
 
 
 def stable(at: At, row: Incarnation) -> int:
-    """Returns the catenation number up to which every member has all messages of the incarnation of `row` (rule P3).
+    """Returns the catenation number up to which every member has all messages of the incarnation `row` (rule P3).
 
     Members that are down count, too.
     """
@@ -285,7 +287,7 @@ def stable(at: At, row: Incarnation) -> int:
 
 def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
     """Sends R2P-NAK for messages `ns` of an incarnation, if this repository steers the publisher."""
-    number = registrations.steered(at, row.publisher, PUBLISHER)
+    number = registrations.steered_designation(at, row.publisher, PUBLISHER)
     on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
     if number is not None and wanted:
@@ -293,7 +295,7 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_n: requests the missing messages of steered publishers, and closes silent incarnations (P19, P32)."""
+    """Timer T_n: requests missing messages of steered publishers, and closes silent incarnations (rules P19, P32)."""
     if slots.close_silent(at):
         settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
@@ -310,13 +312,13 @@ def on_recovery(at: At, m: PublisherRecovery) -> None:
 
     The designated repository answers R2P-Recovery.
     """
-    slots.learn(at, m.origin, m.incarnation)
-    is_newest = registrations.designated(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
+    slots.record_incarnation(at, m.origin, m.incarnation)
+    is_newest = registrations.record_designation(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
     settle(at)
     if not is_newest or m.steering != at.me or not at.is_operational:
         return
     if registrations.is_admitted(at, m.origin, PUBLISHER, m.designation):
-        slots.hear(at, m.origin, m.incarnation)
+        slots.record_heard(at, m.origin, m.incarnation)
         row = at.node.incarnation[at.topic, m.origin, m.incarnation]
         values = (m.designation, at.me, m.incarnation, row.prefix, at.members, registrations.subscribers(at))
         at.send(PublisherRecovered, (m.origin,), *values)

@@ -27,10 +27,10 @@ MARKER = -1
 
 def on_message(at: At, m: Message) -> None:
     """Message: buffers the message until R2S*-Persistent reports that the message is stored."""
-    keep(at, m.publication, m.hops)
+    buffer_message(at, m.publication, m.hops)
 
 
-def keep(at: At, publication: Publication, hops: int) -> None:
+def buffer_message(at: At, publication: Publication, hops: int) -> None:
     """Buffers a message if the client has a subscription on the topic. Delivers buffered messages that are stable."""
     if not any(one.topic == at.topic for one in at.node.subscribed.values()):
         return
@@ -38,35 +38,35 @@ def keep(at: At, publication: Publication, hops: int) -> None:
     if index not in at.node.buffered:
         at.node.buffered[index] = Buffered(*index, publication, hops, at.round)
     at.wake("evict", 4 * at.rounds("failure_rounds"))
-    proceed(at)
+    deliver_stable(at)
 
 
 def on_persistent(at: At, m: Persistent) -> None:
-    """R2S*-Persistent (3.7): records the message's number, and delivers the messages that are stable now."""
+    """R2S*-Persistent (section 3.7): records the message's number, and delivers the messages that are stable now."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
     if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
         row.heard_round, row.tries = at.round, 0
         expect(at, Expected(at.topic, m.seq, mine.prev, m.source, m.source_seq, m.incarnation, m.n, at.round))
-        proceed(at)
+        deliver_stable(at)
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
     """R2S-Retransmit (Figure 1): records the number of the message. A message that is new is buffered and delivered."""
-    if not steering.hear(at, _steering(at), m):
+    if not steering.accept_answer(at, _steering(at), m):
         return
     one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
     expect(at, one)
     if _is_passed(at, one):
-        proceed(at)
+        deliver_stable(at)
     else:
-        keep(at, m.publication, m.hops)
+        buffer_message(at, m.publication, m.hops)
 
 
 def expect(at: At, one: Expected) -> None:
     """Records number `one` of the steering repository as expected.
 
-    Of two reports of a number the smaller ``prev`` counts. A report with a message replaces a marker, which has no
+    If a number is reported twice, the smaller ``prev`` counts. A report with a message replaces a report without a
     message.
     """
     known = at.node.expected.get((at.topic, one.seq))
@@ -84,13 +84,13 @@ def expect(at: At, one: Expected) -> None:
             )
 
 
-def reread(at: At, m: Rectify) -> bool:
-    """Records the numbers that R2S-Rectify `m` lists. Returns false if `m` does not answer the current designation."""
+def record_listed(at: At, m: Rectify) -> bool:
+    """Records the numbers that R2S-Rectify `m` lists. Returns False if `m` does not answer the current designation."""
     row = _steering(at)
-    if row is None or not steering.hear(at, row, m):
+    if row is None or not steering.accept_answer(at, row, m):
         return False
     row.is_established = True
-    steering.learn(at, m.members)
+    steering.set_members(at, m.members)
     _advance(at, m.sync)
     prev = m.sync
     for one in m.listed:
@@ -98,16 +98,16 @@ def reread(at: At, m: Rectify) -> bool:
         prev = one.seq
     if prev < m.upto and (at.topic, m.upto) not in at.node.expected:
         expect(at, Expected(at.topic, m.upto, prev, MARKER, 0, 0, 0, at.round))
-    proceed(at)
+    deliver_stable(at)
     return True
 
 
 def on_sync(at: At, m: Sync) -> None:
-    """R2S-Sync (3.9): advances the sync and the position, and delivers the messages that are stable now."""
-    if steering.hear(at, _steering(at), m):
-        steering.learn(at, m.members)
+    """R2S-Sync (section 3.9): advances the sync and the position, and delivers the messages that are stable now."""
+    if steering.accept_answer(at, _steering(at), m):
+        steering.set_members(at, m.members)
         _advance(at, m.sync)
-        proceed(at)
+        deliver_stable(at)
 
 
 def _advance(at: At, sync: int) -> None:
@@ -118,11 +118,11 @@ def _advance(at: At, sync: int) -> None:
             del at.node.unsynced[at.topic, one.seq]
 
 
-def proceed(at: At) -> None:
+def deliver_stable(at: At) -> None:
     """Delivers buffered messages whose numbers follow the position, in the order of numbers (rules P6 and P9).
 
-    It delivers nothing if the client starts a designation at the end of the round: the cut of a new subscription
-    contains the current marks.
+    Delivers nothing if the client starts a designation at the end of the round: the cut of a new subscription contains
+    the current marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
@@ -140,7 +140,7 @@ def proceed(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Passes number `one` if its message is buffered or was delivered, and delivers a buffered message.
+    """Passes number `one` if its message is buffered or was delivered earlier. Delivers the message if it is buffered.
 
     Returns whether the number was passed.
     """
@@ -179,10 +179,10 @@ def _runs(seqs: list[int]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def ask(at: At) -> None:
+def request_missing(at: At) -> None:
     """Timer T_w: sends S2R-NAK for messages that have been missing for T_w.
 
-    It also requests unknown numbers that field ``prev`` of a late number names.
+    Also requests the unknown numbers that field ``prev`` of late numbers names.
     """
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
@@ -207,7 +207,7 @@ def _is_at_hand(at: At, one: Expected) -> bool:
 
 
 def reset(at: At) -> None:
-    """Restarts the position at 0, and deletes the numbers of the earlier designation (rule P7)."""
+    """Sets the position to 0, and deletes the numbers of the earlier designation (rule P7)."""
     at.node.reading[at.topic] = Reading(at.topic)
     for one in at.of(at.node.expected):
         del at.node.expected[at.topic, one.seq]
@@ -220,7 +220,7 @@ def _steering(at: At) -> Steering | None:
 
 
 def start(at: At) -> None:
-    """Starts an incarnation: seeks a steering repository if the client has subscriptions on the topic."""
+    """Starts an incarnation of a subscriber. If it has subscriptions on the topic, it seeks a steering repository."""
     if at.of(at.node.subscribed):
         steering.start(at, SUBSCRIBER)
 
@@ -252,7 +252,7 @@ def _renew(at: At) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends S2R-Recovery to the bundle, with all subscriptions that have cuts, and requests missing cuts (rule P10)."""
+    """Sends S2R-Recovery with all subscriptions that have cuts to the bundle, and requests missing cuts (rule P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
@@ -277,10 +277,10 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
     """R2S-Confirm (rule P10): sets the cuts of the new subscriptions that the answer names.
 
     A cut is the maximum of the filled prefixes in the answer and the client's marks. A client that has passed the
-    frontier in the answer ignores the answer: messages between the cut and the client's position would break the
-    repository's order.
+    frontier in the answer ignores the answer: delivering messages between the cut and the client's position would break
+    the order of the repository.
     """
-    if not steering.hear(at, _steering(at), m):
+    if not steering.accept_answer(at, _steering(at), m):
         return
     if at.topic in at.node.reading and at.node.reading[at.topic].position > m.upto:
         return
@@ -295,8 +295,8 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
 
 
 def on_rectify(at: At, m: Rectify) -> None:
-    """R2S-Rectify (3.9): records the listed numbers, confirms calls, and deletes ended subscriptions."""
-    if not reread(at, m):
+    """R2S-Rectify (section 3.9): records the listed numbers, confirms calls, and deletes ended subscriptions."""
+    if not record_listed(at, m):
         return
     for row in at.of(at.node.subscribed):
         if row.source_seq is not None and (row.cut is not None or row.is_ended):
@@ -309,7 +309,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Deletes the steering repository of a topic without subscriptions, and cancels the topic's timers."""
+    """Deletes the steering repository of a topic without subscriptions, and cancels the timers of the topic."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):
@@ -317,20 +317,20 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe. After k unanswered requests seeks another repository."""
+    """Timer T_p: sends S2R-Recovery and S2R-Subscribe again. After k requests the client seeks a repository."""
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
-    if is_waiting and not row.is_seeking and not row.is_changing and not steering.is_tired(at, row):
+    if is_waiting and not row.is_seeking and not row.is_changing and not steering.has_given_up(at, row):
         request(at, row)
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository. After k unanswered polls seeks another one."""
+    """Timer T_idle (rule P14): polls a silent steering repository. After k polls the client seeks another one."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round
         if wait <= 0:
-            if not steering.is_tired(at, row):
+            if not steering.has_given_up(at, row):
                 request(at, row)
             wait = at.rounds("publisher_rounds")
     at.ctx.set_timer("idle", at.number, wait)

@@ -1,7 +1,7 @@
-"""A repository answers its subscribers: recovery, acknowledgements, Rectify (sections 3.8 to 3.11; rules P7, P8, P10).
+"""Answers of a repository to its subscribers: recovery, acknowledgements, Rectify (sections 3.8 to 3.11).
 
-Acknowledgements at other repositories arrive by gossip or directly; the repository-table translates their numbers
-(section 4.6; rules P15, P16).
+Rules P7, P8 and P10. Acknowledgements at other repositories arrive by gossip or directly; the repository-table
+translates their numbers (section 4.6; rules P15, P16).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from udfs.repository.repository_records import STORED, ForeignAck, ForeignSync, 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
     """Records that `client` has acknowledged the messages with numbers `seqs` of `repository` (rule P15).
 
-    An acknowledgement of an unknown number waits until the repository-table has the number.
+    An acknowledgement of an unknown number is stored until the repository-table has the number.
     """
     for seq in seqs:
         index = at.topic, repository, seq
@@ -36,10 +36,10 @@ def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]
             at.node.foreign_ack.setdefault(index, ForeignAck(*index, set())).clients.add(client)
 
 
-def located(at: At, repository: int, seq: int, key: Key) -> None:
-    """Adds message `key`, with number `seq` of `repository`, to the repository-table.
+def record_location(at: At, repository: int, seq: int, key: Key) -> None:
+    """Adds message `key`, which has number `seq` at `repository`, to the repository-table.
 
-    Records the acknowledgements that have waited for this number.
+    Records the acknowledgements that were stored for this number.
     """
     index = at.topic, repository, seq
     at.node.located[index] = Located(*index, *key)
@@ -57,7 +57,7 @@ def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
     row.seq = max(row.seq, fact.seq)
 
 
-def apply(at: At, repository: int) -> None:
+def apply_syncs(at: At, repository: int) -> None:
     """Records the acknowledgements that the syncs at `repository` imply, for messages that this repository knows."""
     peer = at.node.peer[at.topic, repository]
     for row in at.of(at.node.foreign_sync):
@@ -88,7 +88,7 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
     return tuple(
         SyncFact(one.client, storage.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
         for one in at.of(at.node.subscriber)
-        if registrations.steered(at, one.client, SUBSCRIBER) is not None
+        if registrations.steered_designation(at, one.client, SUBSCRIBER) is not None
     )
 
 
@@ -102,9 +102,9 @@ def on_subscribe(at: At, m: Subscribe) -> None:
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
     """S2R-Recovery (3.11): stores the sender's subscriptions. The designated repository answers R2S-Rectify."""
-    if not registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
+    if not registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
-    storage.enact(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
+    storage.apply_action(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
     storage.settle(at)
     if m.steering != at.me or not at.is_operational:
         return
@@ -113,8 +113,11 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
 
 
 def on_ack(at: At, m: SubscriberAck) -> None:
-    """S2R-ACK (3.9, 4.6; rule P8): records acknowledgements. The steering repository answers Sync or Rectify."""
-    is_newest = registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
+    """S2R-ACK (sections 3.9, 4.6; rule P8): records acknowledgements.
+
+    The steering repository answers R2S-Sync or R2S-Rectify.
+    """
+    is_newest = registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
         acknowledged_elsewhere(at, m.steering, m.origin, seqs)
@@ -123,7 +126,7 @@ def on_ack(at: At, m: SubscriberAck) -> None:
         if (slot := at.node.slot.get((at.topic, seq))) and slot.status == STORED:
             storage.note_acknowledged(at, m.origin, Key.of(slot))
     subscriber = at.node.subscriber.get((at.topic, m.origin))
-    number = registrations.steered(at, m.origin, SUBSCRIBER)
+    number = registrations.steered_designation(at, m.origin, SUBSCRIBER)
     if is_newest and number == m.designation and subscriber is not None:
         if storage.missing(at, subscriber, max(seqs, default=0)):
             rectify(at, subscriber, number)
@@ -146,9 +149,9 @@ def rectify(at: At, subscriber: Subscriber, number: int) -> None:
 
 
 def on_nak(at: At, m: SubscriberNak) -> None:
-    """S2R-NAK: sends the requested messages to a steered subscriber, each after the rounds of ``retrieve_rounds``."""
+    """S2R-NAK: sends the requested messages to a steered subscriber. Reading one message takes ``retrieve_rounds``."""
     subscriber = at.node.subscriber.get((at.topic, m.origin))
-    if subscriber is None or registrations.steered(at, m.origin, SUBSCRIBER) != m.designation:
+    if subscriber is None or registrations.steered_designation(at, m.origin, SUBSCRIBER) != m.designation:
         return
     for seq in m.seqs:
         slot = at.node.slot.get((at.topic, seq))
@@ -167,14 +170,14 @@ def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None
         )  # fmt: skip
 
 
-def look_after(at: At) -> None:
-    """Timer T_d (rule P14): sends R2S-Rectify to steered subscribers with missing acknowledgements.
+def on_rectify_timer(at: At) -> None:
+    """Timer T_d (rule P14): sends R2S-Rectify to each steered subscriber that has not acknowledged a message.
 
-    An acknowledgement is missing if the frontier had passed its message at the previous T_d.
+    Only messages that the frontier had passed at the previous expiry of T_d count.
     """
     is_more = False
     for subscriber in at.of(at.node.subscriber):
-        number = registrations.steered(at, subscriber.client, SUBSCRIBER)
+        number = registrations.steered_designation(at, subscriber.client, SUBSCRIBER)
         if number is None:
             continue
         if storage.missing(at, subscriber, subscriber.offered):

@@ -1,4 +1,4 @@
-"""The initial state of nodes: topics, bundles and registrations (sections 3.3, 4); the start of an incarnation."""
+"""The initial topics, bundles and registrations of nodes (sections 3.3, 4), and the start of an incarnation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from udfs.repository.state import Home, State
 CLIENT = "client"
 REPOSITORY = "repository"
 OF_A_TOPIC = ("subscribe", "publish")
-"""The kinds of calls that have a topic. Without a topic name, the topic is the one with the empty name."""
+"""The kinds of calls that have a topic. If a call names no topic, its topic is the one with the empty name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Served:
     registered: Mapping[str, tuple[int, ...]]
 
 
-def lay(world: World) -> None:
+def set_initial_topics(world: World) -> None:
     """Sets the role, the topics and the bundles of each node before the first round."""
     for node, info in world.nodes.items():
         world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
@@ -141,6 +141,6 @@ def at_call(state: State, call: Call, ctx: Context) -> At:
 
 
 def numbered(state: State, number: int) -> str:
-    """Returns the name of the topic that has `number` at this node."""
+    """Returns the name of the topic with number `number` at this node."""
     rows: list[Log | Bundle] = [*state.log.values(), *state.bundle.values()]
     return next(row.topic for row in rows if row.number == number)

@@ -1,8 +1,8 @@
 """The skip ring by its definition (section 2.1), for the detector of legitimate states and for audits.
 
 The module shares no code with the node program. Here labels are strings of digits, and SR(n) is built level by level.
-The node program represents labels as numbers, and computes shortcuts from ring neighbours. `broken` checks a graph by
-its number of edges, its degrees and its diameter.
+The node program represents labels as numbers, and computes shortcuts from ring neighbours. `broken` checks the number
+of edges, the degrees and the diameter of a graph.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Place(NamedTuple):
     shortcuts: frozenset[str]
 
     def sides(self, label: str) -> tuple[str | None, str | None, str | None]:
-        """Returns the neighbours ``left``, ``right`` and ``ring`` of `label`, the label of this place.
+        """Returns the neighbours ``left``, ``right`` and ``ring`` of this place, which has label `label`.
 
-        ``ring`` is the neighbour over the edge that closes the ring. A label without a neighbour on a side gets None.
+        ``ring`` is the neighbour over the edge that closes the ring. A neighbour that does not exist is ``None``.
         """
         if self.before is None or self.after is None:
             return None, None, None
@@ -113,7 +113,7 @@ def max_degree(n: int) -> int:
 
 
 def undirected(edges: Edges) -> dict[int, set[int]]:
-    """Returns the neighbours of each node, with each edge in both directions.
+    """Returns the neighbours of each node in the graph `edges`, without the direction of edges.
 
     Args:
         edges: The nodes that each node refers to. Each of these nodes is a key of `edges`, too.
@@ -162,7 +162,7 @@ def diameter(edges: Edges) -> int | None:
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Yields the id of a node and a description for each property of SR(n) that the graph lacks.
+    """Yields the id of a node and a description, for each property of SR(n) that the graph lacks.
 
     Args:
         edges: The subscribers that each subscriber refers to.

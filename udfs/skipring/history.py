@@ -1,7 +1,7 @@
 """The history of explicit state: one row for each change of a node's state of a topic (rule K18).
 
-Explicit state is a node's label, edges and slots, and a supervisor's database. The state at the start of a run has
-round -1; an empty state has no row at the start. Labels are strings of digits.
+Explicit state is the label, edges and slots of a node, and the database of a supervisor. The state at the start of a
+run has round -1; an empty state has no row at the start. Labels are strings of digits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SIDES = ("left", "right", "ring")
 Explicit = tuple[Any, ...]
 Tuple = tuple[int | None]
-"""The subscriber of a database tuple; None: the tuple is corrupted and has no subscriber."""
+"""The subscriber of a database tuple; None if the tuple is corrupted and has no subscriber."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class DatabaseChange:
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns the explicit state of a node for a topic, as a copy that a later state can be compared with."""
+    """Returns a copy of the explicit state of a node for a topic, so that later changes can be found."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 

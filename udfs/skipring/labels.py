@@ -100,7 +100,7 @@ def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
 
 
 def _beside(index: int, n: int, direction: int) -> int:
-    """Returns the index of the neighbour of l(index) on one side.
+    """Returns the index of the neighbour of l(index) on the ring of SR(n), on the side that `direction` names.
 
     The neighbour is one step of the finest level away if SR(n) has that label, and two steps otherwise.
     """
@@ -115,7 +115,10 @@ def _beside(index: int, n: int, direction: int) -> int:
 
 
 def chain(own: Label, neighbour: Label) -> list[Label]:
-    """Returns the shortcut labels of `own` on the side of ring neighbour `neighbour`, finest level first (3.2.2)."""
+    """Returns the shortcut labels of `own` on the side of `neighbour`, its ring neighbour, finest level first.
+
+    Section 3.2.2.
+    """
     found: list[Label] = []
     while neighbour.bits > own.bits:
         neighbour = label_at(2 * neighbour.value - own.value)
@@ -126,7 +129,7 @@ def chain(own: Label, neighbour: Label) -> list[Label]:
 def level_ring(level: int, n: int) -> list[Label]:
     """Returns the labels on the ring of a level, in the order of values.
 
-    They are the labels of at most `level` digits, and on the top level all `n` labels.
+    These are the labels of at most `level` digits. On the top level they are all `n` labels.
     """
     members = range(n if level == levels(n) else min(n, 1 << level))
     return sorted(map(label_of, members), key=lambda label: label.value)

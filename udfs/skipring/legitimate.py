@@ -15,7 +15,10 @@ from udfs.skipring.definition import nth, skip_ring, supervisor_of
 from udfs.skipring.history import ConfigurationChange, configuration_change
 
 KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
-"""The kinds of messages that name a node with its label, or that ask to record or remove a node."""
+"""The kinds of messages whose contents decide whether a state is legitimate.
+
+These messages name a node with its label, or request that a supervisor records or removes a node.
+"""
 Tuples = Mapping[str, int | None]
 """The subscriber of each label in a database. None if the tuple is corrupted and has no subscriber."""
 _NO_TUPLES: Tuples = {}
@@ -46,7 +49,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, topic: str, programs: Mapping[int, Any]) -> Snapshot:
-        """Returns the present state of a topic in a run without an engine.
+        """Returns the present state of a topic in a run of a `LocalNetwork`.
 
         Args:
             topic: Name of the topic.
@@ -161,10 +164,10 @@ class Convergence:
     """The convergence of a topic, updated round by round.
 
     Attributes:
-        explicit_round: The first round of the last period of legitimate explicit state. It stays unchanged after
+        explicit_round: The first round of the present period of legitimate explicit state. It stays unchanged after
             `clean_round`. None if the explicit state is not legitimate.
         clean_round: The first round in which the messages in flight are legitimate, too. Closure holds from then on.
-        problem: The reason why the last round is not legitimate. None if it is.
+        problem: The reason why the last round is not legitimate, or None if the last round is legitimate.
         broken_round: The first round after `clean_round` in which the explicit state is not legitimate.
     """
 
@@ -175,7 +178,7 @@ class Convergence:
 
     @property
     def is_open(self) -> bool:
-        """Whether the explicit state is legitimate, but some message in flight is not."""
+        """Whether the explicit state is legitimate, but a message in flight is not."""
         return self.explicit_round is not None and self.clean_round is None
 
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:

@@ -11,26 +11,26 @@ from udfs.skipring.state import Contact
 from udfs.skipring.trie import NodeHash, Publication
 
 LIN, CYC, COR = "LIN", "CYC", "COR"
-"""Purposes of an introduction: the sorted list, the edge that closes the ring, the correction of a label."""
+"""Purposes of an introduction: to insert a node into the sorted list, to close the ring, or to correct a label."""
 
 
 @message()
 class Subscribe:
-    """A node's request that the supervisor records the node (4.1)."""
+    """A node's request that the supervisor records the node (section 4.1)."""
 
     topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class Unsubscribe:
-    """A node's request to leave the ring of the topic (4.1)."""
+    """A node's request to leave the ring of the topic (section 4.1)."""
 
     topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class GetConfiguration:
-    """A subscriber's request for its own configuration (3.2.1, rule K13)."""
+    """A subscriber's request for its own configuration (section 3.2.1, rule K13)."""
 
     topic: Annotated[str, "topic of the ring"]
     reason: Annotated[str, "``label``: action (ii); ``minimum``: action (iv); ``silence``: a neighbour is silent"]
@@ -38,7 +38,7 @@ class GetConfiguration:
 
 @message()
 class RequestFor:
-    """A subscriber's request that the supervisor sends another subscriber its configuration: action (iii) of 3.2.1."""
+    """Action (iii) of section 3.2.1: requests that the supervisor sends another subscriber its configuration."""
 
     topic: Annotated[str, "topic of the ring"]
     subscriber: Annotated[int, "id of the subscriber that is to get its configuration"]
@@ -46,7 +46,7 @@ class RequestFor:
 
 @message()
 class SetData:
-    """The configuration of a subscriber, sent by the supervisor (3.2.1)."""
+    """The configuration of a subscriber, sent by the supervisor (section 3.2.1)."""
 
     topic: Annotated[str, "topic of the ring"]
     predecessor: Annotated[Contact | None, "node before the receiver on the ring; None: no such node"]
@@ -59,7 +59,7 @@ class SetData:
 
 @message()
 class Remove:
-    """A request to delete all references to a node (4.1, rule K4)."""
+    """A request to delete all references to a node (section 4.1, rule K4)."""
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the node"]
@@ -67,7 +67,7 @@ class Remove:
 
 @message()
 class Introduce:
-    """An introduction of a node to a possible neighbour on the ring: BuildRing (2.2)."""
+    """BuildRing (section 2.2): introduces a node to a possible neighbour on the ring."""
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
@@ -80,7 +80,7 @@ class Introduce:
 
 @message()
 class IntroduceShortcut:
-    """An introduction of a node for a shortcut slot of the receiver (3.2.2)."""
+    """An introduction of a node for a shortcut slot of the receiver (section 3.2.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
@@ -89,7 +89,7 @@ class IntroduceShortcut:
 
 @message()
 class CheckTrie:
-    """A request to compare trie nodes (4.2). One message contains the paper's requests for several nodes."""
+    """A request to compare trie nodes (section 4.2). One message contains the paper's requests for several nodes."""
 
     topic: Annotated[str, "topic of the ring"]
     nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
@@ -97,7 +97,7 @@ class CheckTrie:
 
 @message()
 class CheckAndPublish:
-    """A request to compare a trie node, and to send the publications that the sender lacks (4.2)."""
+    """A request to compare a trie node, and to send the publications that the sender lacks (section 4.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
@@ -106,7 +106,7 @@ class CheckAndPublish:
 
 @message()
 class Publish:
-    """The answer to CheckAndPublish: the publications that the requesting node lacks (4.2)."""
+    """The answer to CheckAndPublish: the publications that the requesting node lacks (section 4.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     publications: Annotated[tuple[Publication, ...], "the publications"]
@@ -114,7 +114,7 @@ class Publish:
 
 @message()
 class PublishNew:
-    """A publication that spreads by flooding (4.3)."""
+    """A publication that spreads by flooding (section 4.3)."""
 
     topic: Annotated[str, "topic of the ring"]
     key: Annotated[str, "key of the publication"]

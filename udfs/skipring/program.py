@@ -63,7 +63,7 @@ class Publisher:
             self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
 
     def ask(self) -> None:
-        """Sends the root of the trie to a drawn neighbour on the ring, with CheckTrie (action of Timeout, 4.2)."""
+        """Sends CheckTrie with the root of the trie to a randomly drawn ring neighbour (Timeout, section 4.2)."""
         nodes = self._own.ring_nodes()
         if nodes:
             dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
@@ -83,7 +83,10 @@ class Publisher:
             send(self._ctx, src, Publish(self._own.topic, missing))
 
     def _check(self, node: NodeHash, src: int) -> None:
-        """Compares a trie node of subscriber `src` with this node's trie, and requests differences (cases of 4.2)."""
+        """Compares `node`, a trie node of subscriber `src`, with this node's trie (section 4.2).
+
+        Requests the differences from `src`.
+        """
         topic, trie = self._own.topic, self._trie
         if node == trie.root:
             return
@@ -101,7 +104,10 @@ class Publisher:
             send(self._ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
 
     def _take(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication with a right key into the trie, and delivers it. Returns whether it is new."""
+        """Inserts a publication with a correct key into the trie, and delivers it.
+
+        Returns whether the publication is new.
+        """
         if not has_right_key(self._own.topic, publication, int(self._ctx.settings["key_bits"])):
             return False
         is_new = self._trie.insert(publication, via)
@@ -166,13 +172,13 @@ class SkipRing(NodeProgram):
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Removes a subscription. With the last subscription on a topic the node starts to leave the ring."""
+        """Removes a subscription. Without another subscription on the topic the node starts to leave the ring."""
         gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes on a topic: inserts, delivers and floods the publication (4.3)."""
+        """Publishes on a topic: inserts, delivers and floods the publication (section 4.3)."""
         topic = topic_of(call)
         key = publication_key(topic, ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
         self._publisher(self._made(topic), ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
@@ -180,27 +186,30 @@ class SkipRing(NodeProgram):
     # ---- the supervisor
 
     def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
-        """Subscribe (4.1): records the sender, and answers with the sender's configuration."""
+        """Subscribe (section 4.1): records the sender, and answers with the sender's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "subscribe", ctx)
 
     def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
-        """GetConfiguration (3.2.1): records the sender if necessary, and answers with the sender's configuration."""
+        """GetConfiguration: records the sender if necessary, and answers with the sender's configuration (3.2.1)."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """RequestFor (3.2.1): sends a configuration to the subscriber that the message names."""
+        """RequestFor (section 3.2.1): sends a configuration to the subscriber that the message names."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
     def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
-        """Unsubscribe (4.1): removes the sender from the database, and permits the sender to leave."""
+        """Unsubscribe (section 4.1): removes the sender from the database, and permits the sender to leave."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.unsubscribe(src, ctx)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report (3.3, rule K8): records the crash of `peer` for good, and removes `peer` from all databases."""
+        """Crash report (section 3.3, rule K8): records the crash of `peer`, and removes `peer` from all databases.
+
+        The record is permanent.
+        """
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):
             if (supervision := self._supervision(topic, ctx)) is not None:
@@ -209,11 +218,11 @@ class SkipRing(NodeProgram):
     # ---- the ring
 
     def on_remove(self, m: ms.Remove, src: int, ctx: Context) -> None:
-        """Remove (4.1): deletes all references to the node that the message names."""
+        """Remove (section 4.1): deletes all references to the node that message `m` names."""
         self._own(m.topic).delete(m.node)
 
     def on_set_data(self, m: ms.SetData, src: int, ctx: Context) -> None:
-        """SetData (3.2.1): adopts the configuration. A node that has unsubscribed sends Unsubscribe instead."""
+        """SetData (section 3.2.1): adopts the configuration. A node that has unsubscribed sends Unsubscribe instead."""
         own = self._own(m.topic)
         if not are_valid(m.label, m.predecessor, m.successor):
             return
@@ -225,7 +234,7 @@ class SkipRing(NodeProgram):
             send(ctx, self._responsible(m.topic), ms.Unsubscribe(m.topic))
 
     def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
-        """Introduce (2.2): inserts the introduced node into the ring, or forwards it.
+        """Introduce (section 2.2): inserts the introduced node into the ring, or forwards it.
 
         A node that has unsubscribed answers Remove.
         """
@@ -238,7 +247,7 @@ class SkipRing(NodeProgram):
             Member(own, own.label, self._responsible(m.topic), ctx).introduce(m)
 
     def on_introduce_shortcut(self, m: ms.IntroduceShortcut, src: int, ctx: Context) -> None:
-        """IntroduceShortcut (3.2.2): fills a slot. A node that has unsubscribed answers Remove."""
+        """IntroduceShortcut: stores the introduced node in a slot. An unsubscribed node sends Remove (3.2.2)."""
         own = self._own(m.topic)
         if not are_valid(m.label):
             return
@@ -251,29 +260,29 @@ class SkipRing(NodeProgram):
     # ---- publications
 
     def on_publish_new(self, m: ms.PublishNew, src: int, ctx: Context) -> None:
-        """PublishNew (4.3): delivers a new publication, and forwards it to all neighbours except the sender."""
+        """PublishNew (section 4.3): delivers a new publication, and forwards it to all neighbours except the sender."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).publish_new(m, src)
 
     def on_publish(self, m: ms.Publish, src: int, ctx: Context) -> None:
-        """Publish (4.2): inserts and delivers the publications that the node requested."""
+        """Publish (section 4.2): inserts and delivers the publications that the node requested."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).take(m)
 
     def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
-        """CheckTrie (4.2): compares trie nodes with this node's trie, and requests differences."""
+        """CheckTrie (section 4.2): compares trie nodes with this node's trie, and requests differences."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_trie(m, src)
 
     def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
-        """CheckAndPublish (4.2): compares a trie node, and sends the publications that the sender lacks."""
+        """CheckAndPublish (section 4.2): compares a trie node, and sends the publications that the sender lacks."""
         if (own := self._labelled(m.topic)) is not None:
             self._publisher(own, ctx).check_and_publish(m, src)
 
     # ---- Timeout
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Timeout: runs the periodic actions of a supervisor (3.1) and of a subscriber (3.2, 4.2)."""
+        """Timeout: runs the periodic actions of a supervisor (section 3.1) and of a subscriber (sections 3.2, 4.2)."""
         ctx.set_timer(name, key, int(ctx.settings["timeout_interval"]))
         self._check_tries(ctx)
         self._correct_verdicts(ctx)
@@ -287,7 +296,10 @@ class SkipRing(NodeProgram):
             self._timeout(self._own(topic), ctx)
 
     def _timeout(self, own: Subscription, ctx: Context) -> None:
-        """Runs a subscriber's Timeout for one topic. Without a label it only sends Subscribe (action (i) of 3.2.1)."""
+        """Runs a subscriber's Timeout for one topic.
+
+        A subscriber without a label only sends Subscribe (action (i), 3.2.1).
+        """
         supervisor = self._responsible(own.topic)
         if own.label is None and own.wants:
             send(ctx, supervisor, ms.Subscribe(own.topic))
@@ -332,7 +344,7 @@ class SkipRing(NodeProgram):
         return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str) -> Subscription | None:
-        """Returns the node's state of a topic, or None if the node has not subscribed or has no label."""
+        """Returns the node's state of a topic. Returns None if the node has not subscribed or has no label."""
         own = self._own(topic)
         return own if own.wants and own.label is not None else None
 
@@ -340,7 +352,10 @@ class SkipRing(NodeProgram):
         return responsible(topic, self.supervisor.values())
 
     def _supervision(self, topic: str, ctx: Context) -> Supervision | None:
-        """Returns the topic's database with its actions, or None if another node supervises the topic (rule K21)."""
+        """Returns the database of a topic with its actions.
+
+        Returns None if another node supervises the topic (rule K21).
+        """
         if self._responsible(topic) != ctx.node:
             return None
         database = self.database.setdefault(topic, Database(topic))

@@ -1,11 +1,11 @@
 """Replays the history of a run to judge the convergence and closure of its topics (rules K9, K18).
 
 A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
-each disturbance the topic converges to a legitimate state. From then on closure must hold until the next disturbance.
+each disturbance the topic converges to a legitimate state. Then closure must hold until the next disturbance.
 
 The replay of a round applies crashes and their reports first, then subscriptions and unsubscriptions, then other
-changes of explicit state and databases. After that it checks whether the state is legitimate. It omits the check if
-nothing has changed that the check depends on.
+changes of explicit state and databases. Then the replay checks whether the state is legitimate. It omits the check in
+rounds without a change of the state or of the messages in flight that name nodes.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _each(
 
 
 def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
-    """Adds a violation to each topic that is overdue and never becomes legitimate.
+    """Adds a violation to each topic that has not become legitimate in time and makes no progress.
 
     If a topic is overdue, the run is replayed again to compute the potential of each round.
 

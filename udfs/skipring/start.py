@@ -55,10 +55,10 @@ _LONGEST = 2 * MAX_BITS
 
 
 class Draws:
-    """A sequence of random draws before the first round, which depends on the run's seed and one node."""
+    """A sequence of random draws before the first round. The sequence depends on the run's seed and on one node."""
 
     def __init__(self, ctx: Context) -> None:
-        """Starts the sequence of the node of `ctx`."""
+        """Starts the sequence of the node that `ctx` belongs to."""
         self._ctx = ctx
         self._count = 0
 
@@ -72,7 +72,7 @@ class Draws:
         return int(self.share() * bound)
 
     def is_in(self, probability: float) -> bool:
-        """Returns true with probability `probability`."""
+        """Returns True with probability `probability`."""
         return self.share() < probability
 
     def one_of(self, given: Sequence[T]) -> T:
@@ -111,7 +111,7 @@ class Scene:
     published: dict[int, Publication] = field(default_factory=dict)
 
     def is_hit(self) -> bool:
-        """Draws whether to corrupt the state of a node, with probability `share`."""
+        """Draws whether the state of a node is corrupted, with probability `share`."""
         return self.draws.is_in(self.share)
 
     @property
@@ -151,7 +151,7 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a publication from before the start. It is a stored one, or a new one that no trie contains."""
+        """Returns a publication from before the start: a stored one, or a new one that no trie contains."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))
@@ -164,7 +164,7 @@ class Scene:
         return self.published[number]
 
     def label_or_none(self) -> Label | None:
-        """Returns a drawn label, or None with probability 1/4. If all labels are long, it never returns None."""
+        """Returns a drawn label, or None with probability 1/4. If all labels are long, the result is never None."""
         return None if not self.is_far and self.draws.is_in(1 / 4) else self.label()
 
     def contact(self) -> Contact | None:
@@ -178,7 +178,7 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Replaces the labels of drawn nodes by drawn labels or None, at subscribers and at other nodes."""
+    """Replaces the labels of drawn nodes by drawn labels or None. Nodes without a subscription may be drawn, too."""
     for node in scene.nodes:
         if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
@@ -208,7 +208,7 @@ def shortcuts(scene: Scene) -> None:
 
 
 def database(scene: Scene) -> None:
-    """Corrupts the supervisor's database in all four ways of section 3.1, or empties it.
+    """Corrupts the supervisor's database in all four ways of section 3.1, or empties the database.
 
     The function also adds databases of the topic at other nodes, and false crash verdicts at supervisors.
     """
@@ -249,7 +249,7 @@ def _false_verdicts(scene: Scene) -> None:
 def messages(scene: Scene) -> None:
     """Sends stale messages with drawn contents: on average at most three per node.
 
-    Half of the requests go to the topic's supervisor; all other messages go to drawn nodes.
+    Half of the requests go to the topic's supervisor. All other messages go to drawn nodes.
     """
     nodes = scene.everybody
     for _ in range(scene.draws.below(_MESSAGES_PER_NODE + 1) * len(nodes)):
@@ -279,7 +279,7 @@ def _node_hash(scene: Scene) -> NodeHash:
 
 
 def _stale_publication(scene: Scene) -> Publication:
-    """Returns a publication. Its key may be the key of another publication, or have another length (rule K22)."""
+    """Returns a publication whose key may equal that of another publication, or have the wrong length (rule K22)."""
     one = replace(scene.publication(), hops=scene.draws.below(8))
     fate = scene.draws.below(4)
     if fate == 0:
@@ -415,7 +415,7 @@ def _record(scene: Scene) -> None:
 
 
 def _publish_stored(scene: Scene, *, is_everywhere: bool) -> None:
-    """Stores publications from before the start at all subscribers, or at a drawn subset of them."""
+    """Stores publications from before the start at all subscribers, or else at a drawn subset of them."""
     settings = scene.world.settings
     for _ in range(int(settings["start_publications"]) if scene.members else 0):
         publication = scene.publish(scene.draws.one_of(scene.members))

@@ -52,7 +52,7 @@ class Neighbour:
 
 @record(key="topic")
 class Subscription:
-    """A node's state of the ring of one topic (3.2)."""
+    """A node's state of the ring of one topic (section 3.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
@@ -112,7 +112,7 @@ class Interest:
 
 @record(key="topic")
 class Database:
-    """A supervisor's database of a topic (3.1)."""
+    """A supervisor's database of a topic (section 3.1)."""
 
     topic: Annotated[str, "topic of the ring"]
     next: Annotated[int, "index of the last subscriber that got its configuration in round-robin order"] = -1
@@ -121,14 +121,14 @@ class Database:
 
 @record(key="node")
 class Crashed:
-    """A subscriber whose crash the failure detector has reported to this supervisor (3.3)."""
+    """A subscriber whose crash the failure detector has reported to this supervisor (section 3.3)."""
 
     node: Annotated[int, "id of the subscriber"]
 
 
 @record(key="node")
 class Supervisor:
-    """A supervisor. Every node knows all supervisors (1.1, rule K14)."""
+    """A supervisor. Every node knows all supervisors (section 1.1, rule K14)."""
 
     node: Annotated[int, "id of the supervisor"]
     point: Annotated[float, "position of the supervisor on [0, 1)"]
@@ -147,7 +147,7 @@ def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:
 
 
 def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Contact | None, ...]:
-    """Returns a node's neighbours ``left``, ``right`` and ``ring`` by its configuration.
+    """Returns the neighbours ``left``, ``right`` and ``ring`` of a node that a configuration names.
 
     Args:
         own: The sort key of the node.
@@ -161,7 +161,7 @@ def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Cont
 
 
 def are_valid(*labels: Label | Contact | None) -> bool:
-    """Returns whether all given labels, and the labels of all given contacts, are valid or None (rules K1, K21)."""
+    """Returns whether all `labels` are valid (rules K1, K21). A contact stands for its label, and None is valid."""
     found = (one.label if isinstance(one, Contact) else one for one in labels)
     return all(label is None or label.is_valid for label in found)
 

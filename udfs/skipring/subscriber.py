@@ -41,21 +41,21 @@ class Member:
     # ---- BuildRing (2.2)
 
     def introduce(self, m: Introduce) -> None:
-        """Introduce: corrects labels, then inserts the introduced node into the list or as the closing neighbour."""
+        """Introduce: corrects labels. Then inserts the introduced node into the list, or as the closing neighbour."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
             self._introduce_self(m.node, None, COR)
         if m.believed is not None or m.flag == COR:
-            self._hear(m.node, m.label)
+            self._update_neighbour(m.node, m.label)
         ring = self._own.ring
         if m.flag == CYC:
             self._close(m.node, m.label)
         elif ring is None or ring.node != m.node:
             self._linearize(m.node, m.label)
 
-    def _hear(self, node: int, label: Label) -> None:
-        """Updates the label of a ring neighbour that has introduced itself, and resets the neighbour's silence."""
+    def _update_neighbour(self, node: int, label: Label) -> None:
+        """Updates the label of ring neighbour `node`, which has introduced itself, and resets its count ``silent``."""
         for one in self._own.on_ring():
             if one.node == node:
                 one.label, one.silent = label, 0
@@ -79,7 +79,10 @@ class Member:
             self._pass(near.node, near.label, node, LIN)
 
     def _close(self, node: int, label: Label) -> None:
-        """CYC: stores `node` as the closing neighbour, or forwards it towards the end of the list."""
+        """CYC: stores `node` as the closing neighbour if this node is an end of the list. Otherwise forwards `node`.
+
+        The introduction is forwarded towards the end of the list.
+        """
         own = self._own
         if own.left is None and own.right is None:
             self._linearize(node, label)
@@ -115,7 +118,7 @@ class Member:
             self._linearize(one.node, one.label)
 
     def _is_end(self, ring: Neighbour) -> bool:
-        """Returns whether this node is at one end of the list, and `ring` lies beyond the other end."""
+        """Returns whether this node is at one end of the list, and `ring` is beyond the other end."""
         if (self._own.left is None) == (self._own.right is None):
             return False
         return (ring.key > self._key) == (self._own.left is None)
@@ -123,9 +126,9 @@ class Member:
     # ---- the configuration (3.2.1)
 
     def configure(self, m: SetData) -> None:
-        """SetData with a label: adopts the label and the ring neighbours of the configuration (3.2.1, rule K3).
+        """SetData with a label: adopts the label and the ring neighbours of the configuration (section 3.2.1, rule K3).
 
-        A present ring neighbour that is nearer than the neighbours in the configuration causes RequestFor (action
+        Sends RequestFor about a present ring neighbour that is nearer than the neighbours in the configuration (action
         (iii)).
         """
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
@@ -150,7 +153,7 @@ class Member:
     # ---- Timeout
 
     def timeout(self) -> None:
-        """Timeout (2.2, 3.2): requests the configuration, introduces this node, and refreshes the slots."""
+        """Timeout (sections 2.2, 3.2): requests the configuration, introduces this node, and refreshes the slots."""
         self._request()
         self._sort()
         self._introduce_to_ring()
@@ -159,7 +162,10 @@ class Member:
             one.silent += 1
 
     def _request(self) -> None:
-        """Requests the configuration: by actions (ii) and (iv), and if a neighbour is silent (rules K6 and K13)."""
+        """Requests the configuration with the probabilities of actions (ii) and (iv).
+
+        Also requests it if a ring neighbour is silent (rules K6 and K13).
+        """
         own = self._own
         if self._draw("label") < request_probability(self._label):
             self._get_configuration("label")
@@ -177,7 +183,7 @@ class Member:
         send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
 
     def _introduce_to_ring(self) -> None:
-        """Introduces this node to its list neighbours. An end of the list is also introduced to the other end."""
+        """Introduces this node to its list neighbours. If this node is an end of the list, also to the other end."""
         left, right, ring = self._own.left, self._own.right, self._own.ring
         for one in (left, right):
             if one is not None:
@@ -192,9 +198,9 @@ class Member:
     # ---- shortcuts (3.2.2)
 
     def introduce_shortcut(self, m: IntroduceShortcut) -> None:
-        """IntroduceShortcut: puts the introduced node into its slot (rule K2).
+        """IntroduceShortcut: stores the introduced node in its slot (rule K2).
 
-        A node that is replaced in the slot, or for which no slot exists, gets an introduction of this node.
+        This node introduces itself to a node that it replaces in the slot, or for which it has no slot.
         """
         own = self._own
         if m.node == self._ctx.node:
@@ -207,7 +213,10 @@ class Member:
             self._introduce_self(m.node, m.label, LIN)
 
     def _refresh_slots(self) -> None:
-        """Recomputes the shortcut labels. Introduces the two neighbours on this node's level to each other (3.2.2)."""
+        """Recomputes the labels of the shortcut slots.
+
+        Introduces the two neighbours on this node's level to each other (section 3.2.2).
+        """
         own = self._own
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
         chains = [chain(self._label, one.label) for one in beside]

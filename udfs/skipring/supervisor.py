@@ -11,7 +11,7 @@ from udfs.skipring.messages import SetData, send
 from udfs.skipring.state import Contact, Database, Entries
 
 _NO_INDEX = 1 << 63
-"""Larger than every index."""
+"""A number that is larger than every index of a label."""
 
 
 class Supervision:
@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and answers with its configuration."""
+        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and sends it its configuration."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -71,7 +71,10 @@ class Supervision:
             self._configure(label, "request", ctx)
 
     def unsubscribe(self, subscriber: int, ctx: Context) -> None:
-        """Unsubscribe: removes `subscriber`, and permits it to leave. The last subscriber gets the free label."""
+        """Unsubscribe: removes `subscriber`, and permits it to leave.
+
+        The subscriber with the last label gets the label that became free.
+        """
         if subscriber in self._crashed:
             return
         label = self._remove(subscriber)
@@ -80,7 +83,7 @@ class Supervision:
         self._dismiss(subscriber, "leave", ctx)
 
     def remove_crashed(self, subscriber: int) -> None:
-        """Removes a crashed subscriber, and gives the free label to the last subscriber (3.3)."""
+        """Removes a crashed subscriber, and gives its label to the subscriber with the last label (section 3.3)."""
         self._remove(subscriber)
 
     def _repair(self) -> None:
@@ -94,7 +97,7 @@ class Supervision:
         self._labels = {node: label for label, node in entries.items()}
 
     def _remove(self, subscriber: int) -> Label | None:
-        """Removes `subscriber`. Returns its label if the last subscriber has received this label, else None."""
+        """Removes `subscriber`. If the last subscriber got the free label, returns this label, else None."""
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None
@@ -148,10 +151,10 @@ def _contact(entries: Entries, label: Label) -> Contact | None:
 
 
 def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
-    """Returns a copy of the database without the four corruptions (3.1, rule K7).
+    """Returns a copy of the database without the four corruptions (section 3.1, rule K7).
 
-    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest one. Then each missing
-    one of the first n labels replaces the highest label that is not one of the first n.
+    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest one. Then each of the
+    first n labels that is missing replaces the highest label that does not belong to the first n labels.
     """
     lowest: dict[int, Label] = {}
     for label in sorted(entries, key=_rank):

@@ -62,15 +62,15 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
 
 START, CRASH = "start", "crash"
 LARGE = 500
-"""For more subscribers than this, `Measured.diameter` is not computed in rounds with wrong labels.
+"""The number of subscribers above which `Measured.diameter` is omitted in rounds with wrong labels.
 
-The computation is slow in long lists.
+Long lists, which occur in these rounds, make the computation slow.
 """
 PATIENCE = (4, 40)
-"""Slope and offset of the time limit for convergence: 4 n + 40 intervals for n subscribers.
+"""Slope and offset of the time limit for convergence, which `TopicReplay.is_overdue` applies.
 
-The limit is more than four times the slowest convergence of 10,010 arbitrary starts with 2 to 40 subscribers.
-`TopicReplay.is_overdue` applies it.
+The limit is 4 n + 40 intervals for n subscribers. It is more than four times the slowest convergence of 10,010
+arbitrary starts with 2 to 40 subscribers.
 """
 Row = Mapping[str, Any]
 
@@ -206,7 +206,7 @@ class TopicReplay:
     def observe(self, round_: int, upcoming: int) -> None:
         """Checks the state of the topic at the end of `round_`, and of each later round before `upcoming`.
 
-        `upcoming` is the round of the next change of the state; only messages in flight change until that round.
+        `upcoming` is the round of the next change of the state. Only the messages in flight change until then.
         """
         last = self.disturbances[-1]
         strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
@@ -226,7 +226,10 @@ class TopicReplay:
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
-        """Yields the messages in flight at the end of a round. It is a generator, because few rounds need them."""
+        """Yields the messages in flight at the end of a round.
+
+        Most rounds need no messages, so the function is a generator.
+        """
         if self.flights is not None:
             yield from self.flights.at(round_)
 
@@ -239,7 +242,7 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether `PATIENCE` has passed since the last disturbance, and the topic has not become legitimate.
+        """Returns whether the topic has not become legitimate in time: within `PATIENCE` after the last disturbance.
 
         Args:
             last_round: The last round of the run.
@@ -304,7 +307,7 @@ class TopicReplay:
         self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
 
     def _change(self, round_: int, node: int, what: str) -> None:
-        """Notes a change of explicit state. A change after the topic has become clean violates closure."""
+        """Records a change of explicit state. A change after `Convergence.clean_round` violates closure."""
         self._is_changed = True
         last = self.disturbances[-1]
         last.n_configurations += round_ >= 0 and node != last.node and node in self.kept

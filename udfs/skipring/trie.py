@@ -22,7 +22,7 @@ ROOT = ""
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication, as leaves of tries and messages contain it."""
+    """A publication in a leaf of a trie or in a message."""
 
     key: Annotated[str, "key of the publication, as binary digits"]
     source: Annotated[int, "id of the publisher"]
@@ -33,7 +33,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class NodeHash:
-    """The label and hash of a trie node, as requests contain them."""
+    """The label and hash of a trie node in a request."""
 
     label: Annotated[str, "label of the trie node"]
     hash: Annotated[str | None, "hash of the trie node; None: the trie is empty"]
@@ -194,7 +194,7 @@ class Trie:
         return path
 
     def _fork(self, node: TrieNode, key: str) -> str:
-        """Adds an inner node above `node` and the leaf with label `key`. Returns the label of the inner node."""
+        """Adds an inner node above `node`, and the leaf with label `key`. Returns the label of the inner node."""
         same = next(
             position for position, digits in enumerate(zip(node.label, key, strict=False)) if len({*digits}) > 1
         )
@@ -218,7 +218,7 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Rebuilds each trie that is not sound from the leaves with right keys (rule K22).
+    """Rebuilds each trie that is not sound from those of its leaves that have right keys (rule K22).
 
     Args:
         nodes: The trie nodes of all topics, by topic and label. The function changes them.

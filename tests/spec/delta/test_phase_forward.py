@@ -317,7 +317,7 @@ def test_what_a_failure_ends_is_in_effect_at_once(sail: Session) -> None:
     ended = [row, SUB, {**SUB, "subscription_id": 7}, {**UNSUB, "subscription_id": 9}]
     for joining in (0, 1):
         one = network(sail, due("DETECT", joining=joining), N, topology=marked, routing_entry=ENTRIES)
-        updates.take_in(one, ends(sail, *ended), one.now("path"))
+        updates.apply_finished(one, ends(sail, *ended), one.now("path"))
         assert ("topology" in one.result.state) == bool(joining)
         assert found(one.now("topology").where("b = 8"), "a is_marked") == [(2, not joining)]
         assert found(one.now("routing_entry"), "subscription_id") == [(5,), (7,), (8,)]

@@ -153,7 +153,7 @@ def test_only_where_nodes_join_there_are_links_to_learn(
     of.run.setting = frame(sail, "delta", {"delta": 1})
     one = work(of, topology=topology)
     one.radius = 3
-    updates.learn_links(one, told)
+    updates.add_received_links(one, told)
     assert found(one.now("topology"), "a b") == links
 
 

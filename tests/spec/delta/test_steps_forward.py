@@ -218,7 +218,10 @@ def test_the_sender_of_a_duplicate_waits_or_is_answered_at_once(sail: Session) -
     assert found(confirmations.answered_at_once(late, rows), "source_seq sender") == [(2, 4)]
     waiting = frame(sail, WAITING.columns, *({**HERE, "source_seq": k, "sender": 4} for k in (1, 3)))
     assert found(confirmations.answered_waiting(late, waiting), "source_seq sender trigger") == [(1, 4, 1)]
-    assert found(confirmations.taken_anyway(late), "source_seq kind sender") == [(1, "SUB", None), (2, "SUB", None)]
+    assert found(confirmations.refused_as_finished(late), "source_seq kind sender") == [
+        (1, "SUB", None),
+        (2, "SUB", None),
+    ]
 
 
 def test_senders_get_conf_behind_copies_and_the_source_its_call_confirmed(sail: Session) -> None:

@@ -201,7 +201,7 @@ def test_a_node_is_alone_if_nobody_that_it_sees_is_up(sail: Session) -> None:
     ready = frame(
         sail, "node_id incarnation round", *({"node_id": n, "incarnation": 2, "round": 20} for n in (1, 4, 5))
     )
-    assert found(recovery.without_anybody(ready, path), "node_id") == [(1,), (5,)]
+    assert found(recovery.isolated_nodes(ready, path), "node_id") == [(1,), (5,)]
     rejoin = recovery.issued_rejoins(ready.where("node_id = 4"))
     assert found(rejoin, "node_id source source_seq kind trigger sender round hops join_point") == [
         (4, 4, -2, "REJOIN", 0, None, 20, 0, 4)

@@ -118,7 +118,7 @@ def test_views_change_at_changed_nodes_alone(sail: Session) -> None:
     changed, topology = frame(sail, "node_id", HERE, HERE), links(sail, (1, 2, False))
     anew = routing.next_paths(path, topology, changed, 2, None, as_is)
     assert found(anew, "node_id target") == [(1, 1), (1, 2), (9, 7), (9, 9)]
-    other = routing.other_ways(path, frame(sail, "node_id", HERE), peers(sail, n7="FAILED"))
+    other = routing.next_responsible(path, frame(sail, "node_id", HERE), peers(sail, n7="FAILED"))
     assert found(other, "node_id target responsible") == [(1, 1, 1), (1, 7, None), (9, 7, 7), (9, 9, 9)]
 
 

@@ -165,7 +165,7 @@ def test_a_subscriber_stores_what_it_has_confirmed_itself(sail: Session) -> None
         {"node_id": 1, "source": source, "subscription_id": s, "kind": kind} for s, kind, source in ends
     ))  # fmt: skip
     one = work(own_subscription=own)
-    updates._store_own(one, finished)
+    updates._store_own_subscriptions(one, finished)
     assert found(one.now("own_subscription"), "subscription_id") == [(5,), (8,)]
 
 

@@ -62,13 +62,13 @@ def _mend(work: Work) -> None:
     if work.has(*_CONNECTING):
         _connect(work)
     if work.has("PAR_TOP", "PAR_SUB"):
-        _learn(work)
+        _apply_routing_information(work)
     if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
     if work.now("peer") is not before:
         updates.watch(work, lambda: connections.fresh_peers(before, work.now("peer")))
     if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
-        _rise(work)
+        _end_recovery(work)
 
 
 def _drop_old(work: Work) -> None:
@@ -96,7 +96,7 @@ def _restart(work: Work, recovered: DataFrame) -> None:
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Restarts the unfinished joins of the nodes `recovered`; returns the nodes without an unfinished join.
+    """Restarts the unfinished joins of the nodes `recovered`. Returns the nodes without an unfinished join.
 
     Writes join, topology and status.
     """
@@ -123,11 +123,13 @@ def _bypass(work: Work) -> None:
         return
     work.put("peer", connections.with_failures(work.now("peer"), failure, work.now("path")))
     if work.is_recovering or work.round.facts["join"]["detached"]:
-        updates.learn_links(work, recovery.stored_links(work.whole("topology"), failure, updates.synchronising(work)))
+        updates.add_received_links(
+            work, recovery.stored_links(work.whole("topology"), failure, updates.synchronising(work))
+        )
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
-    path = updates.look_again(work, failure) if "topology" in work.changed else work.now("path")
+    path = updates.update_paths(work, failure) if "topology" in work.changed else work.now("path")
     beyond = work.keep("frontier", connections.frontier(path, failure, work.now("peer")))
     recovering = updates.synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
@@ -139,11 +141,14 @@ def _bypass(work: Work) -> None:
     if work.is_recovering or work.round.facts["join"]["detached"]:
         left = beyond.join(recovering, NODE).unionByName(connections.stand_ins(path, lost, work.now("peer"))).distinct()
         updates.synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
-    _resend_orphans(work, failure, updates.look_again(work, failure))
+    _resend_orphans(work, failure, updates.update_paths(work, failure))
 
 
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
-    """Returns the rows of `failure` at joining nodes, and those whose peer is an unanswered synchronisation point."""
+    """Returns the rows of `failure` that interrupt a join or a synchronisation.
+
+    These are rows at joining nodes, and rows whose peer is a synchronisation point that has not answered.
+    """
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
@@ -151,7 +156,7 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
 
 
 def _failures(work: Work) -> DataFrame:
-    """Returns the new failures: peers that a detector reports, that join again, or whose STATUS is DETACHED."""
+    """Returns the new failures: peers that a detector reports, peers that join again, senders of STATUS DETACHED."""
     reported = connections.failures(work.inbox, updates.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
@@ -165,7 +170,7 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     """Sends JOIN_REQUEST again from each DETACHED node whose join point failed, unless the join point never recovers.
 
     Returns:
-        The rows of `failure` that other nodes detected (rule R24).
+        The rows of `failure` at all other nodes (rule R24).
     """
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")
@@ -189,7 +194,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     finished = work.finish("abandoned", confirmations.finished_messages(connections.without_answer(rerouted, taken)))
     work.put("processing", confirmations.without_finished(rerouted, finished))
     if not work.is_empty(finished):
-        updates.take_in(work, finished, path)
+        updates.apply_finished(work, finished, path)
 
 
 def _connect(work: Work) -> None:
@@ -203,8 +208,8 @@ def _connect(work: Work) -> None:
     if not work.is_empty(answer):
         work.put("peer", connections.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
-        updates.learn_links(work, recovery.told_links(work.inbox))
-    path = updates.look_again(work, answer)
+        updates.add_received_links(work, recovery.told_links(work.inbox))
+    path = updates.update_paths(work, answer)
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
     asking = connections.asking_peers(work.inbox)
@@ -220,9 +225,9 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Resends messages to the peers in `answer` that waited for the peer's answer; writes processing.
+    """Resends messages to the peers in `answer`, whose answers they waited for. Writes processing.
 
-    A peer that asks for a connection also gets the messages that it becomes responsible for (PrevOut, rule R26). New
+    A peer that requests a connection also gets the messages for which it becomes responsible (PrevOut, rule R26). New
     recipients are added first, so that messages leave in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
@@ -247,13 +252,13 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     work.resent.append(leaving)
 
 
-def _learn(work: Work) -> None:
+def _apply_routing_information(work: Work) -> None:
     """Applies received PAR_TOP and PAR_SUB to recovering nodes (Algorithm 6, lines 11 to 15).
 
     Writes topology, path, routing_entry, tombstone and synch.
     """
     if work.has("PAR_TOP"):
-        updates.learn_links(work, recovery.told_links(work.inbox))
+        updates.add_received_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
         over = work.now("tombstone").unionByName(recovery.told_tombstones(work.inbox)).distinct()
         tombstone = work.put("tombstone", over)
@@ -261,11 +266,11 @@ def _learn(work: Work) -> None:
         work.put("routing_entry", recovery.merged_entries(work.now("routing_entry"), told, tombstone))
         work.put("synch", recovery.answered_synch(work.now("synch"), work.inbox))
     told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
-    updates.look_again(work, told_by.selectExpr("run_id", "dst as node_id"))
+    updates.update_paths(work, told_by.selectExpr("run_id", "dst as node_id"))
 
 
 def _hand_over(work: Work) -> None:
-    """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that can be answered (Algorithm 7, lines 13 to 20).
+    """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that its receiver can answer (Algorithm 7, lines 13 to 20).
 
     Reads all routing information; writes syn_request.
     """
@@ -282,17 +287,17 @@ def _hand_over(work: Work) -> None:
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 
 
-def _rise(work: Work) -> None:
+def _end_recovery(work: Work) -> None:
     """Ends the recovery of nodes that wait for no answer (Algorithm 5, lines 11 to 19): sends STATUS and REJOIN.
 
-    Writes status, and schedules the computation of new recipients of Guided messages.
+    Writes status. The recipients of publications that these nodes accepted as Guided will be computed again.
     """
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
     ready = work.keep("ready", ready)
     if work.is_empty(ready):
         return
-    alone = work.keep("alone", recovery.without_anybody(ready, work.now("path")))
+    alone = work.keep("alone", recovery.isolated_nodes(ready, work.now("path")))
     others = ready.join(alone.select(NODE), NODE, "left_anti")
     status = recovery.next_status(recovery.next_status(status, ready, "REJOINING"), alone, "OPERATIONAL")
     work.put("status", status)

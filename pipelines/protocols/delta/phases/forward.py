@@ -1,8 +1,9 @@
 """Phases 2, 4 and 5 of a round: the multicast messages (Algorithm 1).
 
-- confirm: CONF removes next hops from Out; a message is finished when Out is empty (lines 19 to 31);
-- forward: selects first copies, computes their recipients Γ and next hops Out, and delivers (lines 1 to 18);
-- finish: sends CONF, confirms calls, unmarks links, and sets the outbox (lines 27 to 31).
+- confirm: CONF removes next hops from Out; a message is finished when Out is empty (Algorithm 1, lines 19 to 31);
+- forward: selects first copies, computes their recipients Γ and next hops Out, and delivers (Algorithm 1, lines 1 to
+  18);
+- finish: sends CONF, confirms calls, unmarks links, and sets the outbox (Algorithm 1, lines 27 to 31).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _forward(work: Work) -> None:
     if is_synchronising and not work.is_empty(late):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
         refused = recovery.refused(late, known, updates.synchronising(work))
-        work.finish("refused", confirmations.taken_anyway(refused))
+        work.finish("refused", confirmations.refused_as_finished(refused))
     here = _route(work, first)
     if work.round.faults.may_duplicate and not work.is_empty(late):
         _drop_duplicates(work, late)
@@ -94,7 +95,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
-    """Returns the name of each detector in use, and the copies of the runs that use it."""
+    """Returns pairs of a detector that some runs use, and the rows of `copy` in these runs."""
     if len(work.detectors) == 1:
         return [(name, copy) for name in work.detectors]
     parts = []
@@ -105,7 +106,10 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 
 
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
-    """Returns the first copies with ``msg_id`` (lines 1 to 12). With detector ``identifier``, ``msg_id`` is null."""
+    """Returns the first copies with ``msg_id`` (Algorithm 1, lines 1 to 12).
+
+    With detector ``identifier``, ``msg_id`` is null.
+    """
     if work.round.faults.may_duplicate:
         detector = work.now("detector")
         judge = {
@@ -122,7 +126,7 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
-    """Returns the copies that nodes accept: a RECOVERING node drops copies that are not Guided (6.1)."""
+    """Returns the copies that nodes accept: a RECOVERING node drops copies that are not Guided (section 6.1)."""
     recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     marked = copy.join(recovering.hint("shuffle_hash"), NODE, "left")
     marked = work.keep("copy", marked.selectExpr(*copies.COPY, "is_recovering and guide is null as is_discarded"))
@@ -153,7 +157,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB; finishes messages without recipients."""
+    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB. Messages without recipients are finished."""
     path, found = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
         found.append(routing.subscription_recipients(first, path))
@@ -169,7 +173,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
 def _drop_duplicates(work: Work, late: DataFrame) -> None:
     """Answers the senders of the duplicates `late` (Algorithm 1, lines 1 to 9).
 
-    Sends CONF if the message is finished at the node; else adds the sender to relation waiting.
+    A sender gets CONF if the message is finished at the node. Otherwise the sender is added to relation waiting.
     """
     processing = work.now("processing")
     work.send(confirmations.send_confirmations(confirmations.answered_at_once(late, processing)))
@@ -183,7 +187,9 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
-    """Computes the recipients of publications that were accepted as Guided again, from SUBS_SET; writes processing.
+    """Computes the recipients of publications in `message` again, from SUBS_SET. Writes processing.
+
+    A RECOVERING node had accepted these publications as Guided.
 
     Returns:
         The deliveries of these publications at the nodes that accepted them.
@@ -199,7 +205,7 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
-    """Adds the new rows of `recipient` to messages of ProcessingList, and resends the messages to them.
+    """Adds the new rows of `recipient` to messages of ProcessingList, and resends the messages to these recipients.
 
     Writes processing.
     """
@@ -213,7 +219,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
-    """Adds `delivery` to the result of the round, each publication once per subscriber.
+    """Adds `delivery` to the result of the round, each publication at most once per subscriber.
 
     Reads and writes delivered in runs with a scheduled crash.
     """
@@ -242,7 +248,7 @@ FORWARD = Phase(
 
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
-    """Sends CONF to every sender of a finished message (lines 27 to 30); writes waiting."""
+    """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30); writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
     if work.round.faults.may_duplicate:
         waiting = work.now("waiting")
@@ -279,7 +285,7 @@ def close(work: Work) -> None:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Returns the outbox with the columns that a message gets when it leaves (see `steps.copies`)."""
+    """Returns the outbox with the columns that a message gets when it leaves a node (see `steps.copies`)."""
     columns = list(SENT_AS)
     if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))

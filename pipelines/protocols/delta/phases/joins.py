@@ -14,7 +14,7 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Runs phase 3 and returns the calls that nodes issue in this round; None: no calls.
+    """Runs phase 3 and returns the calls that nodes issue in this round, or None if nodes issue no calls.
 
     Reads inbox and calls. Writes topology, path, the join relations, status and peer.
     """
@@ -22,7 +22,7 @@ def handle_joins(work: Work) -> DataFrame | None:
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return round_.due.calls
     if round_.due.calls is not None and work.has("join"):
-        _ask(work, round_.due.calls)
+        _send_join_requests(work, round_.due.calls)
     calls, changed = round_.due.calls, []
     if round_.facts["join"]["detached"] or work.is_recovering:
         now = work.keep("now", _entered(work))
@@ -56,7 +56,7 @@ def _nobody(work: Work) -> DataFrame:
     return work.now("join").where("node_id < 0").selectExpr(*columns)
 
 
-def _ask(work: Work, calls: DataFrame) -> None:
+def _send_join_requests(work: Work, calls: DataFrame) -> None:
     """Sends JOIN_REQUEST for join calls (Algorithm 2); writes join in runs with a scheduled crash."""
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
@@ -68,7 +68,7 @@ def _ask(work: Work, calls: DataFrame) -> None:
 
 
 def _entered(work: Work) -> DataFrame:
-    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of the event.
+    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of this event.
 
     Writes join and status.
     """
@@ -94,7 +94,7 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Answers JOIN_REQUEST messages at the join points; returns the new links to the joining nodes."""
+    """Answers JOIN_REQUEST messages at the join points. Returns the new links to the joining nodes."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
@@ -122,7 +122,7 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
 
 
 def _ready_calls(work: Work) -> DataFrame | None:
-    """Stores the due calls of blocked nodes in relation call; returns the calls that all other nodes issue."""
+    """Stores the due calls of blocked nodes in relation call. Returns the calls that all other nodes issue."""
     due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None

@@ -31,7 +31,7 @@ def synchronising(work: Work) -> DataFrame:
 
 
 def blocked_nodes(work: Work) -> DataFrame:
-    """Returns the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    """Returns the nodes that neither issue calls nor accept join requests: ``run_id, node_id``."""
     joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
     if not work.is_recovering:
         return joining
@@ -56,7 +56,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
         finished = union(*work.finished)
     added = routing.added_entries(finished, work.now("path"))
     if work.is_disturbed:
-        tombstone = _bury(work, finished)
+        tombstone = _store_tombstones(work, finished)
         for told in work.added:
             # If the join point recovers, a joining node gets a SUB twice: in PAR_SUB and as a message.
             added = routing.unknown_entries(added, told, tombstone)
@@ -68,15 +68,18 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
         work.keep("removed_entries", routing.removed_entries(finished)),
     )
     if work.round.faults.may_crash:
-        _store_own(work, finished)
+        _store_own_subscriptions(work, finished)
     if work.is_empty(changes.added) and work.is_empty(changes.removed):
         return entries, None
     work.change("routing_entry", remaining_entries(entries, changes))
     return entries, changes
 
 
-def _bury(work: Work, finished: DataFrame) -> DataFrame:
-    """Returns relation tombstone with a row for each UNSUB in `finished`; a late PAR_SUB may hold the ended entry."""
+def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
+    """Adds a row for each UNSUB in `finished` to relation tombstone, and returns the relation.
+
+    A late PAR_SUB may still contain the ended entry.
+    """
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
@@ -89,20 +92,20 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
     return remaining_entries(entries, EntryChanges(added, routing.removed_entries(finished)))
 
 
-def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
+def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not get these messages again. The entries that it gets later in the
-    round must contain their effect. All other changes follow at the end of the round (`change_entries`,
-    `forward.close`).
+    A node that synchronises in this round does not receive these messages again. The routing entries that are sent to
+    this node later in the round must contain the effect of the messages. All other changes follow at the end of the
+    round (`change_entries`, `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
-    _bury(work, finished)
+    _store_tombstones(work, finished)
     work.put("routing_entry", entries_after(work, finished, path))
 
 
-def _store_own(work: Work, finished: DataFrame) -> None:
+def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
     """Stores the nodes' own subscriptions durably once they are confirmed (rule R31); writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
@@ -111,10 +114,10 @@ def _store_own(work: Work, finished: DataFrame) -> None:
     work.change("own_subscription", own.join(ended, [*NODE, "subscription_id"], "left_anti"))
 
 
-def look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Updates the paths of the nodes `changed`, whose links or failed peers changed; returns and writes relation path.
+def update_paths(work: Work, changed: DataFrame) -> DataFrame:
+    """Updates relation path at the nodes `changed`, whose links or failed peers changed, and returns the relation.
 
-    Also writes routing_entry. A change of peers changes the responsible nodes only, a change of links the paths.
+    Also updates routing_entry. If only peers changed, the paths stay and get new responsible nodes.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -122,16 +125,16 @@ def look_again(work: Work, changed: DataFrame) -> DataFrame:
     if "topology" in work.changed:
         next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
     else:
-        next_path = routing.other_ways(work.now("path"), node, peer)
+        next_path = routing.next_responsible(work.now("path"), node, peer)
     path = work.put("path", next_path)
     work.put("routing_entry", routing.rerouted_entries(work.now("routing_entry"), path, node))
     return path
 
 
-def learn_links(work: Work, links: DataFrame) -> None:
-    """Adds the received `links` within reach to the views of their receivers; writes topology.
+def add_received_links(work: Work, links: DataFrame) -> None:
+    """Adds received links to the views of their receivers, if both ends are within δ+1 hops; writes topology.
 
-    Without joins every node knows all its links from the start.
+    In runs without joins every node knows all its links from the start.
     """
     if not work.round.facts["join"]["joiners"]:
         return
@@ -165,10 +168,10 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Schedules failure reports for new connections to nodes that are down, or to their earlier incarnations.
+    """Schedules failure reports for new connections to incarnations that have ended.
 
-    A request may arrive after its incarnation has ended and the node has recovered. `made` returns the connections that
-    were opened in this round. It is called only if a node is down or has recovered.
+    A request may arrive after the incarnation that it names has ended, and after its node has recovered. `made` returns
+    the connections that were opened in this round. It is called only if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:
@@ -182,7 +185,7 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
-    """Schedules failure reports at the nodes `asked` that ask a join point that is down."""
+    """Schedules failure reports at the nodes in `asked` whose join point is down when they send JOIN_REQUEST."""
 
     def waiting() -> DataFrame:
         connected = join.waiting_connections(work.now("join"), work.round.run.link)

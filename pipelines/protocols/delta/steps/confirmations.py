@@ -36,8 +36,8 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     A CONF from a node outside Out, or for an unknown message, has no effect.
 
     Returns:
-        Columns `FINISHED`, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by``: the confirming next
-        hops.
+        Columns `FINISHED`, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by`` (the confirming next
+            hops).
     """
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
@@ -50,7 +50,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList with the confirmations of the round, without finished messages (line 30)."""
+    """Returns ProcessingList with the confirmations of the round, without finished messages (Algorithm 1, line 30)."""
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -82,19 +82,19 @@ def _by_message(row: DataFrame, *more: str) -> DataFrame:
 
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
-    """Returns ProcessingList without the messages `finished` (line 30)."""
+    """Returns ProcessingList without the messages `finished` (Algorithm 1, line 30)."""
     return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Returns the first copies without next hops (Out): their processing ends in the round of its start (rule R13)."""
+    """Returns the first copies without next hops (Out), whose processing ends in the round of its start (rule R13)."""
     out = processing_row.where("responsible is not null and responsible <> node_id")
     left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
     return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
 
 
 def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the senders of duplicates of messages in ProcessingList (line 3), as rows of relation ``waiting``."""
+    """Returns the senders of duplicates of messages in ProcessingList, as rows of ``waiting`` (Algorithm 1, line 3)."""
     message = processing.select(KEY).distinct()
     return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
@@ -105,21 +105,24 @@ def under_way(row: DataFrame) -> DataFrame:
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
-def taken_anyway(duplicate: DataFrame) -> DataFrame:
-    """Returns the duplicates in `duplicate` as finished messages without a sender (see `recovery.refused`)."""
+def refused_as_finished(duplicate: DataFrame) -> DataFrame:
+    """Returns `duplicate` as finished messages without a sender, so that their routing information is applied.
+
+    See `recovery.refused`.
+    """
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the senders of duplicates of finished messages, which get CONF in this round (line 5)."""
+    """Returns the senders of duplicates of finished messages; they get CONF in this round (Algorithm 1, line 5)."""
     return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(
         *KEY, "trigger", "round", "sender"
     )
 
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
-    """Returns the waiting senders of the messages `finished` (lines 27 to 29)."""
+    """Returns the waiting senders of the messages `finished` (Algorithm 1, lines 27 to 29)."""
     return finished.select(*KEY, "trigger", "round").join(waiting, KEY).select(*KEY, "trigger", "round", "sender")
 
 

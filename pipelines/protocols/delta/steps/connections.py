@@ -25,11 +25,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, row_number
 from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS
-from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LEFT, peer_lists
+from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LIVE, peer_lists
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
-"""The columns of failure reports in the outbox beside the columns of all outbox rows."""
+"""The additional columns of failure reports in the outbox."""
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -110,7 +110,7 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns the senders of STATUS DETACHED as failures: no node is reachable through them."""
+    """Returns the senders of STATUS DETACHED as failures, because no other node is reachable through these senders."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
@@ -120,8 +120,8 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
     """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
     If a live node lies on the path from a node to its failed peer, the node deletes its connection to that peer
-    instead. The peer later reports its recovery to the live node only. A FAILED row would stay, and the node would
-    bypass the recovered peer.
+    instead. The peer will report its recovery only to the live node. With a FAILED row, the node would still bypass the
+    recovered peer.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -132,7 +132,7 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
         path.selectExpr(*NODE, "target as peer", "path")
         .join(failure.select(*NODE, "peer"), [*NODE, "peer"])
         .join(peer_lists(whole), NODE)
-        .where(f"{NEAREST_LEFT} is not null")
+        .where(f"{NEAREST_LIVE} is not null")
         .select(*NODE, "peer")
     )
     return whole.join(behind, [*NODE, "peer"], "left_anti")
@@ -151,7 +151,7 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
         .join(behind, NODE)
         .where("array_contains(path, behind)")
         .join(peer_lists(peer), NODE)
-        .where(f"{NEAREST_LEFT} = peer")
+        .where(f"{NEAREST_LIVE} = peer")
         .select(*NODE, "peer", "path", "round")
         .distinct()
     )
@@ -160,8 +160,8 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the closest live nodes on the paths through the failed synchronisation points `lost`.
 
-    They may be nearer than the failed node. A nearer node was down when SYN_REQUEST went past it, and has recovered
-    since.
+    The closest live node may be nearer than the failed synchronisation point: it was down when SYN_REQUEST passed it,
+    and has recovered since.
 
     Returns:
         Columns of `frontier`.
@@ -172,14 +172,18 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
         .join(behind, NODE)
         .where("array_contains(path, behind)")
         .join(peer_lists(peer), NODE)
-        .selectExpr(*NODE, f"{NEAREST_LEFT} as peer", "round")
+        .selectExpr(*NODE, f"{NEAREST_LIVE} as peer", "round")
     )
     way = path.selectExpr(*NODE, "target as peer", "path")
     return nearest.distinct().join(way, [*NODE, "peer"]).select(*NODE, "peer", "path", "round")
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
-    """Returns the unconfirmed recipients whose responsible node failed: processing rows with ``now_round``."""
+    """Returns the unconfirmed recipients whose responsible node failed.
+
+    Returns:
+        Rows of relation ``processing`` with ``now_round``, the round of the failure.
+    """
     failed = failure.selectExpr(*NODE, "peer as responsible", "round as now_round")
     return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "responsible"])
 
@@ -197,18 +201,18 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns all processing rows of the messages in `row`, for `confirmations.finished_messages`.
+    """Returns all rows of relation ``processing`` of the messages in `row`, which have lost a next hop (member of Out).
 
-    These messages have lost a next hop (member of Out).
+    The result has the columns that `confirmations.finished_messages` needs.
     """
     message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
     return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
 
 REQUEST = ("incarnation", "links", "latency_rounds")
-"""The columns of requests in the outbox beside the columns of all outbox rows."""
+"""The additional columns of requests in the outbox."""
 STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
-"""The columns of STATUS in the outbox beside the columns of all outbox rows."""
+"""The additional columns of STATUS in the outbox."""
 _LINK = ["run_id", "src", "dst"]
 
 
@@ -222,7 +226,7 @@ def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
-    """Returns the messages of an inbox that are not in `kept`, as rows of ``fate``."""
+    """Returns the messages of `inbox` that are not in `kept`, as rows of ``fate``."""
     return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
         "run_id", "message_id", "'lost_crash' as fate"
     )
@@ -242,7 +246,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
-    """Returns WAITING rows of relation ``peer`` for the nodes in `asked` that the asking node has no connection to."""
+    """Returns WAITING rows of relation ``peer`` for nodes in `asked` that are not yet peers of the requesting node."""
     return (
         asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
@@ -303,7 +307,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with the statuses in `answer`, without FAILED rows of nodes behind recovered nodes.
 
-    A node behind a recovered node may have recovered, too. It reports its recovery to the nodes in between only.
+    A node behind a recovered node may have recovered, too. It reports its recovery only as far as the recovered node.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -326,7 +330,8 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 def asking_peers(inbox: DataFrame) -> DataFrame:
     """Returns the receivers of STATUS answers: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    A peer gets one answer per round. The answer is for the incarnation that sent the request, and has its latency.
+    A peer gets one answer per round. The answer is addressed to the incarnation that sent the request, and has the
+    latency of the request.
     """
     asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",

@@ -5,15 +5,16 @@ node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, s
 matches, guide, origin_path, visited``. Column ``sender`` is null at the source. Column ``sender_hop``, if present, is
 the neighbour of the node on the path to the sender.
 
-A setting selects one of two duplicate detectors (section 5). ``identifier`` stores the highest message number of each
-source. The number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source
-``-1 - R``. ``visited`` stores the highest MsgId of each node that a message has visited. It calls a copy a duplicate if
-the MsgId of one visited node is not higher than the stored one (rule R3). Only accepted copies of a round change the
-stored MsgIds. So an Arrow function tests the copies of each node one after the other (`udfs.delta.detectors`).
+A setting selects one of two duplicate detectors (section 5). Detector ``identifier`` stores the highest message number
+of each source. The number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with
+source ``-1 - R``. Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is a
+duplicate if the MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3). Only accepted copies
+of a round change the stored MsgIds. So an Arrow function tests the copies of each node one after the other
+(`udfs.delta.detectors`).
 
-A message gets m.from for its receiver, a visited list and the incarnation of its connection when it leaves (4.7, 5). A
-message to a RECOVERING node is Guided: it carries the paths from the receiver to the recipients (section 6). A
-multicast message to a node that has not answered a request stays in ProcessingList.
+When a message leaves, it gets m.from for its receiver, a visited list and the incarnation of its connection (sections
+4.7, 5). A message to a RECOVERING node is Guided: it carries the paths from the receiver to the recipients (section 6).
+A multicast message to a node that has not answered a request stays in ProcessingList.
 """
 
 from __future__ import annotations
@@ -33,23 +34,24 @@ from udfs.delta.detectors import ACCEPTED, accepted_copies
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
-"""The columns of a copy in the outbox beside the columns of all outbox rows."""
+"""The additional columns of a copy in the outbox."""
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
 """SQL for m.visited with the node's own pair; `visited_lists` cuts it."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
-"""The columns of a message in ProcessingList beside its KEY."""
+"""The columns that describe a message in ProcessingList, without its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
 NOT_GUIDED = [
     "cast(null as array<bigint>) as origin_path",
     "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
-"""SQL for the columns that only received copies have, as nulls."""
+"""SQL that sets the columns that only received copies have to null."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40} as trigger"
-"""SQL for the trigger of resent messages, ordered by MsgId_N: sorts behind STATUS and before PAR_TOP."""
+"""SQL for the trigger of a resent message. These triggers ascend with MsgId_N, and sort behind STATUS, before PAR_TOP.
+"""
 
 
 def received_copies(inbox: DataFrame) -> DataFrame:
@@ -58,7 +60,7 @@ def received_copies(inbox: DataFrame) -> DataFrame:
 
 
 def issued_copies(call: DataFrame) -> DataFrame:
-    """Returns publish, subscribe and unsubscribe calls as copies at their nodes."""
+    """Returns a copy for each publish, subscribe and unsubscribe call, at the node that issues the call."""
     own = {"hops": "0", "issued_round": "round", "subscription_id": "subscription_id", "matches": "matches"}
     origin = "case when kind <> 'publish' then node_id end"
     return called(call, _CALLS, PAYLOAD, **{**dict.fromkeys(_FIELDS, "null"), **own, "origin": origin})
@@ -84,8 +86,8 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns the new rows of ProcessingList: one for each recipient of a first copy other than the node itself.
 
-    A recipient row with a true ``is_confirmed`` needs no message (lines 13 to 15). ``matches`` is null in runs that
-    never resend a publication.
+    A recipient row with a true ``is_confirmed`` needs no message (Algorithm 1, lines 13 to 15). ``matches`` is null in
+    runs that never resend a publication.
     """
     body = first.select(*KEY, *BODY)
     return (
@@ -97,7 +99,7 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns rows of the outbox: one copy for each next hop of a first copy (member of Out; lines 16 to 18)."""
+    """Returns a copy for each next hop (member of Out) of a first copy as outbox rows (Alg. 1, lines 16 to 18)."""
     out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
         "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "responsible as dst",
@@ -107,7 +109,7 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def matched_deliveries(matched: DataFrame) -> DataFrame:
-    """Returns deliveries of the publications whose first copy reaches a matching subscriber (line 26; rule R12)."""
+    """Returns deliveries of the publications whose first copy reaches a matching subscriber (Alg. 1, line 26; R12)."""
     return deliveries(matched.where("recipient = node_id"))
 
 
@@ -118,14 +120,14 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns `processing` (ProcessingList); `row` replaces the rows with equal keys."""
+    """Returns `processing` (ProcessingList) after rows with the keys of `row` are replaced by the rows of `row`."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns the messages that waited for the answer of a peer (rule R20), as rows of `resent_copies`.
+    """Returns the messages that waited for the answer of a peer (rule R20), in the form that `resent_copies` needs.
 
     An answer to SYN_REQUEST has further messages (`recovery.earlier_messages`).
     """
@@ -137,7 +139,7 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 def resent_copies(*row: DataFrame) -> DataFrame:
     """Returns messages of ProcessingList as rows of the outbox, in their order and once per receiver (rule R22).
 
-    Each frame `row` has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
+    Each argument has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
     may resend one message.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
@@ -157,7 +159,7 @@ _COPY_RANK = row_number("copies of a message", "run_id, node_id, source, source_
 
 
 def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
-    """Returns the first copies in runs with detector ``identifier`` (lines 1 to 12)."""
+    """Returns the first copies in runs with detector ``identifier`` (Algorithm 1, lines 1 to 12)."""
     asked = copy.selectExpr(*KEY, f"{_IDENTITY} as asked_source").distinct()
     known = (
         detector.withColumnRenamed("source", "asked_source")
@@ -182,19 +184,22 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
 
 
 def numbered(first: DataFrame) -> DataFrame:
-    """Adds ``msg_id`` (MsgId_N) to first copies (line 10); it ascends with the round and the order in it (rule R4)."""
+    """Adds ``msg_id`` (MsgId_N) to first copies; it ascends with the round and the order of triggers (rule R4).
+
+    Algorithm 1, line 10.
+    """
     return first.selectExpr("*", _MSG_ID)
 
 
 def detector_rows(first: DataFrame) -> DataFrame:
-    """Returns the identifiers of first copies as an increment of relation ``detector`` (line 11)."""
+    """Returns the identifiers of first copies as an increment of relation ``detector`` (Algorithm 1, line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Returns the MsgIds of first copies, and the node's own MsgIds, as an increment of relation ``detector`` (R18)."""
+    """Returns an increment of relation ``detector``: MsgIds of first copies, and the node's own MsgIds (rule R18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
@@ -208,7 +213,7 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
     """make_copy_send^SUB: replaces an origin more than δ+1 hops from the receiver by the node δ+1 hops away (rule R1).
 
-    `is_disturbed` states whether a receiver may be no neighbour, or a message Guided.
+    `is_disturbed` states that a receiver may be no neighbour, or that a message may be Guided.
 
     Returns:
         The outbox. If `is_disturbed`, ``origin_path`` is the path from the receiver to the origin, else null.
@@ -255,9 +260,9 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
 def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Adds the incarnation and latency of connections to the outbox.
 
-    Drops multicast messages to peers that have not answered or have failed, and each CONF without a connection (rule
-    R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``. ``delay_rounds``
-    is added to the latency.
+    Drops multicast messages to peers that have not answered or have failed. Also drops each CONF without a connection
+    (rule R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``.
+    ``delay_rounds`` is added to the latency.
 
     Returns:
         The outbox with ``peer_status``; a null ``latency_rounds`` stands for the latency of the link.

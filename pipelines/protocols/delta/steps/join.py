@@ -1,4 +1,4 @@
-"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17).
+"""The join operation (section 4.6, Algorithm 2; rules R5, R6, R16, R17).
 
 The steps for a joining node N and its join point M:
 
@@ -22,7 +22,7 @@ from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
-"""The columns of copies for a joining node in the outbox beside the columns of all outbox rows."""
+"""The additional columns, in the outbox, of copies for a joining node."""
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
@@ -46,7 +46,7 @@ def asked_now(call: DataFrame) -> DataFrame:
 
 
 def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the nodes of `asked` marked as having sent their request."""
+    """Returns relation ``join`` with the nodes of `asked` marked: they have sent JOIN_REQUEST."""
     now = asked.selectExpr(*NODE, "true as now_asked")
     return join.join(now, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
@@ -54,7 +54,7 @@ def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the connections of joining nodes to the join points that they have asked.
+    """Returns the connections of joining nodes to the join points to which they have sent JOIN_REQUEST.
 
     Columns: ``run_id, node_id, peer, incarnation, latency_rounds``.
     """
@@ -71,10 +71,15 @@ def joined_now(finished: DataFrame) -> DataFrame:
 
 
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
-    """Returns relation ``join`` after the round: nodes become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
+    """Returns relation ``join`` after the round.
 
-    `confirmed` holds the nodes whose J is confirmed. `waits` holds the nodes with a synchronisation point that has not
-    answered.
+    A node becomes ATTACHED when PAR_TOP arrives, CONFIRMED when its J is confirmed, and then VALID_JOINED.
+
+    Args:
+        join: The relation before the round.
+        inbox: The due messages.
+        confirmed: The nodes whose J is confirmed.
+        waits: The nodes with a synchronisation point that has not answered. They do not become VALID_JOINED.
     """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "true as is_attached"
@@ -99,14 +104,14 @@ def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Returns the rows of relation ``join`` of the nodes `recovered` whose join is unfinished, with ``round``."""
+    """Returns the unfinished joins of the nodes `recovered`: rows of relation ``join`` with ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
 
 
 def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the nodes `node` as DETACHED."""
+    """Returns relation ``join`` after the nodes in `node` got status DETACHED."""
     again = node.select(NODE).selectExpr(*NODE, "true as is_again")
     return join.join(again, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
@@ -116,8 +121,8 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
     """Returns the failures that JOIN_REQUEST messages imply: an earlier incarnation of the sender has ended.
 
-    They concern senders that are neighbours of their join point. A blocked join point cannot answer yet, and suspects
-    every sender until it answers.
+    These are failures of senders that are neighbours of their join point. A blocked join point cannot answer yet, and
+    suspects every sender until it answers.
 
     Returns:
         Columns of `connections.failures`.
@@ -191,7 +196,7 @@ def send_topology(
 
 
 def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns PAR_SUB messages with the entries of the join point, rewritten for the joining node as in a SUB (R16)."""
+    """Returns PAR_SUB messages with the entries of the join point, rewritten for the joining node like a SUB (R16)."""
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
@@ -251,8 +256,8 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
     """Moves copies for a joining node behind the answer of its join point (rule R16).
 
-    A join point adds the link before it forwards the copies of the round. So it may forward a copy to the joining node
-    that arrived before the JOIN_REQUEST. This copy also leaves after the older messages of ProcessingList.
+    A join point adds the link before it forwards the copies of the round. So it may forward a copy that arrived before
+    the JOIN_REQUEST to the joining node. This copy also leaves after the older messages of ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
@@ -297,7 +302,7 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
     """Returns the waiting calls, and the due calls except joins.
 
     Args:
-        call: The calls that are due in this round; None: no calls.
+        call: The calls that are due in this round, or None if no call is due.
         waiting: The calls that wait, as rows of relation ``call``.
         present: The SQL expression of column ``round``: the number of this round.
     """
@@ -318,5 +323,5 @@ def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
 
 
 def waiting_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns relation ``call`` after the round: the calls in `opened` at blocked nodes."""
+    """Returns relation ``call`` after the round: the calls in `opened` whose nodes are blocked."""
     return opened.join(blocked, NODE, "left_semi").select(CALL.columns)

@@ -33,16 +33,16 @@ def returned_status(recovered: DataFrame) -> DataFrame:
 
 
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the routing entries of recovered nodes for their own stored subscriptions."""
+    """Returns the routing entries of the recovered nodes in `node` for their own stored subscriptions."""
     return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
         *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as responsible"
     ).select(ROUTING_ENTRY.columns)  # fmt: skip
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the neighbours of recovered nodes, their first synchronisation points (Synch_R; Algorithm 5, line 2).
+    """Returns the neighbours of the recovered nodes in `node`: their first synchronisation points (Synch_R).
 
-    Columns: ``run_id, node_id, peer, path, round``.
+    Algorithm 5, line 2. Columns: ``run_id, node_id, peer, path, round``.
     """
     return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
         *NODE, "target as peer", "path", "round"
@@ -56,15 +56,15 @@ def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links in received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of relation ``topology``."""
+    """Returns the links that received SYN_REQUEST, CON_REQUEST and PAR_TOP messages carry, as rows of ``topology``."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the stored links of nodes that fail in this round, for the synchronising nodes that suspect them.
+    """Returns the links that a failed node has stored, as received links of the synchronising nodes that suspect it.
 
-    A node that joined at the failed node during the recovery may be known to the failed node only.
+    A node that joined at the failed node during the recovery may be known only to the failed node.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -84,7 +84,7 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
 
 
 def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns J, REJOIN, SUB and UNSUB in ProcessingList of the nodes `node`, as copies with ``now_round``."""
+    """Returns J, REJOIN, SUB and UNSUB in ProcessingList of the nodes in `node`, as copies with ``now_round``."""
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind <> 'PUB'").join(now, NODE)
@@ -139,7 +139,7 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """Returns the synchronisation points to ask again: they crashed, lost the SYN_REQUEST, and recovered (rule R28)."""
+    """Returns the synchronisation points that get SYN_REQUEST again: they crashed, lost it, and recovered (R28)."""
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
 
@@ -200,8 +200,8 @@ def rejoined_now(finished: DataFrame) -> DataFrame:
     return finished.where("kind = 'REJOIN' and source = node_id").select(*NODE, "trigger", "round")
 
 
-def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the nodes of `ready` without a live node in their view: their REJOIN would have no recipient."""
+def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
+    """Returns the nodes of `ready` whose view has no live node, so that their REJOIN would have no recipient."""
     return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")
 
 
@@ -219,14 +219,14 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Returns the publications that the nodes in `ready` accepted as Guided (R32), as copies with ``now_round``."""
+    """Returns the publications that nodes in `ready` accepted as Guided (rule R32), as copies with ``now_round``."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns Guided duplicates of messages in ProcessingList of RECOVERING nodes: their g.to may have more recipients.
+    """Returns Guided duplicates of messages in ProcessingList of RECOVERING nodes. Their g.to may have more recipients.
 
     Returns:
         Copies from ProcessingList, with the ``guide`` of the duplicate and ``now_round``.
@@ -241,11 +241,11 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 
 
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the duplicates of J, SUB and UNSUB at synchronising nodes that are not in ProcessingList.
+    """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList.
 
-    The nodes still apply their routing information. Newer messages may overtake PAR_SUB and raise the highest number in
-    the duplicate detector. If the sender of PAR_SUB fails, the next synchronisation point sends the content of PAR_SUB
-    as messages with lower numbers. Applying known routing information again changes nothing.
+    The nodes still apply the routing information of these duplicates. Newer messages may overtake PAR_SUB and raise the
+    highest number in the duplicate detector. If the sender of PAR_SUB fails, the next synchronisation point sends the
+    content of PAR_SUB as messages with lower numbers. Applying known routing information again changes nothing.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
@@ -253,7 +253,10 @@ def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) ->
 
 _SHARED = "size(array_intersect(to_peer, path))"
 _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
-"""SQL for P(R, X) in a tree, from ``to_peer`` = P(S, R) and ``path`` = P(S, X): back to their fork, then on to X."""
+"""SQL for P(R, X), the path from R to X in a tree. It leads back from R to the fork, and then on to X.
+
+``to_peer`` is P(S, R) and ``path`` is P(S, X), the paths from S. They part at the fork.
+"""
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
@@ -313,8 +316,8 @@ def send_entries(
 ) -> DataFrame:  # fmt: skip
     """Returns the PAR_SUB messages that answer the requests `ready`, with entries and tombstones (rule R30).
 
-    They hold the entries whose origin is not behind the recovering node, rewritten for it. An entry behind it is
-    included if its origin is the subscriber. PAR_SUB never precedes PAR_TOP.
+    A message has each entry whose origin is not behind the recovering node, rewritten for that node. It also has each
+    entry behind the recovering node whose origin is the subscriber. PAR_SUB never precedes PAR_TOP.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (
@@ -337,7 +340,7 @@ def send_entries(
 
 
 def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Returns outbox rows that sort behind normal messages, with a delay by their size (rule R10).
+    """Returns outbox rows that sort behind normal messages and have a delay that grows with their size (rule R10).
 
     PAR_SUB waits at least as long as its PAR_TOP, so that the link keeps their order.
     """

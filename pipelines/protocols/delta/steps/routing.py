@@ -1,4 +1,6 @@
-"""Routing information and recipient sets: SUBS_SET_N, TOP_N, Γ_N^m (4.3, 4.6 to 4.8, 6.1; Algorithm 1, lines 12 to 15).
+"""Routing information and recipient sets: SUBS_SET_N, TOP_N, Γ_N^m (Algorithm 1, lines 12 to 15).
+
+Sections 4.3, 4.6 to 4.8, and 6.1 of the report.
 
 A *recipient* row is a recipient (member of Γ_N^m) of message m at node N, with its responsible node, the next hop on
 the path (member of Out_N^m): KEY, ``recipient, responsible, path``. Column ``responsible`` is null if N suspects every
@@ -19,10 +21,10 @@ Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
-    """update_routing_information^SUB: returns the entries ⟨id, from⟩ of finished SUBs with the path to from.
+    """update_routing_information^SUB: returns the entries ⟨id, from⟩ of finished SUBs with the path to ``from``.
 
-    Column ``trigger`` is that of the end of the SUB. A SUB that was accepted as Guided carries the distance of
-    ``from``, which may be outside of the node's view; ``responsible`` is null then.
+    Column ``trigger`` is the id of the message that ended the SUB. A SUB that was accepted as Guided carries the
+    distance of ``from``, which may be outside of the node's view; ``responsible`` is null then.
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
@@ -41,9 +43,9 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns the rows of `added` for subscriptions that the node has neither an entry nor a tombstone of.
+    """Returns the rows of `added` for subscriptions of which the node has neither an entry nor a tombstone.
 
-    PAR_SUB may arrive before the SUB.
+    The node may have an entry already, because PAR_SUB may arrive before the SUB.
     """
     known = routing_entry.select(*NODE, "subscription_id").unionByName(tombstone)
     return added.join(known, [*NODE, "subscription_id"], "left_anti")
@@ -58,7 +60,7 @@ def removed_entries(finished: DataFrame) -> DataFrame:
 
 
 def marked_links(first: DataFrame) -> DataFrame:
-    """RCPT^J: returns the marked link of each received J."""
+    """RCPT^J: returns the link between source and join point of each received J, marked."""
     return first.where("kind = 'J'").selectExpr(
         *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "true as is_marked"
     )
@@ -72,7 +74,7 @@ def unmarked_links(finished: DataFrame) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Returns the views with links added or unmarked; an unmarked link stays unmarked."""
+    """Returns relation `topology` with the links `links` added. A link is marked only if all its rows are marked."""
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
@@ -119,7 +121,10 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of paths: the first node that the node is connected to (line 15)."""
+    """Recomputes column ``responsible``: the first node on a path to which the node at its start has a connection.
+
+    Algorithm 1, line 15.
+    """
     responsible = f"case when distance = 0 then node_id else {CLOSEST} end as responsible"
     of_peer = path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
     return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).select(PATH.columns)
@@ -129,8 +134,8 @@ _BEHIND = "slice(path, 2, 100)"
 CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1)) then get(path, 1)
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
 """SQL for the first node on a path that the node has a connection to: a live neighbour or an open peer."""
-NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the first node on a path, connected or not, that the node does not suspect."""
+NEAREST_LIVE = f"get(array_except({_BEHIND}, failed), 0)"
+"""SQL for the first node on a path that the node at its start does not suspect, whether they are connected or not."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
@@ -143,7 +148,7 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Recomputes relation ``path`` at the nodes in `changed`.
+    """Returns relation ``path`` after the paths of the nodes in `changed` are recomputed.
 
     `changed` lists the nodes whose links or failed peers changed; a node may occur several times.
     """
@@ -152,15 +157,21 @@ def next_paths(
     return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(anew)
 
 
-def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible`` of relation ``path`` at the nodes in `changed`. Their links are unchanged."""
+def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns relation ``path`` with column ``responsible`` recomputed at the nodes in `changed`.
+
+    The links of these nodes are unchanged.
+    """
     node = changed.hint("shuffle_hash")
     anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
     return path.join(node, NODE, "left_anti").unionByName(anew)
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Recomputes the entries at the nodes in `changed`: distance, first hop and responsible node follow from `path`."""
+    """Returns the routing entries after an update from `path` at the nodes in `changed`.
+
+    The update sets distance, first hop and responsible node.
+    """
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
@@ -185,7 +196,7 @@ UNCONFIRMED = "false as is_confirmed"
 def publication_recipients(
     first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
-    """Returns the recipients (Γ) of publications: the origins of matching entries (4.8).
+    """Returns the recipients (Γ) of publications: the origins of matching entries (section 4.8).
 
     Entries whose first hop is the neighbour toward the sender are excluded (rule R2).
 
@@ -204,7 +215,7 @@ def publication_recipients(
 
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view (4.7).
+    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view (section 4.7).
 
     Nodes whose path begins with the neighbour toward the sender are excluded (rule R2).
     """
@@ -220,8 +231,8 @@ def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
 def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the recipients (Γ) of J at node N: the nodes X with d(X, M) ≤ δ and N on the path from X to join point M.
 
-    At the joining node these are all nodes of the view (4.6). The recipients of REJOIN follow from the same rule, with
-    the recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
+    At the joining node these are all nodes of the view (section 4.6). The recipients of REJOIN follow from the same
+    rule, with the recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
     """
     message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
@@ -238,7 +249,7 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
 
 
 def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB as recipient rows with ``way``, the whole path."""
+    """Returns the recipients (Γ) of J, REJOIN, SUB and UNSUB as recipient rows. Column ``way`` is the whole path."""
     reach = subscription_recipients(message, path).unionByName(join_recipients(message, path, setting))
     way = path.selectExpr(*NODE, "target as recipient", "path as way")
     return reach.join(way, [*NODE, "recipient"])
@@ -256,7 +267,7 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in g.to (6.1).
+    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in g.to (section 6.1).
 
     Returns:
         Recipient rows with ``is_confirmed``, which is true if the path in g.to has its flag ``is_done`` set. The node
