@@ -1,7 +1,7 @@
 """Audits: guarantees as queries over the tables and views of a store.
 
-An audit reads the store only, and nothing of the round engine's memory. So anyone with the store can repeat the audit.
-One query covers all runs.
+An audit reads only the store, no memory of the round engine. So everybody who has the store can repeat the audit. One
+query covers all runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pa
 where c.kind = 'crash'
 group by c.run_id
 """
-"""SQL for a bound of protocols whose timers depend on link latencies: ``run_id, round, reason``."""
+"""SQL for runs with both crashes and slow messages: ``run_id, round, reason``.
+
+Protocols whose timers depend on link latencies use it as a part of their bound.
+"""
 
 
 class Reader(Structural):
@@ -64,11 +67,11 @@ def arrow_rows(
 class Evidence:
     """The input of audits: the tables and views of a store, and the relations that audits share.
 
-    In SQL, a relation has a name like a table. It is computed when it is first read, and then kept.
+    SQL uses a relation by its name, like a table. A relation is computed when it is first read, and then kept.
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Prepares the relations and computes none of them. A relation may read the relations before it."""
+        """Stores the relations, without computing them. A relation may read the relations before it."""
         self.reader = reader
         self.checkpoints = checkpoints
         self._relations = relations
@@ -94,7 +97,7 @@ class Evidence:
         return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
-        """Returns all δ-paths of trees. Arguments and rows are those of `delta_paths`."""
+        """Returns the paths of up to `max_hops` links between the nodes of trees. Rows are as in `delta_paths`."""
         from pipelines.engines.paths import delta_paths  # loads PySpark
 
         return delta_paths(self.checkpoints.session, link, max_hops)
@@ -119,7 +122,9 @@ class Evidence:
 
 
 Relation = str | Callable[[Evidence], "DataFrame"]
-"""Rows that several audits read: SQL over the history and earlier relations, or a function of the evidence."""
+"""The definition of rows that several audits read: SQL over the history and earlier relations, or a function of an
+`Evidence`.
+"""
 
 
 def sql_files(package: str) -> dict[str, str]:

@@ -28,11 +28,11 @@ _NODE_MB: Final = 0.02
 """Megabytes of Python memory that a node program takes for each node."""
 
 NTH: Final = "faults with nth"
-"""The fault kind that strikes the n-th message that matches it."""
+"""The fault kind that affects the n-th message that matches it."""
 
 
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
-    """Returns the requested form: `given`, else environment variable ROUNDTABLE_FORM, else `otherwise`.
+    """Returns the requested form: `given`, or else environment variable ROUNDTABLE_FORM, or else `otherwise`.
 
     Raises:
         FormError: The value of ROUNDTABLE_FORM is not a form.

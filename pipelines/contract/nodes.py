@@ -47,13 +47,13 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations for dataflow steps; none of these relations is durable."""
+    """Returns the tables of a program as relations for dataflow steps. None of these relations is durable."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns the error of the failed handler that `error`, an engine's exception, reports; None: another failure."""
+    """Returns the failure of a handler that the engine's exception `error` reports, or None for another failure."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
     if not found:
         return None

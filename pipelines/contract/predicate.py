@@ -83,10 +83,10 @@ def check_filter(text: str, column: int | None = None) -> None:
 
 
 def pattern_of(text: str) -> str:
-    """Returns a regular expression for topic filter `text`. It matches topics to which a slash is appended.
+    """Returns a regular expression for topic filter `text`. It matches topics to which a slash was appended.
 
-    Because of the slash, ``a/#`` matches ``a``, and ``$`` does not ignore a line break at the end of a topic. The
-    expression has the same meaning in Java, Rust and Python.
+    With the slash, ``a/#`` matches ``a``. Without the slash, ``$`` would also match before a line break at the end of a
+    topic. The expression has the same meaning in Java, Rust and Python.
     """
     *parents, last = text.split(_SEPARATOR)
     named = parents if last == REST else [*parents, last]
@@ -360,7 +360,7 @@ def compiled(predicate: pa.Table) -> pa.Table:
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
-    """Returns the topic of each canonical predicate that has an equality with a topic; null for all other predicates.
+    """Returns the topic that each canonical predicate requires by an equality, or null for a predicate without one.
 
     Args:
         predicate: The predicates.

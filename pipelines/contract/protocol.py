@@ -28,7 +28,7 @@ SETTINGS_JSON = "settings_json"
 NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
 """A query that returns no run: the bound of a protocol that tolerates all faults."""
 Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
-"""A function that yields the parts of a run's input that a protocol cannot play, with their location.
+"""A function that yields a problem, with its location, for each part of a run's input that a protocol cannot play.
 
 Its arguments are the settings, the overlay, the workload and the faults.
 """
@@ -79,13 +79,13 @@ class Protocol:
             with defaults. By default it has the name only.
         audits: The guarantees beside the general ones.
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
-        views: The package whose SQL files are views of this protocol's stores; None: no views.
+        views: The package whose SQL files are views of this protocol's stores, or None if the protocol has no views.
         bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
             The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So the
             bound reads the input of runs and no report of a node. By default no run exceeds the bound.
         assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
-            the program. None: the protocol has the form ``program`` only.
+            the program. It is ``None`` if the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
         undecided: The runs that ended before the audits can decide, although only messages of kinds `maintenance` were
             in flight; columns as in `bound`. By default no run.
@@ -93,11 +93,13 @@ class Protocol:
             node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
             since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
-            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. None: no such waits.
+            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. It is ``None`` if the
+            protocol has no such waits.
         made_views: The views that functions compute, by name.
         shown: Further tables of the store, which are derived from declarations of the program.
-        scenarios: The package whose YAML files are scenarios of the protocol; None: no scenarios.
-        check: Checks the overlay, workload and faults of a run beside the general rules; None: no further checks.
+        scenarios: The package whose YAML files are scenarios of the protocol, or None if the protocol has no scenarios.
+        check: Checks the overlay, workload and faults of a run beside the general rules. It is ``None`` if the general
+            rules suffice.
         needs_tree: Whether the protocol requires a tree as overlay.
         confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
         confirms_delivery: Whether the confirmation of a publication implies its delivery to all subscribers; otherwise
@@ -107,8 +109,9 @@ class Protocol:
         builds_overlay: Whether joins may build the whole overlay (``overlay.start: joining``).
         makes_overlay: Whether nodes link themselves, so that the scenario lists nodes only (``overlay.nodes``).
         edges: The view of the links of a protocol with `makes_overlay`, for reports: ``run_id, node_id, held_node_id,
-            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. None: no such view.
-        servers: The role of servers in table ``node``; None: its overlays have no servers.
+            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. It is ``None`` if the
+            protocol has no such view.
+        servers: The role of servers in table ``node``, or None if the protocol's overlays have no servers.
         calls: The kinds of calls that the protocol accepts beside subscriptions, publications and joins.
         draws: Whether nodes draw random numbers, so that rows depend on the seed.
         maintenance: The message kinds that nodes send forever: a run that ends with only these in flight is decided.
@@ -235,7 +238,10 @@ group by m.run_id
 
 
 def refuse_joins(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each join of the workload: the `check` of protocols whose overlay is fixed."""
+    """Yields a problem for each join of the workload.
+
+    Protocols with a fixed overlay use this function as their `check`.
+    """
     for index in range(len(workload.join)):
         message = f"nodes of protocol {settings.name} are linked from the start; leave joins out"
         yield Problem(("workload", "joins", index), message)

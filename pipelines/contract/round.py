@@ -57,12 +57,12 @@ class StateRelation:
     Attributes:
         table: The schema, with the name without ``state_``.
         facts: Counters that later rounds may read: by name the SQL condition of the counted rows.
-        compact: For a relation that grows by increments: computes the relation from the union of the increments. None:
-            a round that changes the relation returns all of its rows.
+        compact: For a relation that grows by increments, the function that computes the relation from the union of its
+            increments. It is ``None`` if a round that changes the relation returns all of its rows.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
-        derived_from: The relation from which this one is derived at a commit; rounds neither read nor write this one.
-            None: rounds read and write it.
+        derived_from: The relation from which this one is derived at a commit, so that rounds neither read nor write it.
+            It is ``None`` if rounds read and write this relation.
     """
 
     table: Table
@@ -145,8 +145,8 @@ class RoundResult:
     Attributes:
         state: The changed relations: all rows, or the new increment of a relation that grows by increments.
         outbox: The messages to send.
-        sent_fields: If the outbox lacks payload columns or ``latency_rounds``: those of these columns that it has.
-            The engine adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
+        sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. The engine
+            adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue it later), ``issued`` or ``confirmed``.
         node_status: The status changes of nodes, columns of table ``node_status``. A node whose recovery takes rounds
@@ -190,7 +190,10 @@ class DataflowForm(ProtocolForm, ABC):
 
     @property
     def told_apart(self) -> Sequence[str]:
-        """The message kinds that `Due.kinds` distinguishes; `ANY_KIND`: rounds ask only whether any message is due."""
+        """The message kinds that `Due.kinds` distinguishes.
+
+        `ANY_KIND` alone means that rounds only test for any message.
+        """
         return self.kinds
 
     def start(self, start: Start) -> dict[str, DataFrame]:
@@ -227,7 +230,7 @@ class Start:
 
 
 ANY_KIND = "*"
-"""The only item of `Due.kinds` for a protocol that does not distinguish kinds: some message is due."""
+"""The only item of `Due.kinds` if a protocol does not distinguish message kinds. It states that some message is due."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +239,9 @@ class Due:
 
     Attributes:
         inbox: The due messages of nodes that are up.
-        calls: The due application calls; None: no calls.
-        kinds: The kinds of the due messages (see `DataflowForm.told_apart`), and of the due calls in lower case; a
-            round skips the steps of all other kinds.
+        calls: The due application calls, or None if no call is due.
+        kinds: The kinds of the due messages (see `DataflowForm.told_apart`), and the kinds of the due calls in lower
+            case. A round skips the steps of kinds that are not due.
     """
 
     inbox: DataFrame
@@ -270,7 +273,7 @@ class RunSet:
 
     Attributes:
         is_all: Whether the subset contains all runs.
-        run: The ``run_id`` of each run of a proper subset; None: all runs, or no run.
+        run: The ``run_id`` of each run of a proper subset. It is ``None`` if the subset contains all runs or no run.
     """
 
     is_all: bool
@@ -286,7 +289,7 @@ class RunSet:
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 
     def marked(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns `rows` with a BOOLEAN column `name`: whether the row's run is in this set."""
+        """Returns `rows` with a BOOLEAN column `name`, which states whether the run of the row is in this set."""
         if self.run is None:
             return rows.selectExpr("*", f"{str(self.is_all).lower()} as {name}")
         flag = self.run.selectExpr("run_id", f"true as {name}").hint("shuffle_hash")
@@ -296,14 +299,14 @@ class RunSet:
 
 @dataclass(frozen=True)
 class FaultsDue(CrashesDue):
-    """The faults of a round, for a protocol. The engine has already changed the state relations.
+    """The crashes and recoveries of a round, after the engine has changed the state relations.
 
     The engine deletes the rows of crashed nodes, except durable rows, and restores the durable rows of recovered nodes.
 
     Attributes:
         may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
             skip duplicate detection.
-        crashing: The runs with a scheduled crash. Steps store state for crashes in these runs only, so that the rows of
+        crashing: The runs with a scheduled crash. Steps store state for crashes only in these runs, so that the rows of
             a run do not depend on other runs.
     """
 
@@ -316,11 +319,11 @@ class FaultsDue(CrashesDue):
         return self.crashing.is_all or self.crashing.run is not None
 
     def in_crashing_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of `rows` in runs with a scheduled crash."""
+        """Returns the rows of `rows` that belong to runs with a scheduled crash."""
         return self.crashing.of(rows)
 
     def in_disturbed_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of `rows` in runs in which a node has crashed up to this round."""
+        """Returns the rows of `rows` that belong to runs in which a node has crashed up to this round."""
         return self.disturbed.of(rows)
 
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:

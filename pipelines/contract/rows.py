@@ -37,12 +37,12 @@ KEY = [*NODE, "source", "source_seq"]
 
 
 def issued(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event``: nodes issue the calls `calls` in this round."""
+    """Returns rows of ``call_event`` that record that nodes issue the calls `calls` in this round."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
 def held(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event``: nodes accept the calls `calls` in this round, and will issue them later."""
+    """Returns rows of ``call_event`` that record that nodes accept the calls `calls` now, and will issue them later."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
 
 
@@ -55,7 +55,7 @@ def received(inbox: DataFrame, *carried: str) -> DataFrame:
 
 
 def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **carried: str) -> DataFrame:
-    """Returns calls as copies at their own nodes.
+    """Returns a copy for each of `calls`, at the node that issues the call.
 
     Args:
         calls: The due calls.
@@ -73,7 +73,10 @@ def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **
 
 
 def deliveries(copies: DataFrame) -> DataFrame:
-    """Returns `copies`, which have columns ``issued_round`` and ``hops``, as deliveries at their nodes."""
+    """Returns a delivery for each of `copies`, at the node of the copy.
+
+    `copies` has columns ``issued_round`` and ``hops``.
+    """
     return copies.selectExpr(
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "cast(hops as bigint) as hops",
@@ -98,7 +101,7 @@ def mapped(
     frame: DataFrame, columns: Sequence[str],
     function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema,
 ) -> DataFrame:  # fmt: skip
-    """Applies an Arrow function to the rows of a frame.
+    """Returns the result of an Arrow function for the rows of a frame.
 
     Args:
         frame: Any frame.
@@ -177,7 +180,7 @@ def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | N
     Args:
         message: ``run_id, node_id, subscription_id, trigger`` and further columns.
         entry: The entries before the round.
-        changes: The changes of the round; None: no change.
+        changes: The changes of the round, or None if no entry changes.
 
     Returns:
         The columns of both frames.

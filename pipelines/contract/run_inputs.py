@@ -93,7 +93,8 @@ class Overlay:
         roles: The roles of brokers and of clients in table ``node``.
         n_servers: The number of servers; each has one link, to its edge broker.
         notes: Sentences for the user about the derivation of the overlay from its source.
-        back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). None: equal to `latency_rounds`.
+        back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). It is ``None`` if these latencies
+            equal `latency_rounds`.
     """
 
     names: tuple[str, ...]
@@ -129,7 +130,7 @@ class Overlay:
 
     @property
     def applications(self) -> Ints:
-        """The ids of the nodes that may have applications.
+        """The ids of the nodes at which applications may run.
 
         These are the clients if the overlay has servers or no links; else all nodes.
         """

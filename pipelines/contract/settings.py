@@ -42,7 +42,7 @@ Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 
 
 class Strict(BaseModel):
-    """The base class of the parts of a scenario: immutable; an unknown key is an error."""
+    """The base class of the parts of a scenario. Its objects are immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,11 +56,11 @@ def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 ORDERED = AfterValidator(_ordered)
-"""The validator of pairs ``[low, high]``."""
+"""The validator of pairs ``[low, high]`` with low ≤ high."""
 
 
 def by_name(key: str) -> Discriminator:
-    """Returns a discriminator that selects the branch of a union with tag ``<value>``, where value is that of `key`.
+    """Returns a discriminator of a union by `key`: value ``x`` of the key selects the branch with tag ``<x>``.
 
     The angle brackets distinguish tags from keys in the locations of errors.
     """
@@ -75,7 +75,7 @@ def by_name(key: str) -> Discriminator:
 
 
 def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
-    """Returns a discriminator that selects the branch of a union whose tag `tag` returns for the value.
+    """Returns a discriminator of a union: function `tag` returns the tag of the branch for a value.
 
     `tag` returns None for a value that fits no branch.
     """
@@ -83,7 +83,7 @@ def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
 
 
 def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-    """Returns the tag of the branch of union `Nodes` that `value`, read from a file, belongs to; None: no branch."""
+    """Returns the tag of the branch of union `Nodes` that `value` belongs to, or None if no branch fits."""
     if isinstance(value, (list, tuple)):
         return "<list>"
     if isinstance(value, Mapping):
@@ -106,8 +106,8 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
 
     Args:
         model: The part of the scenario with the keys.
-        names: The keys; a value of None stands for an absent key.
-        what: The name of the part in messages.
+        names: The keys. A key with value None counts as absent.
+        what: The name of the part in error messages.
 
     Raises:
         InputError: No key is set, or more than one.
@@ -145,7 +145,7 @@ def repetition_problems(
 
 
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
-    """Yields a problem if round `until`, the end of something, is not after its start `round_`."""
+    """Yields a problem unless round `until`, the end of an interval, is after its start `round_`."""
     if until is not None and until <= round_:
         message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
         yield Problem(("until",), message)

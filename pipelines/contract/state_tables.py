@@ -17,9 +17,9 @@ IN_FLIGHT = f"{STATE}message"
 def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, Table]]:
     """Returns the state tables of a store, by protocol and by the protocol's name for the table.
 
-    A protocol, its views and its audits name a table ``state_<name>``. The store uses this name, too, unless it has
-    several protocols and two of them declare the name with different columns. Then the store names the table
-    ``state_<protocol>_<name>``. In a store of several protocols, each protocol has its own table of messages in flight.
+    A protocol, its views and its audits call a table ``state_<name>``. The store uses this name, too, unless two of its
+    protocols declare ``name`` with different columns. Then the name in the store is ``state_<protocol>_<name>``. In a
+    store of several protocols, each protocol has its own table of messages in flight.
     """
     own = {name: _own_tables(protocol) for name, protocol in protocols.items()}
     if len(own) == 1:

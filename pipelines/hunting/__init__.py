@@ -1,6 +1,7 @@
 """Searches for fault schedules that break a guarantee.
 
-Schedules are aimed at messages, guided by coverage, enumerated, or random.
+Strategies aim faults at single messages, extend schedules that reached new states, enumerate all schedules of a window,
+or draw random schedules.
 """
 
 from pipelines.hunting.findings import Hunt, HuntFinding, Standing

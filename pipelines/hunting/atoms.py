@@ -27,9 +27,9 @@ class Atom(NamedTuple):
 
 
 def with_streams(parts: Parts) -> Parts:
-    """Returns the scenario with a random stream for each fault that draws random numbers.
+    """Returns the scenario with a random stream of its own for each fault that draws random numbers.
 
-    Then the draws of a fault do not change when other faults are removed.
+    So the draws of a fault stay unchanged when other faults are removed.
     """
     faults = [
         {**fault, "stream": fault.get("stream", place)} if fault["kind"] in _DRAWN else fault
@@ -109,7 +109,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
-    """Contracts node ``name`` into its nearest neighbour in ``around``, and returns this neighbour."""
+    """Contracts node ``name`` into its nearest neighbour in ``around``, and returns the name of this neighbour."""
     neighbours = around[name]
     heir = min(neighbours, key=lambda other: neighbours[other])
     for other, latency in neighbours.items():
@@ -124,7 +124,7 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
     """Returns whether a call is possible in the remaining overlay.
 
-    A join needs its link, which is in ``pairs``. Another call needs its nodes, which are not ``removed``.
+    A join needs its link, which must be in ``pairs``. Any other call needs its nodes, which must not be in ``removed``.
     """
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs

@@ -113,7 +113,7 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
 def reached(
     found: Collection[str], kinds: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
-    """Sorts the features ``found`` by receiver status and message kind.
+    """Groups the features ``found`` by receiver status and message kind.
 
     The first result has the receiver statuses. The second result maps each message kind in ``kinds`` and each receiver
     status to the fates of the messages.

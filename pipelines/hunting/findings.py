@@ -26,8 +26,8 @@ class HuntFinding:
 
     Attributes:
         guarantee: The name of the guarantee.
-        cause: The cause of a missing, late or repeated delivery in the smallest scenario, as a phrase of `why`;
-            otherwise the detail of the violation.
+        cause: The cause of a missing, late or repeated delivery in the smallest scenario, as a phrase of `why`; for
+            other guarantees the detail of the violation.
         aims: The aims of the first schedule that broke the guarantee.
         n_played: The number of this first schedule in the order of the hunt, from 1.
         n_schedules: The number of schedules that broke the guarantee with this cause.
@@ -115,7 +115,7 @@ class Corpus:
         return cls(path)
 
     def scenarios(self) -> Iterator[tuple[Path, Parts]]:
-        """Yields each scenario file of the corpus in the order of names: its path and its first run.
+        """Yields the path and the first run of each scenario file in the corpus, in the order of file names.
 
         Raises:
             StoreError: A file is not a valid scenario.
@@ -130,7 +130,7 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario into the corpus and returns its path; returns None without a corpus.
+        """Writes a scenario into the corpus and returns its path. Returns None without a corpus.
 
         The file name contains the guarantee and a hash of the scenario.
 
@@ -143,9 +143,9 @@ class Corpus:
         return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
 
     def write(self, name: str, text: str) -> Path | None:
-        """Writes a file into the folder of the corpus; returns its path, or None without a corpus.
+        """Writes a file into the folder of the corpus, which it creates if necessary.
 
-        It creates a missing folder.
+        Returns the path of the file, or None without a corpus.
 
         Raises:
             StoreError: The file cannot be written.
@@ -235,7 +235,7 @@ def _cell(fates: Iterable[str]) -> str:
 
 
 def _others(hunt: Hunt) -> str:
-    """Returns the HTML section about the features that concern statuses, faults and verdicts."""
+    """Returns the HTML section about features that are no message kinds: statuses, faults and verdicts."""
     named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
     return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
 

@@ -1,6 +1,6 @@
 """The search for broken guarantees.
 
-It executes schedules as the runs of a job, audits the runs, and varies the schedules that reach new features.
+The search executes schedules as the runs of a job, audits the runs, and varies the schedules that reach new features.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _AT_FIRST = 25
 """The number of schedules in the first job, which is small so that the hunt reports frequent findings early."""
 _RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
-"""The guarantee that no handler of a node program raises an exception."""
+"""The name of a guarantee of all protocols: no handler of a node program raises an exception."""
 _MOST_STAGES = 3
 """The maximum number of aims in a schedule."""
 _PROBES = 8
-"""With ``within_bound``, a form is skipped if _PROBES * (1 + n) of its schedules exceeded the bound.
+"""The factor of the limit for a form of faults whose schedules mostly exceed the bound.
 
-Here n is the number of schedules of this form within the bound.
+With ``within_bound``, a form with n schedules within the bound is skipped after _PROBES * (1 + n) schedules beyond it.
 """
 _SEEDS = 8
-"""The number of seeds whose runs provide targets, if the protocol uses random numbers."""
+"""The number of seeds whose runs provide targets, for protocols that use random numbers."""
 _DETECTION_ROUNDS = 5
 """The assumed number of rounds until a crash is detected, for protocols without that setting."""
 
@@ -179,7 +179,7 @@ class _Search:
     def begin(self, most: int) -> None:
         """Executes the scenario without a schedule, and collects the messages at which schedules can aim.
 
-        It also executes the scenario with further seeds. If the messages of these runs differ, it collects them as
+        Also executes the scenario with further seeds. If the messages of these runs differ, collects these messages as
         well.
 
         Args:
@@ -244,7 +244,7 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns a schedule of the pool; None if the pool is empty.
+        """Returns the next schedule of the pool, or None if the pool is empty.
 
         The pool has a series of extensions for each varied schedule. Successive calls use the series in turn.
         """
@@ -257,7 +257,7 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns all schedules of crashes in a window of rounds, and reports their number.
+        """Returns all schedules of crashes in a window of rounds, and reports their number to the user.
 
         Of schedules that are equal up to a symmetry of the overlay, it returns one.
         """
@@ -288,8 +288,8 @@ class _Search:
     ) -> None:  # fmt: skip
         """Executes schedules, one job after the other.
 
-        It ends after ``most`` schedules, after the job that exceeds ``minutes``, or, with ``until_found``, after the
-        first job with a finding.
+        The search ends after ``most`` schedules, after the job that exceeds ``minutes``, or, with ``until_found``,
+        after the first job with a finding.
         """
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
@@ -309,7 +309,7 @@ class _Search:
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
         """Returns up to ``size`` schedules that the hunt has not executed, with their runs.
 
-        It omits schedules that the protocol refuses, and schedules whose form nearly always exceeds the bound.
+        Omits schedules that the protocol refuses, and schedules whose form nearly always exceeds the bound.
         """
         found: list[tuple[Schedule, Playable]] = []
         for schedule in schedules:
@@ -337,7 +337,8 @@ class _Search:
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job.
 
-        If a handler fails, its schedule is a finding, and the other schedules are executed again.
+        If a handler raises an exception, the schedule of its run is a finding, and the other schedules are executed
+        again.
         """
         left = list(batch)
         while left:
@@ -389,7 +390,7 @@ class _Search:
         self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Records the features of a job, and returns the runs that reached new features and may be varied."""
+        """Records the features of a job. Returns the ids of the runs that reached new features and may be varied."""
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -400,9 +401,9 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Returns the broken guarantees of each run.
+        """Returns the broken guarantees of each run, each with the detail of one of its violations.
 
-        A guarantee has the alphabetically first detail of its violations in the run.
+        The detail is the alphabetically first one in the run.
         """
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
@@ -457,7 +458,10 @@ class _Search:
         )
 
     def _cause(self, parts: Parts) -> str:
-        """Returns the cause of the first missing or repeated delivery in a scenario, or an empty string."""
+        """Returns the cause of the first missing or repeated delivery in a scenario.
+
+        Returns an empty string without one.
+        """
         run = runnable(parts)
         if run is None:
             return ""

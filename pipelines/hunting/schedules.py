@@ -55,9 +55,9 @@ class Schedule:
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults and aims of ``self`` and ``other``.
+        """Returns a schedule with the faults and aims of this schedule, followed by those of ``other``.
 
-        It has the seed of ``self`` and the form of ``other``.
+        The result has the seed of this schedule and the form of ``other``.
         """
         return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
@@ -97,9 +97,9 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the receiver and the due round of the target, or its sender and the round of sending.
+    """Returns the receiver of the target and its due round if ``who`` is ``receiver``.
 
-    ``who`` is ``receiver`` or ``sender``.
+    If ``who`` is ``sender``, returns the sender of the target and the round of sending.
     """
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
@@ -118,7 +118,7 @@ def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list
 def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
     """Returns a fault of ``kind`` that affects the target alone.
 
-    Without `Surroundings.has_nth`, it affects all messages of the target's kind, link and round.
+    Without `Surroundings.has_nth`, the fault affects all messages of the target's kind, link and round.
     """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
     if not around.has_nth:
@@ -149,19 +149,22 @@ def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
 
 
 def _behind(target: Target, around: Surroundings) -> list[str]:
-    """Returns the neighbours of the target's receiver except its sender."""
+    """Returns the neighbours of the target's receiver except the sender of the target."""
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
 def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
-    """Crashes the receiver, and ``stagger`` rounds later one neighbour of the receiver that is not the sender."""
+    """Returns a crash of the target's receiver, and ``stagger`` rounds later one of a neighbour other than the sender.
+
+    Returns None if the receiver has no other neighbour.
+    """
     down, others = around.detection_rounds + 1, _behind(target, around)
     crashes = enumerate((target.dst, *others[:1]))
     return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """Crashes all neighbours of the receiver except the sender."""
+    """Returns crashes of all neighbours of the target's receiver except the sender. Returns None if none remains."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
@@ -223,7 +226,7 @@ def drawn(
 ) -> Iterator[Schedule]:
     """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
 
-    Nodes, message kinds and rounds are drawn from those of the targets ``by_seed``.
+    Nodes, message kinds and rounds are drawn from those of the targets in ``by_seed``.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})

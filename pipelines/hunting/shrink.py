@@ -1,9 +1,9 @@
 """Shrinks a run that breaks a guarantee to a small scenario that still breaks it.
 
-A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is
-necessary (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software
-Engineering 28 (2), 2002). A step tests chunks of atoms of all sizes. Then it removes as many removable chunks
-as possible.
+A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is necessary
+(Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering
+28 (2), 2002). A step tests chunks of atoms of all sizes, and then removes as many of the removable chunks as possible
+together.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a set of removable items. The test fails without this set, and passes if one further item is removed.
+    """Returns a maximal set of items that can be removed while the test still fails.
 
-    The test fails with all items. One call of ``fails`` tests up to ``at_once`` sets of removed items.
+    If one further item is removed, the test passes. The test must fail with all items. One call of ``fails`` tests up
+    to ``at_once`` sets of removed items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -59,7 +60,7 @@ def _removable(
 ) -> list[frozenset[Item]]:  # fmt: skip
     """Returns disjoint chunks of items, the largest first.
 
-    The test fails without ``removed`` and any one of the chunks.
+    The test still fails if ``removed`` and any one of the chunks are removed.
     """
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
@@ -91,8 +92,8 @@ AT_ONCE = 64
 class Shrunk:
     """The smallest scenario found, ``parts``, which breaks ``guarantee``.
 
-    ``is_excused`` is whether excused violations count. ``before`` and ``after`` have the numbers of faults, calls and
-    nodes in the original run and in ``parts``.
+    ``is_excused`` states whether excused violations count. ``before`` and ``after`` have the numbers of faults, calls
+    and nodes in the original run and in ``parts``.
     """
 
     parts: Parts
@@ -138,7 +139,7 @@ def minimal(
 ) -> Shrunk | None:  # fmt: skip
     """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    ``given`` is a scenario of one run, as `listed_scenario` returns it. With ``is_excused`` excused violations count.
+    ``given`` is a scenario of one run, as `listed_scenario` returns it. With ``is_excused``, excused violations count.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
@@ -157,7 +158,7 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns atoms that can be removed in addition to ``before``."""
+    """Returns atoms that can be removed in addition to those in ``before``."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 
@@ -165,8 +166,8 @@ def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) ->
 def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
     """Returns the guarantee to break, and whether its violations in the run are excused.
 
-    The guarantee is ``guarantee`` if set, else the first one that the run broke. Violations without an excuse come
-    first.
+    The guarantee is ``guarantee`` if it is set, else the first one that the run broke. Violations without an excuse
+    come first.
     """
     rows = reader.sql(
         f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number

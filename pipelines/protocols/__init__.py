@@ -1,7 +1,7 @@
 """The registry of protocols: those of this package, and those of installed packages.
 
 An installed package registers a `Protocol` as an entry point of group ``roundtable.protocols``. The engine finds
-protocols through this registry only.
+protocols only through this registry.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ PROTOCOLS: dict[str, Protocol] = {
     one.name: one for one in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING, _REPOSITORY, _FLOODING, _GOSSIPSUB)
 }
 PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
-"""The package of each protocol."""
+"""The distribution that provides each protocol, by the name of the protocol."""
 BROKEN: dict[str, str] = {}
-"""The reason why an entry point provides no protocol, by its name."""
+"""The reasons why entry points provide no protocol, by the name of the entry point."""
 _checked: dict[tuple[str, Form], tuple[Protocol, ProtocolForm]] = {}
-"""Forms that meet the contract, with their protocols; the check parses all SQL, so it runs once."""
+"""The forms that meet the contract, with their protocols. The check parses all SQL, so each form is checked once."""
 
 
 def origin(name: str) -> str:
-    """Returns the package of a protocol and its version."""
+    """Returns the name and version of the package that provides a protocol."""
     return f"{PACKAGES[name]} {version(PACKAGES[name])}"
 
 
 def protocol_named(name: str) -> Protocol:
-    """Returns a protocol; raises a ProtocolError if no package provides it."""
+    """Returns the protocol with name `name`. Raises a ProtocolError if no package provides the protocol."""
     if name not in PROTOCOLS:
         cure = "install the package that brings it (experiment.json of the store names it)"
         raise ProtocolError(name, [f"no installed package brings it; {cure}; there are {', '.join(PROTOCOLS)}"])

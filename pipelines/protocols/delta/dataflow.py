@@ -7,7 +7,8 @@ A round runs five phases, each over all nodes. The result equals that of node pr
 3. join: nodes handle JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before they compute recipients (rule R6);
 4. forward: nodes compute Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18). A PUB is routed by the
    entries that exist at its turn;
-5. finish: nodes change routing information (line 26), and send CONF to the senders of finished messages (27 to 29).
+5. finish: nodes change routing information (Algorithm 1, line 26), and send CONF to the senders of finished messages
+   (27 to 29).
 
 The plan omits the steps of absent message kinds, and phase 1 before the first crash.
 """
@@ -35,11 +36,11 @@ class DeltaProtocol(DataflowForm):
     states = STATES
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations before round 0: the views of the initial overlay, and DETACHED for later joiners."""
+        """Returns the relations before round 0: views of the initial overlay, and status DETACHED of later joiners."""
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
-        """Runs the phases of a round that have work."""
+        """Computes one round: runs each phase that has work."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
         for phase in PHASES:
             if phase.when(work):

@@ -11,8 +11,9 @@ KINDS = (
     "JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF", "REJOIN",
     "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS",
 )  # fmt: skip
-"""The message kinds, named as in the report. DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB
-answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
+"""The message kinds, named as in the report. DETECT is a report of a node's own failure detector.
+
+PAR_TOP and PAR_SUB answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
 """
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
@@ -28,7 +29,9 @@ _ENTRIES = T.ArrayType(
 
 _GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
 GUIDE = _GUIDE.simpleString()
-"""The SQL type of g.to: the paths from the receiver to recipients, each with a flag: the recipient has confirmed."""
+"""The SQL type of g.to: the paths from the receiver to recipients. A flag of a path states that its recipient
+confirmed.
+"""
 
 PAYLOAD = T.StructType(
     [
@@ -75,9 +78,9 @@ BODY = """case kind
 end"""
 
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
-"""The columns that a row of the outbox may have, with their SQL types."""
+"""The optional columns of an outbox row, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-"""The kinds of messages and calls that cause a node to send a SUB or UNSUB."""
+"""The kinds of messages and calls because of which a node may send a SUB or UNSUB."""
 FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
 """SQL for the trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"

@@ -19,7 +19,7 @@ def newest_per_source(increments: DataFrame) -> DataFrame:
 
 
 _INTS = ("distance", "hops")
-"""Columns that count links: INT, as functions of arrays return them."""
+"""Columns that count links. Their SQL type is INT, the result type of array functions."""
 
 
 def _table(name: str, record: type) -> Table:

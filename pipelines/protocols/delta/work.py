@@ -13,7 +13,7 @@ from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.messages import SENT, SENT_AS
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
-"""The relations that have many rows at every node."""
+"""The relations that have many rows at every node, and that `Work.narrow` restricts."""
 
 
 def union(*frames: DataFrame) -> DataFrame:
@@ -86,9 +86,10 @@ class Work:
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
-        nodes: The nodes that the current steps are restricted to: ``run_id, node_id``; None: all (see `narrow`).
+        nodes: The nodes to which the current steps are restricted (see `narrow`): ``run_id, node_id``. None stands for
+            all nodes.
         parts: The current rows of each relation at `nodes`.
-        changed: The relations whose parts differ from the relations.
+        changed: The names of the relations in `parts` that have changed since `narrow`.
     """
 
     round: Round
@@ -122,7 +123,7 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes relation `name` to `frame`, materialises it for later steps of the round, and returns it."""
+        """Changes relation `name` to `frame`, and materialises it for later steps. Returns the materialised frame."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
@@ -164,7 +165,7 @@ class Work:
         return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises `frame`, which several steps read, and returns it; frames with one `name` have equal columns."""
+        """Materialises `frame` for the steps that read it, and returns it. Frames of one `name` have equal columns."""
         return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:
@@ -172,7 +173,7 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Adds the messages `frame` to `finished` and returns the materialised frame."""
+        """Adds the messages in `frame` to `finished`, and returns the materialised frame."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)

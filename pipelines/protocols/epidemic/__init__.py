@@ -60,7 +60,7 @@ _ALWAYS = {
     "tables_follow_links": "no subscription table has an entry for a link that has ended",
     "crash_empties_cache": "no dispatcher answers with events from before its crash",
 }
-"""Guarantees that no fault excuses: the name of the SQL file of each, and its statement."""
+"""The guarantees that no fault excuses: for each the name of its SQL file, and the guarantee as a sentence."""
 AUDITS: tuple[Audit, ...] = (
     Audit(
         "delivered_once", "a subscriber gets each event at most once, and only matching ones, for any loss",

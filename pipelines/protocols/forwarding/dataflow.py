@@ -1,8 +1,8 @@
 """The dataflow steps of protocol ``forwarding``: reverse-path subscription forwarding (report, sections 2 and 3).
 
 A broker floods its subscriptions. Each broker stores for each subscription the neighbour that sent it. A publication
-follows these neighbours back to the subscribers. No message is confirmed. If a publication arrives at a broker before
-the subscription, it is not delivered, although an earlier publication may have been (Figure 1).
+follows these neighbours back to the subscribers. No message is confirmed. A publication that arrives at a broker before
+the subscription is not delivered, although an earlier publication may have been delivered (Figure 1).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbo
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]
-"""The key of a copy of a message at a node: a link may deliver several copies of one message."""
+"""The key of a copy of a message at a node. The message alone is no key, because a link may deliver several copies."""
 _ENTRY = [*NODE, "subscription_id"]
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
@@ -39,7 +39,10 @@ def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
 
 
 def entry_changes(message: DataFrame) -> DataFrame:
-    """Returns the entries that SUB sets or UNSUB deletes, with their ``trigger``. A deletion has null ``next_hop``."""
+    """Returns the entries that SUB sets or UNSUB deletes, with their ``trigger``.
+
+    A deleted entry has null ``next_hop``.
+    """
     next_hop = "case when kind = 'SUB' then coalesce(sender, node_id) end as next_hop"
     return message.where("kind <> 'PUB'").selectExpr(*NODE, "subscription_id", "trigger", next_hop)
 
@@ -72,14 +75,17 @@ def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the next hops of SUB and UNSUB, all neighbours except the sender: columns COPY and ``next_hop``."""
+    """Returns the next hops of SUB and UNSUB: all neighbours except the sender. Columns: COPY and ``next_hop``."""
     routed = message.where("kind <> 'PUB'").select(*COPY, "sender").hint("shuffle_hash")
     neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
     return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
 
 
 def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Returns the next hops of PUB: the distinct hops of matching entries except the sender; COPY, ``next_hop``."""
+    """Returns the next hops of PUB: the distinct next hops of matching entries, except the sender.
+
+    Columns: COPY and ``next_hop``.
+    """
     wanted = message.where("kind = 'PUB'").selectExpr(*COPY, "sender", "explode(matches) as subscription_id")
     return (
         seen_entries(wanted, entry, changes)

@@ -65,7 +65,7 @@ class _Tree:
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns the latency in rounds from `start` to each broker, and the preceding node on the path to it."""
+        """Returns, for each broker, the latency in rounds from `start` to it, and the node before it on the path."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]
@@ -92,7 +92,7 @@ class _Tree:
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the problems for which the protocol rejects a scenario, each with the key of the scenario.
+    """Yields the reasons for which the protocol rejects a scenario, each with the key of the scenario.
 
     Args:
         settings: A `GingerSettings`.
@@ -126,7 +126,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
-    """Yields a problem for each client that joins, and for each join before all subscriptions are confirmed."""
+    """Yields a problem for each join of a client, and for each join before all subscriptions are confirmed."""
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         key, node = ("workload", "joins", index), row["node_id"]

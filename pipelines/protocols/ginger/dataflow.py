@@ -131,7 +131,7 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
     """Returns table entry_queue after a round: adds messages of clients, and removes messages that left the queue.
 
-    `arrival` is the frame of `steps.arrivals`, `decision` the frame of `steps.decided`.
+    `arrival` is the result of `steps.arrivals`, `decision` that of `steps.decided`.
     """
     first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
     new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
@@ -150,9 +150,9 @@ def next_pending(
 
     Args:
         table: Table pending before the round.
-        pending: The frame of `steps.acknowledged`: rows of brokers and topics with due messages.
-        locks: New locks, the frames of `steps.broker_locks` and `entered_locks`.
-        arrival: The frame of `steps.arrivals`.
+        pending: The result of `steps.acknowledged`: rows of brokers and topics with due messages.
+        locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
+        arrival: The result of `steps.arrivals`.
         turn: All turns of the round.
     """
     touched = pending.select(ID).hint("shuffle_hash")
@@ -172,7 +172,7 @@ def locked_items(pending: DataFrame) -> DataFrame:
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the messages that clients send: Subscribe or Metadata to the edge broker for each due call."""
+    """Returns the messages that clients send for their due calls: Subscribe or Metadata to the edge broker."""
     edge = neighbour.where("relationship = 'edge'").selectExpr(*NODE, "neighbour as edge_broker")
     own = calls.where("kind in ('subscribe', 'publish')").hint("shuffle_hash")
     return outbox(
@@ -193,7 +193,7 @@ def delivered_copies(message: DataFrame) -> DataFrame:
 
 
 def delivery_rows(copies: DataFrame) -> DataFrame:
-    """Returns the new rows of table delivered for `copies`, the frame of `delivered_copies`."""
+    """Returns the new rows of table delivered for `copies`, the result of `delivered_copies`."""
     number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
     position = f"round * {POSITIONS} + {number} as position"
     return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")

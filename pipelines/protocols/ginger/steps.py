@@ -1,8 +1,8 @@
 """The steps of protocol ``ginger`` without faults (chapter 3): lazy joins and windows over the rows of all nodes.
 
 Module `dataflow` calls the steps in the order of a round. They compute subscriptions (sections 3.4 and 4.2.1), locks
-and acknowledgements (3.5), turns of messages at brokers (`udfs.ginger.turns`), and the messages that brokers send. A
-parameter name stands for one frame in all steps:
+and acknowledgements (section 3.5), turns of messages at brokers (`udfs.ginger.turns`), and the messages that brokers
+send. A parameter name stands for one frame in all steps:
 
 - ``neighbour``, ``subscriber``, ``member``, ``queue``: tables neighbour, subscriber, member and entry_queue
 - ``message``: the frame of `handled`, due messages at their receivers
@@ -28,8 +28,9 @@ _FIELDS = {
     "subscription_id": BIGINT, "edge": BIGINT, "directions": STRINGS, "way": LONGS,
 }  # fmt: skip
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
-"""The payload of messages. A Subscribe has the brokers that forwarded it in ``way``, the edge broker first. It has the
-directions of the links between them in ``directions``, the last link first.
+"""The payload of messages. Column ``way`` of a Subscribe has the brokers that forwarded it, the edge broker first.
+
+Column ``directions`` has the directions of the links between these brokers, the last link first.
 """
 PATH = """transform(slice(sequence(1, size(directions) + 1), 1, size(directions)), i -> named_struct(
     'address', element_at(reverse(way), i), 'hop_count', i - 1, 'direction', element_at(directions, i)))"""
@@ -55,7 +56,7 @@ FROM_BROKER = "relationship in ('parent', 'child')"
 
 
 def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns the due messages of `inbox` at their receivers, with the ``relationship`` of the sender."""
+    """Returns the due messages of `inbox`, each with the ``relationship`` of its sender to its receiver."""
     came = received(inbox, *PAYLOAD.names).hint("shuffle_hash")
     near = neighbour.selectExpr("run_id", "node_id", "neighbour as sender", "relationship")
     return near.join(came, [*NODE, "sender"])
@@ -103,7 +104,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the decided turns at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
 
-    A decision depends on earlier decisions through chains of key items, so an Arrow function decides message by
+    A decision depends on earlier decisions through chains of shared key items, so an Arrow function decides message by
     message.
     """
     own = due.groupBy(TOPIC).agg(
@@ -139,8 +140,8 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     """Returns the turns that need no decision, columns TURN.
 
-    An eventual or causal message from a broker passes, and a total-order message from a broker locks its key items
-    (rule G1). A TotalProcessed message processes the total-order message that it names.
+    An eventual or causal message from a broker has a turn ``passed``, and a total-order message from a broker a turn
+    ``locked`` (rule G1). A TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
     """
     none = "cast(array() as array<bigint>) as covered"
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
@@ -197,7 +198,7 @@ def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
 def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
     """Returns the rows of table subscribe after the Subscribed messages of a round.
 
-    ``trigger`` and ``round`` belong to the last Subscribed for the row. `table` is table subscribe before the round.
+    ``trigger`` and ``round`` are those of the last Subscribed for the row. `table` is table subscribe before the round.
     """
     came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
     came = came.selectExpr(
@@ -315,9 +316,9 @@ def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
 
 
 def covering(told: str) -> str:
-    """Returns an SQL array: the broker, its clients, and the nodes of the SQL array `told`, without repetition.
+    """Returns an SQL array without repetition: the broker, its clients, and the nodes of the SQL array `told`.
 
-    All of them have locked the key items of a message.
+    These nodes have locked the key items of a message.
     """
     return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
 
@@ -325,8 +326,8 @@ def covering(told: str) -> str:
 def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the rows of `pending` after the TotalAck messages of a round, with two more columns.
 
-    ``was_ready`` says that all children acknowledged the message before the round. ``ready_trigger`` is the id of the
-    TotalAck with which all children have acknowledged, or null if that does not happen in this round. `pending` has
+    ``was_ready`` states that all children had acknowledged the message before the round. ``ready_trigger`` is the id of
+    the TotalAck that completes the acknowledgements, or null if they are not completed in this round. `pending` has
     only brokers and topics with due messages.
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
@@ -346,13 +347,13 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
 
 
 def arrivals(taken: list[DataFrame]) -> DataFrame:
-    """Numbers the new rows of tables entry_queue and pending in order of arrival. A number is unique at its broker.
+    """Numbers the new rows of tables entry_queue and pending in the order of arrival. A number is unique at its broker.
 
     Args:
         taken: The new rows of each table: ID, ``trigger, rank, round``.
 
     Returns:
-        ID, ``rank, arrival``; ``arrival`` is the number.
+        ID, ``rank`` and ``arrival``, the number.
     """
     rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
@@ -364,7 +365,7 @@ _GOES = """case what
     when 'locked' then relationship = 'child' and neighbour <> sender
     when 'sent' then relationship = 'parent'
     else relationship = 'client' or sender is null or neighbour <> sender end"""
-"""SQL condition: a turn sends its message to this neighbour in the sub-tree."""
+"""SQL condition: the message of a turn is sent to this neighbour in the sub-tree."""
 _KIND = """case
     when what = 'processed' and relationship <> 'client' then 'TotalProcessed'
     when what = 'sent' and came_from = 'above' then 'TotalAck'
@@ -374,8 +375,8 @@ _KIND = """case
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
     """Returns the messages that brokers send at turns (section 3.5).
 
-    A passed message goes to all neighbours in the sub-tree except its sender. A locked message goes to children, a sent
-    message to the parent. For a processed message clients get Metadata, and brokers get TotalProcessed.
+    At a turn ``passed`` the message goes to all neighbours in the sub-tree except its sender, at ``locked`` to the
+    children, and at ``sent`` to the parent. At ``processed`` clients get Metadata, and brokers get TotalProcessed.
     """
     to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
     return outbox(

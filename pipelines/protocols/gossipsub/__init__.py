@@ -84,8 +84,8 @@ _SHOWN = 5
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    It requires that each subscription and publication names a topic, and that no node joins. Without relays links must
-    connect the subscribers of each topic among themselves.
+    Each subscription and publication must name a topic, and no node may join. Without relays, links must connect the
+    subscribers of each topic among themselves.
     """
     topics = topics_of(workload.subscription["predicate"]).to_pylist()
     members: dict[str, set[int]] = {}

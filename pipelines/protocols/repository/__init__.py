@@ -102,8 +102,8 @@ _AT_CLIENTS = ("steer", "register", "deregister")
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    It requires that subscriptions, publications and calls belong to clients or repositories of the overlay, that each
-    topic has a repository from the start, and that no node joins the overlay.
+    Subscriptions, publications and calls must belong to clients or repositories of the overlay. Each topic needs a
+    repository from the start. No node may join the overlay.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -128,7 +128,7 @@ def _clients(overlay: Overlay) -> Sequence[str]:
 
 
 def _named(place: Place, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
-    """Yields a problem if `name` is not one of the `names` with a role."""
+    """Yields a problem if `name` is not one of `names`, the names of the nodes with role `role`."""
     if name not in names:
         some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         allowed = f"allowed: one of {some}" if names else f"the overlay has no {role}"

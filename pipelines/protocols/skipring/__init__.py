@@ -74,15 +74,17 @@ class SkipRingSettings(Strict):
 
 _NEVER = 1 << 62
 _KEY_ODDS = 1_000_000
-"""Enough `key_bits` let less than one run in this number have two publications with equal keys (birthday bound)."""
+"""`key_bits` is large enough if fewer than one in this number of runs has two publications with equal keys.
+
+The estimate is the birthday bound.
+"""
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the problems that `Protocol.check` reports.
 
-    It requires that only subscribers make calls and crash, that subscriptions and publications name a topic, and that
-    keys have enough bits.
+    Only subscribers may make calls and crash. Subscriptions and publications must name a topic. Keys need enough bits.
     """
     subscribers = overlay.names[overlay.n_brokers :]
     some = ", ".join(subscribers[:5]) + (", ..." if len(subscribers) > 5 else "")
@@ -98,7 +100,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields problems of subscriptions without a topic, and of start subscriptions after round 0 (rule K20)."""
+    """Yields a problem for each subscription without a topic, and for each start subscription after round 0 (K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
@@ -113,7 +115,7 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Yields problems of publications by nodes that are not subscribed: they have no neighbours (rule K17)."""
+    """Yields a problem for each publication by a node that is not subscribed: it has no neighbours (rule K17)."""
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]
@@ -150,7 +152,7 @@ def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
-    """Yields problems of crashes of supervisors, and of recoveries: no supervisor records a crashed node again (K8)."""
+    """Yields a problem for each crash of a supervisor, and for each recovery: crashes of nodes are final (rule K8)."""
     for row in faults.crash.to_pylist():
         name = overlay.names[row["node_id"]]
         if row["node_id"] < overlay.n_brokers:

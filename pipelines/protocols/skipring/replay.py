@@ -40,7 +40,7 @@ def progress(reader: Reader) -> DataFrame:
 
 
 def broken_topic(evidence: Evidence) -> DataFrame:
-    """Returns the violations of guarantees by topics (sections 1.1, 2.1, rule K9), with columns `replay.BROKEN`.
+    """Returns the violations of guarantees by topics (sections 1.1 and 2.1, rule K9), with columns `replay.BROKEN`.
 
     Audits read this relation.
     """

@@ -1,4 +1,4 @@
-"""The guarantees of protocol ``delta`` beside the general ones, and its bound; each is a SQL file.
+"""The guarantees of protocol ``delta`` in addition to the general ones, and its bound. Each is a SQL file.
 
 `tree_paths` is Python: its number of hops depends on δ, and not every engine has recursive SQL.
 """
@@ -23,9 +23,9 @@ messages of the node must arrive before the report (rule R21).
 
 
 def tree_paths(evidence: Evidence) -> DataFrame:
-    """Returns the paths between members, columns as in `delta_paths`.
+    """Returns the paths between members of the overlay, with the columns of `delta_paths`.
 
-    They have up to δ+1 hops with the largest δ of all runs.
+    The paths have up to δ+1 hops, for the largest δ of all runs.
     """
     (reach,) = evidence.sql("select coalesce(max(delta), 0) + 1 from member").collect()[0]
     ends = "join member s on s.run_id = l.run_id and s.node_id = l.src join member d on d.run_id = l.run_id"

@@ -5,7 +5,7 @@
 -- :detected_round round in which the node sent the first CON_REQUEST
 -- :n_requests number of connection requests
 -- :n_answered number of answered requests; the receivers of all other requests were down, too
--- :ended_round round of the last STATUS that answers; null: no answer
+-- :ended_round round of the last STATUS that answers a request; null: no request was answered
 -- :bypass_rounds rounds from detected_round to ended_round
 -- :bypass_ms bypass_rounds in ms; null if run.round_ms is null
 with request as (

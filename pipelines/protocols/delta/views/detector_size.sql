@@ -1,7 +1,7 @@
 -- How large did the duplicate detector of each node grow?
--- One row per run and node (protocol delta). A crash empties the detector. As of round R, it shows the last commit up
--- to R.
--- :detector its type: identifier or visited
+-- One row per run and node (protocol delta). A crash empties the detector. A query as of round R shows the last commit
+-- up to round R.
+-- :detector type of the detector: identifier or visited
 -- :n_entries number of stored identifiers: one per source (identifier), or one per node in accepted visited lists
 --   (visited)
 select n.run_id, n.node_id, n.name, get_json_object(r.parameters, "$['protocol.detector']") as detector,

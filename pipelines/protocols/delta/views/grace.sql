@@ -5,7 +5,7 @@
 -- most δ other recovering nodes, at one request and one answer each. The confirmation of its REJOIN then passes these
 -- nodes and crosses at most the whole tree.
 -- :delta δ
--- :grace_rounds the rounds
+-- :grace_rounds length of the grace in rounds
 -- :grace_ms grace_rounds in ms; null if run.round_ms is null
 with scale as (
   select run_id, max(latency_rounds) as most, div(sum(latency_rounds), 2) as whole, div(count(1), 2) as n_links

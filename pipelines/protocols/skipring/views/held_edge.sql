@@ -1,5 +1,5 @@
 -- Which edges did nodes hold, from when to when?
--- One row per run, node, topic, side, held node, believed label and time (protocol skipring). Reports draw them.
+-- One row per run, node, topic, side, held node, believed label and time (protocol skipring). Reports draw these edges.
 -- :node_id node at which the edge starts
 -- :topic the topic
 -- :side left, right, ring or shortcut
