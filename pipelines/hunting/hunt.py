@@ -372,7 +372,7 @@ class _Search:
         self._counts["played"] += len(batch)
 
     def _count_verdicts(self, report: AuditReport, runs: Container[int]) -> None:
-        """Counts those of the ``runs`` that exceed the bound, and those within it with verdict ``unknown``."""
+        """Counts those of ``runs`` that exceed the bound, and those within the bound that have verdict ``unknown``."""
         counted = [run for run in report.runs if run.run_id in runs]
         undecided = sum(run.verdict == "unknown" and run.within_bound for run in counted)
         self._counts.update({"beyond": sum(not run.within_bound for run in counted), "undecided": undecided})

@@ -45,7 +45,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
         text = f"it satisfies no subscription of {name} ({asked}{more})"
         return Cause("no_match", subscriber, publication.round, text)
-    return _not_established(facts, name, subscriber, publication, satisfied[0])
+    return _not_established(name, subscriber, publication, satisfied[0])
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
@@ -75,9 +75,7 @@ def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact)
     return sorted(found, key=lambda subscription: (subscription.issued_round, subscription.subscription_id))
 
 
-def _not_established(
-    facts: RunFacts, name: str, subscriber: int, publication: PublicationFact, subscription: SubscriptionFact
-) -> Cause:
+def _not_established(name: str, subscriber: int, publication: PublicationFact, subscription: SubscriptionFact) -> Cause:
     if subscription.unsubscribed_round is not None and subscription.unsubscribed_round <= publication.round:
         return _unsubscribed(name, subscriber, subscription)
     if subscription.issued_round > publication.round:

@@ -249,7 +249,7 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds the parent of each broker in the tree at the start; the root has none.
+    """Yields the parent of each broker in the tree at the start. The root has no parent and no row.
 
     Args:
         batches: One row per run: ``run_id, parameters`` (JSON), and lists: ``brokers`` (structs ``node_id, name``),
@@ -277,7 +277,7 @@ def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(setting: Mapping[str, Any], names: Mapping[int, str]) -> int:
-    """Returns the id of the broker at the root of the start tree, of the brokers with `names`."""
+    """Returns the id of the broker at the root of the start tree. `names` has the names of the brokers."""
     return min(broker for broker, name in names.items() if setting["root"] in (None, name))
 
 

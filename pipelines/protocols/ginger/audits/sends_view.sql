@@ -1,4 +1,4 @@
--- audit, is_dated: a broker sends its view to a new child or client when it accepts it
+-- audit, is_dated: a broker sends its view to a new child or client in the round of the acceptance
 -- Section 4.2.2, Alg. 2, rule G12. Without the view an orphan finds no other parent.
 select p.run_id, p.sent_round as round, p.src as node_id, cast(null as bigint) as source,
   cast(null as bigint) as source_seq, concat('accepts node ', p.dst, ' and does not send its view') as detail

@@ -1,4 +1,4 @@
--- audit, is_unconditional: the supervisor answers each request with SetData, except requests of reported crashed nodes
+-- audit, is_unconditional: the supervisor answers each request with SetData, except after a report of the node's crash
 -- Sections 3.2.1, 3.3 and 4.1, rules K8 and K21.
 with reported as (
   select run_id, dst as node_id, cast(get_json_object(body, '$.peer') as bigint) as peer_id, min(due_round) as round

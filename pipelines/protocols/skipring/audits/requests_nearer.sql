@@ -1,4 +1,4 @@
--- audit, is_unconditional: for each ring neighbour nearer than its configuration's a subscriber sends RequestFor
+-- audit, is_unconditional: a subscriber sends RequestFor for each ring neighbour nearer than the configuration's
 -- Section 3.2.1, action (iii). A row is a neighbour of the state before a SetData that lies between the subscriber and
 -- a neighbour of the configuration. Labels compare by value r if zeros pad them to one length.
 with removed as (
