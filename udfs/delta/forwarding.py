@@ -313,12 +313,12 @@ def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
 
 
 def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
-    """Returns an unconfirmed recipient for the target of each path in `paths`, by node."""
+    """Returns a `Recipient` that has not confirmed for the target of each path in `paths`, by node."""
     return {one.target: Recipient(None, one.responsible) for one in paths}
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns an unconfirmed recipient for each target in `paths` that is not in `known`, by node.
+    """Returns a `Recipient` that has not confirmed for each target in `paths` that is not in `known`, by node.
 
     Targets behind a confirmed recipient are left out.
     """

@@ -21,7 +21,7 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of a peer according to a message about a connection.
+    """The status of a peer, taken from a message of the peer about a connection.
 
     Attributes:
         peer: The new state of the peer.

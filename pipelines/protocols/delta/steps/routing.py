@@ -188,9 +188,9 @@ def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFra
 
 
 SEEN = "cast(null as array<bigint>) as path"
-"""SQL for ``path`` of a recipient row if relation ``path`` has the path."""
+"""SQL for column ``path`` of a recipient row: null, which means that relation ``path`` has the path."""
 UNCONFIRMED = "false as is_confirmed"
-"""SQL for ``is_confirmed`` of a new recipient row."""
+"""SQL for column ``is_confirmed`` of a new recipient row."""
 
 
 def publication_recipients(
