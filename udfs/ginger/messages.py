@@ -158,10 +158,7 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """Message Exception to a publisher: a node lacks a message that has left its partner's buffer.
-
-    Section 4.3.2.3.
-    """
+    """Message Exception to a publisher: a node lacks a message that has left its partner's buffer. Section 4.3.2.3."""
 
     lacking: Annotated[int, "node that lacks the message"]
 
