@@ -22,12 +22,14 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
         {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 28, "until": 30},
         {"kind": "crash", "node": "B", "round": 68, "until": 76},
     ],
+    "epidemic_draws": [],
     "epidemic_links": [],
     "ginger_late": [
         {"kind": "crash", "node": "B0", "round": 208},
         {"kind": "crash", "node": "B3", "round": 400, "until": 410},
     ],
     "gossipsub": [],
+    "gossipsub_draws": [],
     "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],
     "gossipsub_wide": [],
 }
@@ -201,6 +203,30 @@ def plant_links(run: Played, root: Path) -> dict[str, str]:
     })  # fmt: skip
 
 
+def plant_draws(run: Played, root: Path) -> dict[str, str]:
+    """Node E gossips as node A does."""
+    a, e = run.ids["A"], run.ids["E"]
+
+    of_a = f"kind = 'GOSSIP' and src = {a} and get_json_object(body, '$.initiator') = '{a}'"
+    of_e = {
+        "src": f"cast({e} as bigint)", "message_id": "message_id + 1000000",
+        "body": f"replace(body, '\"initiator\":{a}', '\"initiator\":{e}')",
+    }  # fmt: skip
+
+    def change(frame: DataFrame) -> DataFrame:
+        same = frame.where(of_a).selectExpr(*(f"{of_e.get(name, name)} as {name}" for name in frame.columns))
+        return frame.where(f"not (kind = 'GOSSIP' and src = {e})").unionByName(same)
+
+    return missing(run.told(root, message=[change]), {"draws_apart": f"chooses the pattern that node {a} chooses"})
+
+
+def plant_gossip_draws(run: Played, root: Path) -> dict[str, str]:
+    """Node A gossips to node B only."""
+    a, b = run.ids["A"], run.ids["B"]
+    found = run.told(root, message=[replaced(f"kind = 'IHAVE' and src = {a}", dst=str(b))])
+    return missing(found, {"varies_gossip": "gossips to the same 1 neighbours"})
+
+
 def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
     a, e, f = (run.ids[name] for name in "AEF")
     found = run.told(root, message=[
@@ -262,6 +288,7 @@ def plant_wide(run: Played, root: Path) -> dict[str, str]:
 
 
 PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
-    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_links": plant_links, "ginger_late": plant_ginger,
-    "gossipsub": plant_gossipsub, "gossipsub_members": plant_members, "gossipsub_wide": plant_wide,
+    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_draws": plant_draws, "epidemic_links": plant_links,
+    "ginger_late": plant_ginger, "gossipsub": plant_gossipsub, "gossipsub_draws": plant_gossip_draws,
+    "gossipsub_members": plant_members, "gossipsub_wide": plant_wide,
 }  # fmt: skip

@@ -83,7 +83,7 @@ FLAGS = {
         "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip bounded_mesh"
         " fills_mesh floods_own forgets_crashed gossips_widely grafts_when_joining heartbeats keeps_fanout known_peers"
         " never_back no_mesh_outside prunes_when_leaving pushes_over_mesh pushes_to_mesh refuses_in_backoff"
-        " refuses_when_full replies_when_asked",
+        " refuses_when_full replies_when_asked varies_gossip",
     },
     "repository": {
         "": "asked_to_steer kept_until_stable nothing_pending stored_once subscription_confirmed",

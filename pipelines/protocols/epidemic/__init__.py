@@ -45,6 +45,7 @@ _ALWAYS = {
     "bounded_cache": "no cache holds more than `buffer` events",
     "own_events_last": "caches that discard foreign events first hold no foreign event after discarding an own one",
     "gossip_on_time": "gossip rounds of a dispatcher are whole intervals apart",
+    "draws_apart": "two dispatchers do not always choose the same pattern",
     "one_label": "a digest is about one pattern or one source, and never empty",
     "fanout": "gossip goes to at most `fanout` neighbours for each copy, and never back",
     "answered_leave": "events that a dispatcher answers leave the digest on the way to the publisher",
