@@ -20,11 +20,17 @@ HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
              "status RECOVERING to OPERATIONAL", "fault crash", "fault pause"},
         ),
         ("delta_chain", 25, True, {"PAR_SUB RECOVERING delivered", "REJOIN OPERATIONAL delivered"}),
+        ("delta_guided", 25, True, {"PUB RECOVERING delivered", "REJOIN VALID_JOINED delivered"}),
         ("skipring", 25, True, {"RequestFor UP delivered", "Remove UP delivered", "fault loss"}),
         ("skipring_slow", 25, True, {"IntroduceShortcut UP delivered", "CheckTrie UP lost_link", "fault loss"}),
         ("epidemic", 25, False, {"GOSSIP UP delivered", "REPLY UP delivered", "fault loss"}),
+        ("epidemic_links", 25, False, {"GOSSIP UP delivered", "fault link", "fault crash"}),
+        ("gossipsub_slow", 25, False, {"PRUNE UP delivered", "GRAFT UP delivered", "fault crash"}),
     ],
-    ids=["delta", "delta_chain", "skipring", "skipring_slow", "epidemic"],
+    ids=[
+        "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
+        "gossipsub_slow",
+    ],
 )  # fmt: skip
 def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: bool, reached: set[str]) -> None:
     found = rt.hunt(HUNTED / f"{scenario}.yaml", n_schedules, within_bound=within_bound, shrinks=False)

@@ -1,9 +1,15 @@
 -- audit, is_unconditional: at the end a node knows which topics its neighbours have joined
--- Rules S2 to S5. Neighbours whose announcement was lost or is in flight are left out.
+-- Rules S2 to S5. Neighbours whose announcement was lost, is in flight, or arrives after a later one are left out.
 with announced as (
   select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
   union
   select run_id, dst as src, src as dst from sent_message where kind = 'HELLO' and fate <> 'delivered'
+  union
+  select a.run_id, a.src, a.dst
+  from sent_message a
+  join sent_message b on b.run_id = a.run_id and b.src = a.src and b.dst = a.dst and b.kind in ('ANNOUNCE', 'HELLO')
+    and b.sent_round > a.sent_round and b.due_round <= a.due_round
+  where a.kind in ('ANNOUNCE', 'HELLO')
 ), down as (
   select run_id, node_id from node_recovery where recovery_round is null
 ), stands as (
