@@ -183,7 +183,7 @@ class Protocol:
         return ("program",) if self.steps is None else ("program", "dataflow")
 
     def refused_faults(self, faults: Sequence[str]) -> list[str]:
-        """Returns those of `faults`, fault kinds of `Inputs.faults`, that the dataflow form does not play."""
+        """Returns the fault kinds in `faults` (items of `Inputs.faults`) that the dataflow form does not play."""
         return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
 
 

@@ -1,6 +1,6 @@
-"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps. It prints as text or JSON.
+"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps.
 
-A step is a child of the step that caused it.
+A story prints as text or as JSON. A step is a child of the step that caused it.
 """
 
 from __future__ import annotations

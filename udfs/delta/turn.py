@@ -106,14 +106,14 @@ class Leaving(NamedTuple):
     """An outgoing message. The order of its fields is the order in which messages leave (rule R36).
 
     Attributes:
-        trigger: The id of the message that caused it, or a value based on `FAULT`, `AGAIN` or `CALL`.
+        trigger: The id of the message that caused this message, or a value based on `FAULT`, `AGAIN` or `CALL`.
         rank: The order among messages with equal triggers.
         dst: The receiver.
         source: The node of the application call that caused the message; the least BIGINT without a call.
         source_seq: The number of this call; the least BIGINT without a call.
         kind: The message kind.
         place: The index in the outbox before sorting.
-        body: The message; for a multicast message the copy, or the entry of ProcessingList, to send.
+        body: The message. For a multicast message it is the copy or the entry of ProcessingList to send.
         for_incarnation: The incarnation of the receiver; None for the incarnation that the node knows.
         latency: The latency of the connection in rounds; None for the latency that the node knows.
         delay: The rounds that are added to the known latency.

@@ -239,7 +239,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Deletes messages without a slot from table ``missed``, the messages that the recovery waits for."""
+    """Deletes messages without a slot from table ``missed``: the recovery need not wait for these messages."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
