@@ -206,11 +206,15 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Adds the messages missing before a publisher's first live message to a running recovery (rule P21)."""
+    """Adds the messages missing before a publisher's first live message to a running recovery (rule P21).
+
+    An orphan in the gap is stored already.
+    """
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
-    missed = [key._replace(n=n) for n in added if n != key.n]
+    before = (key._replace(n=n) for n in added if n != key.n)
+    missed = [one for one in before if not slots.has(at, one)]
     for one in missed:
         at.node.missed[at.topic, *one] = Missed(at.topic, *one)
     if missed and at.duty.assistant is not None:
