@@ -32,6 +32,7 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
     "gossipsub_draws": [],
     "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],
     "gossipsub_wide": [],
+    "repository": [{"kind": "crash", "node": "R2", "round": 98, "until": 104}],
 }
 Change = Callable[[DataFrame], DataFrame]
 
@@ -287,8 +288,43 @@ def plant_wide(run: Played, root: Path) -> dict[str, str]:
     return missing(found, {"gossips_widely": "gossips to 1 of 5 neighbours"})
 
 
+def plant_repository(run: Played, root: Path) -> dict[str, str]:
+    """S1 acknowledges P1's first message at its repository; P1 deregisters P2 in round 150; R2 is back in round 104."""
+    p1, p2, r1, r2, s1 = (run.ids[name] for name in ("P1", "P2", "R1", "R2", "S1"))
+    names_of = {node: name for name, node in run.ids.items()}
+    acks = [json.loads(row[1]) | {"dst": row[2]} for row in rows(run.store, "message", "kind", "body", "dst")
+            if row[0] == "S2R-ACK"]  # fmt: skip
+    ack = next(one for one in acks if one["dst"] == one["steering"] and (one["origin"], one["topic"]) == (s1, "news"))
+    slots = {row[:3]: row[3:] for row in rows(
+        run.store, "state_slot", "node_id", "topic", "seq", "publisher", "incarnation", "n", "source_seq")}  # fmt: skip
+    publisher, incarnation, n, source_seq = slots[ack["steering"], "news", ack["runs"][0]["first"]]
+    key = {"publisher": publisher, "incarnation": incarnation, "n": n}
+    listed = {"source": publisher, "source_seq": source_seq, "incarnation": incarnation, "n": n}
+    of_r1 = {"topic": "news", "origin": r1}
+    found = run.told(root, message=[
+        run.message("R2S-Rectify", names_of[ack["steering"]], "b1", 1400, to=[s1], topic="news", listed=[listed],
+                    origin=ack["steering"], designation=ack["designation"], steering=ack["steering"], sync=0),
+        run.message("S2R-ACK", "S1", "b1", 1400, to=[r1], topic="news", origin=s1, designation=999, steering=r1,
+                    runs=[{"first": 1, "last": 1}]),
+        run.message("R2S*-Persistent", "R1", "b1", 1400, to=[s1], **of_r1, seq=1, incarnation=0, n=1,
+                    receivers=[{"client": s1, "designation": 777, "prev": 0}]),
+        run.message("R2P-ACK", "R1", "b1", 120, to=[p1], **of_r1, designation=1, incarnation=0, single=[99]),
+        run.message("R2R-NAK", "R1", "b1", 1400, to=[r2], **of_r1, keys=[key]),
+        run.message("R2R-NAK", "R2", "b2", 104, to=[r1], topic="news", origin=r2, keys=[key]),
+    ], state_registration=[replaced(
+        f"client = {p2}", is_registered="false", number="cast(150 as bigint)", cut="array(named_struct('publisher', "
+        f"cast({p1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(3 as bigint)))",
+    )])  # fmt: skip
+    return missing(found, {
+        "rectifies_unacknowledged": "whose acknowledgement it knows", "acknowledges_announced": "is not announced in",
+        "asked_to_steer": "by designation 777, and is never asked", "tells_stored": "gossip lacks number 99",
+        "asks_for_missing": "R2R-NAK requests number", "recovers_missing": f"is OPERATIONAL without number {n}",
+        "cuts_in_time": "the cut of the deregistration of P2 has it",
+    })  # fmt: skip
+
+
 PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
     "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_draws": plant_draws, "epidemic_links": plant_links,
     "ginger_late": plant_ginger, "gossipsub": plant_gossipsub, "gossipsub_draws": plant_gossip_draws,
-    "gossipsub_members": plant_members, "gossipsub_wide": plant_wide,
+    "gossipsub_members": plant_members, "gossipsub_wide": plant_wide, "repository": plant_repository,
 }  # fmt: skip

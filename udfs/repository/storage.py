@@ -207,12 +207,13 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 def _first_live(at: At, key: Key, added: list[int]) -> None:
     """Marks the messages before a publisher's first live message as missing, during a recovery (rule P21).
 
-    Also requests these messages from the assistant.
+    Also requests these messages from the assistant. A message that waits as an orphan is stored already.
     """
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
-    missed = [key._replace(n=n) for n in added if n != key.n]
+    before = (key._replace(n=n) for n in added if n != key.n)
+    missed = [one for one in before if not slots.has(at, one)]
     for one in missed:
         at.node.missed[at.topic, *one] = Missed(at.topic, *one)
     if missed and at.duty.assistant is not None:

@@ -9,8 +9,9 @@ from udfs.nodes.context import Context, Internal
 from udfs.nodes.world import Flight
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
-from udfs.repository.events import Order, Upto
+from udfs.repository.events import Order, Publication, Upto
 from udfs.repository.repository_events import BundleRecovery
+from udfs.repository.repository_records import Orphan
 
 CHAIN = {"r1": 1, "r2": 2, "r3": 3}
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 50, "idle_rounds": 40, "fetch_rounds": 10, "assist_rounds": 60}
@@ -115,6 +116,20 @@ def test_the_first_live_message_shows_what_is_missed() -> None:
     assert at.log.last_seq == 2010
     assert sorted(n for _, _, _, n in node.missed)[2000:] == list(range(2001, 2010))
     assert not at.duty.is_operational
+
+
+def test_a_recovery_waits_for_no_orphan_before_the_first_live_message() -> None:
+    """Numbers 1 to 3 are missing before the first live order, 4; 2 is an orphan on the disk of r2."""
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1})
+    layout.publish("p", 900, matches=())
+    layout.crash("r2", 5, 8)
+    layout.network.play(8)
+    node, p = layout.node("r2"), layout.ids["p"]
+    at = At(node, Context(layout.ids["r2"], 9, RepositorySettings().model_dump(), Internal()), "t")
+    node.orphan["t", p, 0, 2] = Orphan("t", p, 0, 2, Publication(p, 2, 1, ()))
+    storage.on_order(at, Order((at.me,), p, 0, "t", 0, layout.ids["r1"], p, 4, 0, 4))
+    assert sorted(n for _, _, _, n in node.missed) == [1, 3]
+    assert [one.status for one in node.slot.values()] == ["reserved", "stored", "reserved", "reserved"]
 
 
 def test_a_recovering_repository_steers_nobody() -> None:
