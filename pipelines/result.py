@@ -339,7 +339,7 @@ class Result:
             The reader, the session of the engine, and whether the store is small.
         """
         root, session = self.store.absolute(), self.session
-        if session.engine == "spark" and session.owns and isinstance(root, Path) and self._n_bytes <= _FEW_BYTES:
+        if session.engine == "spark" and session.owns and self._n_bytes <= _FEW_BYTES:
             # Spark takes ten times as long as Sail to plan the queries of a small store; its first plans take longer.
             with beside(session) as other:
                 yield reader_of(other, root), other, True
@@ -356,7 +356,7 @@ class Result:
         """Configures the engine for the size of the store until the end of the context.
 
         Yields:
-            Whether the store is small: at most `VERY_FEW_BYTES`.
+            Whether the store has at most `VERY_FEW_BYTES`.
         """
         n_bytes = self._n_bytes
         is_small = n_bytes <= VERY_FEW_BYTES

@@ -41,10 +41,13 @@ def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | N
 
 
 def run_all(
-    runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50, rounds_per_job: int | None = None,
+    runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 200, rounds_per_job: int | None = None,
     form: AskedForm = "auto",
 ) -> Store:  # fmt: skip
-    """Runs all runs into one new store below ``root`` and returns the store."""
+    """Runs all runs into one new store below ``root`` and returns the store.
+
+    ``commit_every`` is the number of rounds between commits. Each commit writes a version of every changed table.
+    """
     session.activate()
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)

@@ -229,7 +229,7 @@ class History:
             "first_round": [self.first_round if self.first_round is not None else last_round],
             "last_round": [last_round],
             "is_final": [rest is not None],
-            "versions": [json.dumps(self._store.versions(), sort_keys=True)],
+            "versions": [json.dumps(self._store.written_versions(), sort_keys=True)],
         }
         self._store.commit(pa.table(row))
         self._rows.clear()

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from threading import RLock
 from uuid import uuid4
 
@@ -66,6 +66,7 @@ from pipelines.sql.views import (
 )  # fmt: skip
 from pipelines.store.folder import check_store
 from pipelines.store.ledger import Ledger
+from pipelines.store.place import RemotePath
 from pipelines.store.roots import Root, root_of
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
@@ -92,6 +93,7 @@ class StoreReader:
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._defined: dict[str, tuple[int, ...]] = {}
+        self._finished: dict[str, int] = {}
         self._defining = RLock()
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
@@ -140,7 +142,7 @@ class StoreReader:
     def _stored(self) -> Mapping[str, str]:
         """Returns the stored name of each table, keyed by its name in statements."""
         if self._only is None:
-            return {name: name for name in self._store.tables()}
+            return {name: name for name in self._table_names}
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
         return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
 
@@ -210,7 +212,26 @@ class StoreReader:
         """Returns the ledger; reads it again unless all runs have ended."""
         if not self._newest.is_finished:
             self._newest = Ledger.read(self._store)
+            self._finished.clear()
         return self._newest
+
+    def _version(self, name: str) -> int:
+        """Returns the newest version of a stored table.
+
+        If all runs have ended, only audits write further versions. So a remote table that audits do not write is looked
+        up once: each look-up sends a request.
+        """
+        is_looked_up = name in (RUN.name, VIOLATION.name) or not self._newest.is_finished
+        if is_looked_up or not isinstance(self._store.root, RemotePath):
+            return self._store.version(name)
+        if name not in self._finished:
+            self._finished[name] = self._store.version(name)
+        return self._finished[name]
+
+    @cached_property
+    def _table_names(self) -> list[str]:
+        """The names of the stored tables; a store with a commit gets no further tables."""
+        return self._store.tables()
 
     def _check_name(self, name: str) -> None:
         names = self.tables()
@@ -246,19 +267,19 @@ class StoreReader:
         if name in view_names():
             if (part := self._reader_of(name)) is self:
                 return view_sql(name)
-            audited = tuple(self._store.version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
+            audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
         if made := self._computed_views().get(name):
-            commits = (self._store.version(ROUND_COMMIT.name),)
+            commits = (self._version(ROUND_COMMIT.name),)
             return self._defined_once(alias, commits, lambda: self._computed(made, round_))
         computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
         if computed is not None:
-            commits = (self._store.version(ROUND_COMMIT.name),)
+            commits = (self._version(ROUND_COMMIT.name),)
             return self._defined_once(alias, commits, lambda: computed(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         # The rows of a name change only with a commit or, for some tables, with an audit.
-        versions = self._store.version(ROUND_COMMIT.name), self._store.version(self._stored_name(name))
+        versions = self._version(ROUND_COMMIT.name), self._version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
 
     def _alias(self, name: str, round_: int | None) -> str:

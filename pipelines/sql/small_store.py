@@ -6,7 +6,6 @@ takes much longer than reading, so this reader computes each view once.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -22,19 +21,24 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 VERY_FEW_BYTES: Final = 2 * 1024**2
-"""Maximal size of a small store in bytes."""
+"""Maximal size in bytes of a store whose exchanges use one partition."""
+FEW_BYTES: Final = 16 * 1024**2
+"""Maximal size in bytes of a small store, all versions of its tables included.
+
+Audits of 19 runs of `repository` in 2.4 MB took 1.9 CPU seconds with cached views, and 9.7 without. Audits of 3,000
+runs of `delta` in 29 MB took 15.6 and 13.9.
+"""
 _MOST_BYTES: Final = 16 * 1024**2
 """Maximal size in bytes of the cached rows of a view."""
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
-    """Opens a store for many queries; for a small local store, the reader caches the rows of views.
+    """Opens a store for many queries; for a small store, the reader caches the rows of views.
 
     Raises:
         StoreError: The location is not a store.
     """
-    is_near = isinstance(root, Path)  # listing remote files is slow
-    is_small = is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES
+    is_small = Store(root, session).n_bytes() <= FEW_BYTES
     return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
 
 
@@ -60,7 +64,7 @@ class SmallStoreReader(StoreReader):
             return text
         stored = self._stored()
         read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(text) if one in stored)]
-        versions = tuple(self._store.version(one) for one in read)
+        versions = tuple(self._version(one) for one in read)
         return self._defined_once(self._alias(name, round_), versions, lambda: self._fetched(text, round_))
 
     def _fetched(self, text: str, round_: int | None) -> DataFrame:

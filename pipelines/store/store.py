@@ -117,6 +117,7 @@ class Store:
             configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
             storage_options=self._options,
         )
+        self._versions[table.name] = 0
 
     def path(self, name: str) -> Root:
         """Returns the folder of a table."""
@@ -244,7 +245,7 @@ class Store:
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             files = pa.table(table.get_add_actions())["path"].to_pylist()
-        if not all((self.path(name) / unquote(file)).exists() for file in files):
+        if not all((self.path(name) / unquote(file)).is_file() for file in files):
             raise VacuumedError(self.root, name, version, newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -261,8 +262,11 @@ class Store:
 
     @property
     def _is_slow(self) -> bool:
-        """Whether the engine takes much longer than the Delta library to list the files of a table."""
-        return self.session.engine != "local"
+        """Whether the engine takes much longer than the Delta library to read a small table.
+
+        Spark lists the files of a table in a job. Sail reads the log of a remote table again for each query.
+        """
+        return self.session.engine != "local" or not isinstance(self.root, Path)
 
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Returns the rows of a table of at most `_FEW_BYTES`; None for a larger table."""
@@ -298,7 +302,7 @@ class Store:
         if newest is None:
             commits = [path.name.removesuffix(".json") for path in log.iterdir()] if log.is_dir() else []
             newest = max((int(commit) for commit in commits if commit.isdigit()), default=-1)
-        while (log / f"{newest + 1:020}.json").exists():
+        while (log / f"{newest + 1:020}.json").is_file():
             newest += 1
         self._versions[name] = newest
         return newest
@@ -306,6 +310,14 @@ class Store:
     def versions(self) -> dict[str, int]:
         """Returns the newest version of each table except the ledger."""
         return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
+
+    def written_versions(self) -> dict[str, int]:
+        """Returns the version of each table except the ledger that this program last wrote or read.
+
+        The result has the tables that this program has created, written or read. It sends no request to a remote store,
+        where `versions` sends several for each table.
+        """
+        return {name: version for name, version in self._versions.items() if name != ROUND_COMMIT.name and version >= 0}
 
     def is_committed(self) -> bool:
         """Returns whether the ledger has a row, so that at least one round is complete."""

@@ -291,7 +291,7 @@ def test_spark_leaves_the_same_rows(
     one = by_run(run_all(of, sail, tmp_path / "local"))
     spark.activate()
     with spread(spark, n_partitions) as session:
-        found = by_run(run_all(of, session, tmp_path / "spark"))
+        found = by_run(run_all(of, session, tmp_path / "spark", commit_every=50))
     assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
+from support.jvm import JVM
 
 from pipelines.engines.session import Session, open_session
 
@@ -76,8 +77,9 @@ def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Pat
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", QUIET.format(engine=engine)]
     ran = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False
-    )
+        command, cwd=tmp_path, env=os.environ | JVM | {"PYTHONPATH": str(root)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
     scratch = Path(ran.stdout.strip())
     assert scratch.name.startswith("roundtable-")

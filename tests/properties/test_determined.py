@@ -39,7 +39,7 @@ def replicas(request: pytest.FixtureRequest, sail: Session, tmp_path_factory: py
     if request.param == "delta":
         schedules.append(LINE)
     runs = run_configs([one for one in schedules for _ in range(N_REPLICAS)], seeds=[0] * len(schedules) * N_REPLICAS)
-    return schedules, by_run(run_all(runs, sail, tmp_path_factory.mktemp(request.param)))
+    return schedules, by_run(run_all(runs, sail, tmp_path_factory.mktemp(request.param), commit_every=50))
 
 
 def test_replicas_in_a_job_have_equal_tables(replicas: tuple[list[Any], dict[int, Tables]]) -> None:

@@ -74,7 +74,7 @@ def large(
     request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp("large")
-    result = rt.run(scenario(*request.param), spark=sail.spark, store=folder / "store", commit_every=20)
+    result = rt.run(scenario(*request.param), spark=sail.spark, store=folder / "store", commit_every=50)
     result.report(out=folder / "report.html")
     assert n_of(result, "sent_message where src <> dst") > MOST_MESSAGES
     return result, folder / "report.html"

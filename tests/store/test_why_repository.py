@@ -13,9 +13,9 @@ import pytest
 from support.repository.scenes import NEWS, chain, down, lost
 
 from pipelines.engines.session import Session
-from pipelines.result import Result
-from pipelines.testing import run_all, run_configs
-from pipelines.why import Story
+from pipelines.sql.small_store import reader_of
+from pipelines.testing import rows, run_all, run_configs
+from pipelines.why import Question, Story, stories as told
 
 
 class Case(NamedTuple):
@@ -90,10 +90,14 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
+    """The stories of all cases. Publisher p issues no other calls, so publication n is its call n."""
     runs = run_configs([case.parts for case in CASES.values()])
     store = run_all(runs, sail, tmp_path_factory.mktemp("why_repository"))
-    result = Result(store.root, store.session)
-    return {name: result.why(run, case.subscriber, "p", case.call) for run, (name, case) in enumerate(CASES.items())}
+    ids = {(run, name): node for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
+    asked = [
+        Question(run, ids[run, case.subscriber], ids[run, "p"], case.call) for run, case in enumerate(CASES.values())
+    ]
+    return dict(zip(CASES, told(reader_of(sail, store.root), asked), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -35,6 +35,8 @@ runs: {seeds: [0, 1]}
 """
 _LIMIT = 1200
 """Seconds after which a program that neither ends nor commits enough is given up."""
+_POLL_SECONDS = 0.05
+"""Time between two counts of commits: a count walks through the store and takes 10 ms."""
 
 
 def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -79,7 +81,7 @@ def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random
             until = time.monotonic() + _LIMIT
             while child.poll() is None and n_commits(root) < commits:
                 assert time.monotonic() < until, f"{n_commits(root)} commits after {_LIMIT} s"
-                time.sleep(0.005)
+                time.sleep(_POLL_SECONDS)
             time.sleep(draw.uniform(0, 0.1))
             if child.poll() is None:
                 os.kill(child.pid, signal.SIGKILL)
