@@ -289,12 +289,12 @@ def plant_wide(run: Played, root: Path) -> dict[str, str]:
 
 
 def plant_repository(run: Played, root: Path) -> dict[str, str]:
-    """S1 acknowledges P1's first message at its repository; P1 deregisters P2 in round 150; R2 is back in round 104."""
-    p1, p2, r1, r2, s1 = (run.ids[name] for name in ("P1", "P2", "R1", "R2", "S1"))
+    """S2 acknowledges P1's first message at its repository; P1 deregisters P2 in round 150; R2 is back in round 104."""
+    p1, p2, r1, r2, s1, s2 = (run.ids[name] for name in ("P1", "P2", "R1", "R2", "S1", "S2"))
     names_of = {node: name for name, node in run.ids.items()}
     acks = [json.loads(row[1]) | {"dst": row[2]} for row in rows(run.store, "message", "kind", "body", "dst")
             if row[0] == "S2R-ACK"]  # fmt: skip
-    ack = next(one for one in acks if one["dst"] == one["steering"] and (one["origin"], one["topic"]) == (s1, "news"))
+    ack = next(one for one in acks if one["dst"] == one["steering"] and (one["origin"], one["topic"]) == (s2, "news"))
     slots = {row[:3]: row[3:] for row in rows(
         run.store, "state_slot", "node_id", "topic", "seq", "publisher", "incarnation", "n", "source_seq")}  # fmt: skip
     publisher, incarnation, n, source_seq = slots[ack["steering"], "news", ack["runs"][0]["first"]]
@@ -302,7 +302,7 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
     listed = {"source": publisher, "source_seq": source_seq, "incarnation": incarnation, "n": n}
     of_r1 = {"topic": "news", "origin": r1}
     found = run.told(root, message=[
-        run.message("R2S-Rectify", names_of[ack["steering"]], "b1", 1400, to=[s1], topic="news", listed=[listed],
+        run.message("R2S-Rectify", names_of[ack["steering"]], "b3", 1400, to=[s2], topic="news", listed=[listed],
                     origin=ack["steering"], designation=ack["designation"], steering=ack["steering"], sync=0),
         run.message("S2R-ACK", "S1", "b1", 1400, to=[r1], topic="news", origin=s1, designation=999, steering=r1,
                     runs=[{"first": 1, "last": 1}]),
