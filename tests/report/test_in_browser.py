@@ -40,7 +40,7 @@ STUDY = {
     "runs": {"seeds": [1, 2], "grid": {"protocol.delta": [0, 1]}},
 }
 SHIPPED: dict[str, tuple[int, tuple[str, ...]]] = {
-    "quickstart": (5, ()), "beyond_delta": (5, ()), "bank": (50, ()),
+    "quickstart": (20, ()), "beyond_delta": (20, ()), "bank": (50, ()),
     "epidemic_loss": (50, ("runs.seeds=[1]", "runs.grid.protocol.buffer=[5]")),
 }  # fmt: skip
 """Scenarios, with the rounds between commits, and what is set so that they take no minutes."""
@@ -96,7 +96,7 @@ def shipped(
 @pytest.fixture(scope="module")
 def study(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp("study")
-    result = rt.run(STUDY, spark=sail.spark, store=folder / "store", commit_every=1)
+    result = rt.run(STUDY, spark=sail.spark, store=folder / "store", commit_every=4)
     result.report(out=folder / "report.html")
     return result, folder / "report.html"
 

@@ -56,7 +56,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(scenario: Path, sail: Session) -> Iterator[Result]:
     sail.activate()
-    with rt.run(scenario, sail.spark, scenario.parent / "store", commit_every=10) as found:
+    with rt.run(scenario, sail.spark, scenario.parent / "store", commit_every=50) as found:
         yield found
 
 
@@ -67,7 +67,7 @@ def alone(scenario: Path, sail: Session) -> Iterator[Result]:
     del parts["overlay"]["servers"], parts["runs"]["grid"]
     parts["protocol"] = {"name": "delta", "delta": 1}
     sail.activate()
-    with rt.run(parts, sail.spark, scenario.parent / "alone", commit_every=10) as found:
+    with rt.run(parts, sail.spark, scenario.parent / "alone", commit_every=50) as found:
         yield found
 
 
