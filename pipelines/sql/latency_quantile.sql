@@ -1,6 +1,6 @@
 -- How are the latencies of a run's deliveries distributed?
--- One row per run with deliveries and quantile: 0, 0.05, ..., 0.95, 0.99, 1. All runs have the same quantiles, so their
--- curves are comparable.
+-- One row per run with deliveries and per quantile: 0, 0.05, ..., 0.95, 0.99, 1. All runs have the same quantiles, so
+-- their curves are comparable.
 -- :* delivery
 -- :quantile share of the deliveries, from 0 to 1
 -- :latency_rounds the smallest latency with at least this share of the deliveries at or below it
