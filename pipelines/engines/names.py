@@ -90,7 +90,7 @@ def check_java() -> int:
     program = _java_program()
     if program is None:
         raise EngineError(
-            f"the engine 'spark' needs {wanted}, and there is no java on PATH and no JAVA_HOME; "
+            f"the engine 'spark' needs {wanted}, but PATH has no java and JAVA_HOME is not set; "
             f"install it (e.g. OpenJDK {OLDEST}), {WITHOUT_JAVA}"
         )
     version = major_version(_version_text(program))

@@ -97,7 +97,7 @@ def hunt(
         EngineError: The engine cannot start.
     """
     if strategy not in STRATEGIES:
-        raise QueryError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
+        raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
         session = closing.enter_context(open_session(asked_engine(engine, prepared.scenario.engine), spark, say))

@@ -49,13 +49,13 @@ def story(
         raise QueryError("which publication? give its number (seq), or the number of its call (call)")
     runs = [row.run_id for row in reader.table("run").select("run_id").collect()]
     if run_id not in runs:
-        raise QueryError(f"there is no run {run_id}; there {'is' if len(runs) == 1 else 'are'} {_listed(sorted(runs))}")
+        raise QueryError(f"run {run_id} does not exist; known: {_listed(sorted(runs))}")
     rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     ids = {row.name: row.node_id for row in rows}
     for name in (subscriber, source):
         if name not in ids:
             known = _listed(list(ids))
-            raise QueryError(f"there is no node {name!r} in run {run_id};{nearest(name, ids)} there are: {known}")
+            raise QueryError(f"node {name!r} does not exist in run {run_id};{nearest(name, ids)} known: {known}")
     asked = Question(run_id, ids[subscriber], ids[source], call or 0)
     return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
 
@@ -123,7 +123,7 @@ def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: in
     issued = f"it issued {plural(n_issued, 'publication')}"
     downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
     missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
-    return f"there is no {what} of {name} in run {question.run_id}; {issued}{missed}"
+    return f"{what} of {name} does not exist in run {question.run_id}; {issued}{missed}"
 
 
 def _listed(items: Iterable[object]) -> str:

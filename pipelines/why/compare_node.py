@@ -64,10 +64,10 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
 def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
     known = {row.name: int(row.node_id) for row in reader.table("node").where(f"run_id = {run_id}").collect()}
     if not known:
-        raise QueryError(f"there is no run {run_id}; the runs are those of table run")
+        raise QueryError(f"run {run_id} does not exist; the runs are those of table run")
     if node not in known:
         hint = nearest(node, known)
-        raise QueryError(f"there is no node {node!r} in run {run_id};{hint} the nodes are in table node")
+        raise QueryError(f"node {node!r} does not exist in run {run_id};{hint} the nodes are in table node")
     return known[node]
 
 

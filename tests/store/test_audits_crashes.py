@@ -389,7 +389,7 @@ def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store) 
     assert said == "nothing to compare: A did not crash in run 0; view node_recovery has the crashes\n"
     code, printed, said = command(BACK, "BB")
     assert (code, printed) == (64, "")
-    assert said == "error: there is no node 'BB' in run 0; did you mean 'B'? the nodes are in table node\n"
+    assert said == "error: node 'BB' does not exist in run 0; did you mean 'B'? the nodes are in table node\n"
 
 
 def test_views_and_audits_are_the_same_on_classic_spark(sail: Session, spark: Session, clean: Store) -> None:

@@ -280,7 +280,7 @@ def test_a_group_that_an_edge_names_is_a_node(tmp_path: Path) -> None:
     overlay = build({"file": {"path": "net.graphml", "largest_component": True}}, beside=tmp_path)
     assert overlay.names == ("s1", "s2", "s3")
     blamed = refused(tmp_path, "net.graphml", (tmp_path / "net.graphml").read_bytes(), largest_component=False)
-    assert "from 'hub' there is no path to 's1'" in blamed[1]
+    assert "no path leads from 'hub' to 's1'" in blamed[1]
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_the_largest_component_is_taken_or_its_lack_refused(tmp_path: Path) -> N
     text = (tmp_path / "net.csv").read_text()
     field, message = refused(tmp_path, "net.csv", text, largest_component=False)
     assert field == "path"
-    assert "3 parts: from 'A' there is no path to 'C', 'F'" in message
+    assert "3 parts: no path leads from 'A' to 'C', 'F'" in message
 
 
 def test_edge_lists_in_all_forms_are_the_same(tmp_path: Path) -> None:

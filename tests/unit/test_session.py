@@ -66,7 +66,7 @@ def test_other_java_is_refused_with_what_was_found(
 def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"no java on PATH.*--engine local"):
+    with pytest.raises(EngineError, match=r"PATH has no java.*--engine local"):
         names.check_java()
 
 

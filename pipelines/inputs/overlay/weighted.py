@@ -200,7 +200,7 @@ def split_message(graph: WeightedGraph) -> str | None:
     if len(heads) == 1:
         return None
     shown = ", ".join(repr(graph.names[head]) for head in heads[1:6]) + (", ..." if len(heads) > 6 else "")
-    return f"the overlay falls into {len(heads)} parts: from {graph.names[0]!r} there is no path to {shown}"
+    return f"the overlay falls into {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
