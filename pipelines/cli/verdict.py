@@ -229,7 +229,7 @@ def print_guarantees(report: AuditReport) -> None:
 
 
 def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
-    """Returns the verdict of all runs as a sentence; ``failures`` are phrases of `failures`."""
+    """Returns the verdict of all runs as a sentence; ``failures`` is the result of function `failures`."""
     number = Counter(run.verdict for run in result.runs)
     runs = plural(len(result.runs), "run")
     if result.verdict == "invalid":
@@ -263,7 +263,7 @@ def _why_open(report: AuditReport, n_unknown: int) -> str:
 
 
 def verdict_json(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
-    """Returns the verdict of all runs as a JSON object; ``failures`` are phrases of `failures`."""
+    """Returns the verdict of all runs as a JSON object; ``failures`` is the result of function `failures`."""
     n_delivered, n_wanted = wanted(result)
     number = Counter(run.verdict for run in result.runs)
     event = {

@@ -56,7 +56,7 @@ class StoredRuns:
         return {row["protocol"]: row["form"] for row in self._rows}
 
     def protocol(self, name: str) -> Protocol:
-        """Returns a protocol.
+        """Returns the installed protocol ``name``.
 
         Raises:
             ProtocolError: The protocol is not installed.

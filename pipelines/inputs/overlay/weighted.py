@@ -67,7 +67,10 @@ class WeightedGraph:
 
     @property
     def weights(self) -> Floats:
-        """The latency of each link in ms, the mean of both directions. Ones if every link takes one round."""
+        """The latency of each link in ms, the mean of both directions.
+
+        1 for each link if every link takes one round.
+        """
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0

@@ -132,8 +132,8 @@ class FileRows:
     def times(self, key: str, name: str, unit: str | None) -> Ints:
         """Returns the round of the time in each row of column `name`; -1 for an empty cell.
 
-        `key` is the key of the scenario that names the column. A cell that is no time, or outside the run, is a
-        problem.
+        `key` is the key of the scenario that names the column. A cell without a valid time, or with a time outside the
+        run, is a problem.
         """
         column = self.column(key, name)
         if column is None:
