@@ -404,7 +404,7 @@ def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Re
     assert "removed: 1 store" in cli("runs", tmp_path / "runs", "--remove", "--yes").stdout
     assert list(made.iterdir()) == []
     none = cli("runs", tmp_path, "--remove", "--yes")
-    assert (none.exit_code, "does not exist" in none.stderr) == (64, True)
+    assert (none.exit_code, "contains no store" in none.stderr) == (64, True)
 
 
 def test_a_closed_pipe_ends_without_a_traceback(small: tuple[Path, Result]) -> None:
