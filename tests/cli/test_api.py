@@ -110,7 +110,7 @@ def test_a_result_shows_itself(scenario: Path, sail: Session) -> None:
         assert "2 more runs" in shown
         assert shown.count("<tr") == 21
         assert "latency (rounds of 10 ms)" in result.plot("latency", 3).svg
-        with pytest.raises(QueryError, match="no measure 'latncy'; did you mean 'latency'"):
+        with pytest.raises(QueryError, match="measure 'latncy' does not exist; did you mean 'latency'"):
             result.plot("latncy")
 
 

@@ -368,9 +368,9 @@ def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(c
     twice = compare_node(reader, TWICE, "B").to_pylist()
     assert {(row["incarnation"], row["after_round"] is None) for row in twice} == {(0, True), (1, False)}
     assert compare_node(reader, BACK, "A").num_rows == 0
-    with pytest.raises(QueryError, match="no node 'S9' in run 0; the nodes are in table node"):
+    with pytest.raises(QueryError, match="node 'S9' does not exist in run 0; the nodes are in table node"):
         compare_node(reader, BACK, "S9")
-    with pytest.raises(QueryError, match="no run 9"):
+    with pytest.raises(QueryError, match="run 9 does not exist"):
         compare_node(reader, 9, "A")
 
 
