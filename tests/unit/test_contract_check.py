@@ -86,9 +86,10 @@ FLAGS = {
         " refuses_when_full replies_when_asked varies_gossip",
     },
     "repository": {
-        "": "asked_to_steer kept_until_stable nothing_pending stored_once subscription_confirmed",
+        "": "asked_to_steer cuts_in_time kept_until_stable nothing_pending stored_once subscription_confirmed",
         "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
-        "is_dated": "all_or_none stored_delivered sync_passes_nothing",
+        "is_dated": "acknowledges_announced all_or_none asks_for_missing recovers_missing rectifies_unacknowledged"
+        " stored_delivered sync_passes_nothing tells_stored",
     },
     "skipring": {
         "": "closure convergence database degrees departed flooding labels published_everywhere tries",

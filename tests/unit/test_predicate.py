@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.contract.predicate import OPERATORS, Predicate, canonical, parse_predicates
+from pipelines.contract.settings import nfc
 from pipelines.errors import PredicateError
 
 
@@ -92,7 +93,8 @@ def test_an_empty_conjunction_is_refused(topic: str | None, where: str | None) -
         parse_predicates(topic, where)
 
 
-_TEXTS = st.text(max_size=20)
+_TEXTS = st.text(max_size=20).map(nfc)
+"""Texts in the composed form, to which the parser normalises topics."""
 _PREDICATES = st.one_of(
     st.builds(
         Predicate,
