@@ -168,6 +168,7 @@ def _as_json(found: Hunt) -> str:
         "event": "found", "protocol": found.protocol, "strategy": found.strategy, "n_played": found.n_played,
         "n_beyond": found.n_beyond, "n_undecided": found.n_undecided, "n_refused": found.n_refused,
         "n_replayed": found.n_replayed, "n_features": len(found.features), "kinds_not_sent": found.unreached,
+        "failed_audits": dict(found.failed_audits),
         "broken_again": {str(path): list(names) for path, names in found.broken_again.items()}, "findings": findings,
     }  # fmt: skip
     return json.dumps(event, ensure_ascii=False)
@@ -185,6 +186,8 @@ def _print(found: Hunt, corpus: Path | None) -> None:
         print()
     for path, guarantees in found.broken_again.items():
         print_lines(f"not mended: {path} breaks {', '.join(guarantees)}")
+    for name, error in found.failed_audits.items():
+        print_lines(f"not checked: audit {name} failed: {error}")
     if found.n_played:
         print_lines(f"kinds of messages that no run sent: {', '.join(found.unreached) or 'none'}")
     if corpus is not None:

@@ -61,7 +61,8 @@ class Standing:
 class Hunt:
     """The result of a hunt.
 
-    ``broken_again`` maps files of the corpus to the guarantees that their scenarios still break. ``n_beyond`` counts
+    ``broken_again`` maps files of the corpus to the guarantees that their scenarios still break. ``failed_audits`` maps
+    the audits that raised an error to the first error; their guarantees are not checked. ``n_beyond`` counts
     the schedules that exceed the bound. ``n_undecided`` counts the schedules within the bound with verdict ``unknown``,
     and ``n_refused`` the schedules that the protocol does not support. `coverage.features` describes ``features``;
     ``kinds`` are the message kinds of the protocol.
@@ -72,6 +73,7 @@ class Hunt:
     strategy: str
     findings: Sequence[HuntFinding]
     broken_again: Mapping[Path, Sequence[str]]
+    failed_audits: Mapping[str, str]
     n_replayed: int
     n_played: int
     n_beyond: int
@@ -92,7 +94,8 @@ class Hunt:
         undecided = f", {self.n_undecided:,} not decided" if self.n_undecided else ""
         counts = f"{plural(len(self.findings), 'finding')}{undecided}"
         head = f"{plural(self.n_played, 'schedule')} of {self.protocol}: {counts}"
-        return "\n".join([head, *(f"{one.guarantee}: {one.cause}" for one in self.findings)])
+        failed = (f"{name}: not checked, {error}" for name, error in self.failed_audits.items())
+        return "\n".join([head, *failed, *(f"{one.guarantee}: {one.cause}" for one in self.findings)])
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ def _counts(hunt: Hunt) -> str:
         ("beyond the bound", f"{hunt.n_beyond:,}"), ("refused by the protocol", f"{hunt.n_refused:,}"),
         ("not decided within the bound", f"{hunt.n_undecided:,}"), ("features reached", f"{len(hunt.features):,}"),
         ("scenarios of the corpus replayed", f"{hunt.n_replayed:,}"),
+        *((f"audit {name} failed", error) for name, error in hunt.failed_audits.items()),
     ]  # fmt: skip
     return _table(("", ""), rows)
 

@@ -139,6 +139,7 @@ class _Search:
         self._known: set[tuple[str, str]] = set()
         self._merged: dict[tuple[str, str], tuple[str, str]] = {}
         self._broken_again: dict[Path, list[str]] = {}
+        self._failed_audits: dict[str, str] = {}
         self._pool: deque[Iterator[Schedule]] = deque()
         self._counts = Counter[str]()
         self.targets: dict[int | None, list[Target]] = {}
@@ -168,7 +169,7 @@ class _Search:
             self._counts["replayed"] += 1
             try:
                 with played([run], self._session) as reader:
-                    broken = self._violations(audit_store(reader, self._session, self._protocol)).get(0, {})
+                    broken = self._violations(self._audited(reader)).get(0, {})
             except NodeProgramError as error:
                 broken = {FAILS: str(error)}
             if broken:
@@ -197,12 +198,14 @@ class _Search:
         runs = [(one, runnable(self._with(one), run)) for one in others]
         playable = [(one, other) for one, other in runs if other is not None]
         with played([run, *(other for _, other in playable)], self._session) as reader:
-            report = audit_store(reader, self._session, self._protocol)
+            report = self._audited(reader)
             violations = self._violations(report)
             if broken := violations.pop(0, None):
                 raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
             found = targets(reader, range(1 + len(playable)))
             reached = features(reader)
+        if any(one.run_id == 0 and one.verdict == "unknown" for one in report.runs):
+            self._say("the scenario itself is not decided, see roundtable audit; give it more rounds")
         self.targets = {None: found[0]}
         self._features |= reached.get(0, frozenset())
         if any(found[run_id] != found[0] for run_id in range(1, 1 + len(playable))):
@@ -356,7 +359,7 @@ class _Search:
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job, records features and violations, and varies schedules with new features."""
         with played([run for _, run in batch], self._session) as reader:
-            report = audit_store(reader, self._session, self._protocol)
+            report = self._audited(reader)
             beyond = {one.run_id for one in report.beyond}
             broken = self._violations(report)
             new = self._new_features(reader, report, beyond)
@@ -370,6 +373,15 @@ class _Search:
             for guarantee, detail in of_run.items():
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
         self._counts["played"] += len(batch)
+
+    def _audited(self, reader: StoreReader) -> AuditReport:
+        """Audits a store, and reports each audit that fails for the first time."""
+        report = audit_store(reader, self._session, self._protocol)
+        for finding in report.findings:
+            if finding.error is not None and finding.name not in self._failed_audits:
+                self._failed_audits[finding.name] = finding.error
+                self._say(f"audit {finding.name} failed, so the hunt does not check its guarantee: {finding.error}")
+        return report
 
     def _count_verdicts(self, report: AuditReport, runs: Container[int]) -> None:
         """Counts those of ``runs`` that exceed the bound, and those within the bound that have verdict ``unknown``."""
@@ -474,6 +486,7 @@ class _Search:
         counts = self._counts
         return Hunt(
             self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),
-            self._broken_again, counts["replayed"], counts["played"], counts["beyond"], counts["undecided"],
-            counts["refused"], frozenset(self._features), tuple(self._protocol.kinds), time.monotonic() - self._begun,
+            self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["beyond"],
+            counts["undecided"], counts["refused"], frozenset(self._features), tuple(self._protocol.kinds),
+            time.monotonic() - self._begun,
         )  # fmt: skip

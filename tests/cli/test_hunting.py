@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 from support.commands import cli
 
 import pipelines as rt
+from pipelines.contract.audit import Audit
 from pipelines.errors import QueryError
 from pipelines.hunting import Standing
+from pipelines.hunting.findings import page
+from pipelines.protocols import PROTOCOLS
 from udfs.nodes.context import Context
 
 LINE = """name: line
@@ -123,6 +128,21 @@ def test_a_hunt_tells_how_many_schedules_are_undecided(tmp_path: Path) -> None:
     found = rt.hunt(path, 10)
     assert repr(found) == "10 schedules of skipring: 0 findings, 10 not decided"
     assert ", 10 not decided, " in cli("hunt", path, "--runs", "10").stdout.splitlines()[-1]
+
+
+def test_a_hunt_names_an_audit_that_fails(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its name, runs would be undecided for no visible reason."""
+    wrong = Audit("wrong", "an audit with an error", "select no_column from message")
+    known = replace(PROTOCOLS["forwarding"], audits=(*PROTOCOLS["forwarding"].audits, wrong))
+    monkeypatch.setattr(sys.modules["pipelines.hunting.hunt"], "protocol_named", lambda _: known)
+    told: list[str] = []
+    found = rt.hunt(line, 5, shrinks=False, say=told.append)
+    assert found.failed_audits.keys() == {"wrong"}
+    assert "no_column" in found.failed_audits["wrong"]
+    assert [text for text in told if text.startswith("audit wrong failed")]
+    assert "the scenario itself is not decided, see roundtable audit; give it more rounds" in told
+    assert "\nwrong: not checked, " in repr(found)
+    assert "<td>audit wrong failed</td>" in page(found)
 
 
 def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:
