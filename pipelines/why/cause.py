@@ -336,7 +336,28 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     later = way.arrivals.get(node)
     if later is None:
         return None
+    if early := _early_confirmation(case, way):
+        confirmed_round, down = early
+        text = f"{unaware}; that was confirmed in round {confirmed_round}, because of {crashed(case.facts, down)}, and"
+        return from_crash(down, f"{text} came to it in round {later[0].due} only")
     return Cause(UNDER_WAY, node, round_, f"{unaware}; that came to it in round {later[0].due} only")
+
+
+def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
+    """Returns the round in which the subscription of ``way`` was confirmed, and the crash that let it be confirmed.
+
+    Returns None if the publication was issued before the confirmation, or no node of ``way`` crashed until then. The
+    neighbour of a crashed node does not wait for the nodes behind the crashed node, if more nodes fail than δ.
+    """
+    confirmed = [
+        one.confirmed_round for one in case.subscriptions
+        if one.issued_round == way.start and one.confirmed_round is not None
+    ]  # fmt: skip
+    if not confirmed or min(confirmed) > case.trail.start:
+        return None
+    downs = [down for node in way.path[1:] for down in case.facts.downs.get(node, [])]
+    first = next((down for down in downs if down.overlaps(way.start, min(confirmed))), None)
+    return None if first is None else (min(confirmed), first)
 
 
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:

@@ -222,6 +222,28 @@ def test_figure_1_is_a_subscription_that_had_not_come_yet(forwarding: Result) ->
     assert told[1].is_expected
 
 
+def test_a_subscription_confirmed_early_is_explained_by_the_crash(sail: Session, tmp_path: Path) -> None:
+    """With δ = 0, S waits for B's CONF only. B crashes after it has sent the subscription on to C."""
+    links = [["S", "B", 2], ["B", "C", 2], ["C", "D", 5], ["D", "P"]]
+    given = scenario(
+        protocol={"name": "delta", "delta": 0},
+        overlay={"links": links},
+        workload={
+            "subscriptions": [{"at": "S", "round": 10, "topic": "t"}],
+            "publications": [{"at": "P", "round": round_, "topic": "t"} for round_ in (12, 18)],
+        },
+        faults=[down("B", 13)],
+        time={"rounds": HORIZON},
+    )
+    result = opened(run_all(run_configs([given]), sail, tmp_path))
+    told = [result.why(0, "S", "P", seq) for seq in (1, 2)]
+    assert [cause(story) for story in told] == [("not_confirmed", "S", 10), ("crash", "B", 13)]
+    assert (
+        "was confirmed in round 18, because of B down (crash in round 13, for good), and came to it in"
+        in told[1].verdict
+    )
+
+
 def test_a_broker_that_came_back_without_its_entries_is_told(forwarding: Result) -> None:
     lost = forwarding.why(1, "S1", "P1", 2)
     assert (lost.ended, lost.node, cause(lost)) == ("lost", "A", ("crash", "B", 16))
