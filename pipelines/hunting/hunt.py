@@ -231,7 +231,7 @@ class _Search:
                 self._take(guarantee, detail, schedule, self._counts["played"])
 
     def aimed(self) -> Iterator[Schedule]:
-        """Returns the schedules that are aimed at the messages of the scenario."""
+        """Returns schedules of faults, each in the rounds around one message of the scenario."""
         return aimed(self.targets, self.around)
 
     def guided(self) -> Iterator[Schedule | None]:

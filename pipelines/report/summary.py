@@ -218,8 +218,9 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries whose
-        cause was found; ``causes``, the most frequent first: ``what, text, n, round, node``; ``stories``: dicts of
+        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries with
+        a story; ``causes``, the most frequent first: the category ``what``, the sentence ``text``, the number ``n`` of
+        deliveries, and the ``round`` and ``node`` of the cause in the first of them; ``stories``: dicts of
         `Story.as_dict`, each with the category ``what``, the index ``group`` of its cause, and the ``options`` of
         ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
     """

@@ -61,7 +61,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Returns ``question`` with the call number of the source's publication number ``seq``, counted from 1."""
+    """Returns ``question`` with the call number of its publication. ``seq`` 1 is the source's first publication."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"

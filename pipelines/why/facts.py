@@ -378,7 +378,8 @@ def make_trail(
             a copy if it brought the message to the last node.
         path: The nodes on the fastest path. If the message took a detour, the nodes of the detour are added.
         start: The round in which the message was issued.
-        came: The round in which the last node received the message. None if it did not, or if replies do not count.
+        came: The round in which the last node received the message; None if it did not. With None, replies are no
+            copies.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

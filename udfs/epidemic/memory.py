@@ -24,7 +24,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
     """Adds a new event to the cache, unless the run has no recovery or setting ``caching`` excludes the event.
 
     Args:
-        turn: The round of the dispatcher.
+        turn: The dispatcher in this round, with its results.
         event: The event.
         is_own: Whether the dispatcher published the event, or one of its clients subscribes to the event.
     """

@@ -45,7 +45,7 @@ class HistoryRows:
         delivered: The deliveries as (node, round, delivery).
         statuses: The status changes as (node, round, status).
         calls: The events of calls as (node, number, round, event); the event is ``held``, ``issued`` or ``confirmed``.
-        appended: For each declaration, the rows that nodes appended, as (node, row).
+        appended: For each table that the program declares as append-only, the rows of all nodes, as (node, row).
     """
 
     handled: list[Flight] = field(default_factory=list)

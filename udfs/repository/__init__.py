@@ -12,12 +12,14 @@ Terms of the paper and of the rules in the README:
 - steering repository: the member that a client has designated; the number of a designation is its round;
 - incarnation: the life of a publisher from its start, or from a recovery, to the next crash;
 - catenation: a message's incarnation, and its number n within the incarnation;
-- sequence number: a repository's own number of a stored message; its slot may be reserved for a missing message;
+- slot: a position in a repository's list of messages; it has a stored message, or is reserved for a missing one;
+- sequence number: the number of a slot; each repository numbers its slots itself;
 - frontier: the last sequence number before the first reserved one; a filled prefix ends there;
 - stable: every member has stored the message;
-- cut: the last message of each incarnation that a new subscription excludes, or a deregistration includes;
+- cut: a message number for each incarnation; a new subscription gets only messages after its cut, and a deregistered
+  client only those up to its cut;
 - sync: a sequence number up to which a subscriber has acknowledged all its messages;
-- orphan: a stored message of a closed incarnation that lacks an earlier message;
+- orphan: a message of a closed incarnation that is stored without a slot, because an earlier message is missing;
 - action: a registration, a deregistration or a change of subscriptions;
 - T_p, T_a, T_w, T_n, T_d, T_f, T_g, T_idle, T_fail, T_assist, T_void and k: timers and a limit, set by the scenario
   (`RepositorySettings`).

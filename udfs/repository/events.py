@@ -60,7 +60,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription of a client with its cut."""
+    """A subscription of a client with its cut: the last message of each incarnation that it does not get."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]

@@ -53,7 +53,7 @@ def fetch(at: At) -> None:
 
 
 def on_nak(at: At, m: BundleNak) -> None:
-    """R2R-NAK: answers R2R-Retransmit with the requested messages. Reading one message takes ``retrieve_rounds``."""
+    """R2R-NAK: sends the requested messages in an R2R-Retransmit. Reading one message takes ``retrieve_rounds``."""
     keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))

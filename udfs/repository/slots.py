@@ -80,7 +80,8 @@ def _orphan(at: At, slot: Slot) -> None:
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
     """Reserves slots for the messages of the incarnation `row` up to catenation number `n`.
 
-    An orphan among these messages is stored in its new slot. Returns the catenation numbers that got a slot.
+    A message that is stored without a slot (an orphan) moves to its new slot. Returns the catenation numbers that got a
+    slot.
     """
     added = list(range(row.last + 1, n + 1))
     for one in added:

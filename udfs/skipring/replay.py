@@ -36,11 +36,11 @@ class RunReplay:
         Args:
             run: ``run_id, last_round``, and ascending lists of structs: ``crashes`` (round, node_id),
                 ``configurations`` and ``databases`` (columns of the tables, the round first), ``reports`` (round,
-                peer), ``supervisors`` (node_id, name).
+                peer): the failure detector reports the crash of the peer, ``supervisors`` (node_id, name).
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending. Fields
                 as in `topic_replay.MESSAGE`.
-            is_measured: Whether to measure topics in each round.
-            is_weighed: Whether to compute the potential of each round.
+            is_measured: Whether to compute `Measured` for each topic in each round.
+            is_weighed: Whether to count, in each round, the problems of each topic (`legitimate.potential`).
         """
         self._is_measured, self._is_weighed = is_measured, is_weighed
         self._points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}

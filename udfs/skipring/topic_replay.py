@@ -152,8 +152,8 @@ class TopicReplay:
             topic: Name of the topic.
             crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
-            is_measured: Whether to measure each round, which is slow for large topics.
-            is_weighed: Whether to compute the potential of each round, for `stall`.
+            is_measured: Whether to compute `Measured` for each round, which is slow for large topics.
+            is_weighed: Whether to count the problems of each round (`legitimate.potential`), for `stall`.
         """
         self.topic = topic
         self.kept: dict[int, ConfigurationChange | None] = {}

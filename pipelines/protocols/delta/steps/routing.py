@@ -23,8 +23,8 @@ Keep = Callable[[str, DataFrame], DataFrame]
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     """update_routing_information^SUB: returns the entries ⟨id, from⟩ of finished SUBs with the path to ``from``.
 
-    Column ``trigger`` is the id of the message that ended the SUB. A SUB that was accepted as Guided carries the
-    distance of ``from``, which may be outside of the node's view; ``responsible`` is null then.
+    Column ``trigger`` is the id of the message that ended the SUB. If node ``from`` is outside of the node's view,
+    column ``responsible`` is null, and the distance comes from the SUB, which was accepted as Guided.
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
@@ -74,7 +74,10 @@ def unmarked_links(finished: DataFrame) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Returns relation `topology` with the links `links` added. A link is marked only if all its rows are marked."""
+    """Returns relation `topology` with the links `links` added.
+
+    A link keeps its mark (rule R7) only if all its rows have the mark.
+    """
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
@@ -267,12 +270,14 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in g.to (section 6.1).
+    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in the field g.to.
+
+    Section 6.1 of the report describes g.to, the list of paths that a Guided message carries.
 
     Returns:
         Recipient rows with ``is_confirmed``, which is true if the path in g.to has its flag ``is_done`` set. The node
-        itself is a recipient if its one-node path is in g.to. For a publication one of its own subscriptions must
-        match, too (rule R32).
+        itself is a recipient if its one-node path is in g.to. If the message is a publication, a subscription of the
+        node must also match it (rule R32).
     """
     way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
         *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
