@@ -132,6 +132,20 @@ def test_a_joiner_that_fails_before_its_queued_request_is_served_is_detected(det
     assert [row[:3] for row in network.deliveries] == [(0, 0, 0), (0, 0, 1)]
 
 
+@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("kind", ["subscribe", "unsubscribe"])
+def test_a_joining_node_synchronises_again_with_a_recovered_join_point(detector: str, kind: str) -> None:
+    """Node 0 finishes its SUB or UNSUB while node 1 is down, the only node that knows the joining node 2."""
+    calls = [Call(10, 2, "join", join_point=1), Call(11, 0, kind, 0), Call(100, 2, "publish", 0, frozenset({0}))]
+    calls += [Call(0, 0, "subscribe", 0)] if kind == "unsubscribe" else []
+    calls.sort(key=lambda one: one.round)
+    schedule = Schedule(1, {(0, 1): 3, (1, 2): 1}, calls, [Crash(1, 13, 15)], detection=4, low_priority=0)
+    network = play(schedule, detector)
+    assert violations(network) == []
+    assert network.nodes[2].entries == ({0: Entry(0, 2)} if kind == "subscribe" else {})
+    assert [row[:3] for row in network.deliveries] == ([(0, 2, 0)] if kind == "subscribe" else [])
+
+
 def test_an_old_bypass_that_jumps_over_a_recovered_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = line(6, 1, Crash(2, 2, 30))
     assert violations(play(schedule, "visited")) == []

@@ -266,13 +266,12 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
 
-    A node gets one SYN_REQUEST a round at most (Algorithm 6, lines 2 to 8).
+    A node gets one SYN_REQUEST a round at most (Algorithm 6, lines 2 to 8). Its earlier answer no longer counts.
     """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()
     for peer in fresh:
-        if peer not in turn.node.synch:
-            turn.node.synch[peer] = Synch(peer, is_answered=False)
+        turn.node.synch[peer] = Synch(peer, is_answered=False)
     request(turn, "SYN_REQUEST", fresh)
 
 

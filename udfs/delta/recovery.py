@@ -211,10 +211,15 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 
 
 def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
-    """Sends SYN_REQUEST again to synchronisation points that crashed and recovered before their answer (rule R28)."""
+    """Sends SYN_REQUEST again to peers that crashed and recovered (rule R28).
+
+    A recovering node sends it to the peers that had not answered. A joining node sends it to all of them: nodes behind
+    a crashed peer may not know this node yet, so the entries of this node lack what the peer lost.
+    """
     node = turn.node
+    open_ = {peer for peer, one in node.synch.items() if not one.is_answered}
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
-    asked = [peer for peer in again if peer in node.synch and not node.synch[peer].is_answered and peer in node.path]
+    asked = [peer for peer in again if (node.is_joining or peer in open_) and peer in node.path]
     bypass.synchronise(turn, {peer: node.path[peer].path for peer in asked})
 
 

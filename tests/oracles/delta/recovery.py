@@ -38,7 +38,7 @@ def syn_request(node: Node, envelope: Envelope) -> None:
     send_status(node, peer, incarnation)
     if is_new:
         node.answered.discard(peer)
-    if is_new and peer in node.synch:
+    if is_new and (peer in node.synch or node.status is Status.ATTACHED):
         synchronise_to(node, peer)
     node.deferred.add(peer)
     answer_deferred(node)

@@ -74,6 +74,19 @@ ACCEPTED: dict[str, Any] = {
     "time": {"rounds": 500},
 }
 """A recovers in rounds 30 and 31; J, the join point of J0, is down for good."""
+SHORT_CRASH = {
+    "name": "short_crash",
+    "protocol": {"name": "delta", "delta": 1, "detection_rounds": 4},
+    "overlay": {"links": [["S", "M", 3], ["M", "N", 1]]},
+    "workload": {
+        "subscriptions": [{"at": "S", "round": 0, "until": 11, "topic": "t"}, {"at": "S", "round": 11, "topic": "u"}],
+        "publications": [{"at": "N", "round": 100, "topic": "u"}],
+        "joins": [{"node": "N", "to": "M", "round": 10}],
+    },
+    "faults": [{"kind": "crash", "node": "M", "round": 13, "until": 15}],
+    "time": {"rounds": 500},
+}
+"""N joins at M, and sends SYN_REQUEST to M after the crash of M (rule R28)."""
 OLD_AND_NEW = {
     "name": "older_first",
     "protocol": {"name": "delta", "delta": 1, "detector": "visited"},
@@ -108,7 +121,7 @@ def test_crashes_and_joins(sail: Session, tmp_path: Path, pytestconfig: pytest.C
     runs = run_configs([disturbed(detector) for detector in ("identifier", "visited")])
     if pytestconfig.getoption("schedules"):
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
-        runs += [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
+        runs += [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck, SHORT_CRASH])]
     with noted() as touched:
         assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path, commit_every=7) == []
     for phase in dataflow.PHASES:

@@ -33,14 +33,37 @@ def joined(*crashes: tuple[str, int, int | None]) -> dict[str, Any]:
     )
 
 
+def joined_at_a_short_crash(calls: dict[str, Any], detector: str) -> dict[str, Any]:
+    """M recovers 2 rounds after its crash: N gets the SYN_REQUEST of M before its failure report, S after it.
+
+    S - M - N        N joins at M; M crashes when J of N arrives. S does not know N when S finishes its SUB or UNSUB.
+    """
+    return scenario(
+        protocol={"name": "delta", "delta": 1, "detection_rounds": 4, "detector": detector},
+        overlay={"links": [["S", "M", 3], ["M", "N", 1]]},
+        workload={
+            "joins": [{"node": "N", "to": "M", "round": 10}],
+            "subscriptions": [{"at": "S", "topic": "t", **calls}, {"at": "M", "topic": "u"}],
+            "publications": [{"at": "N", "round": 100, "topic": topic} for topic in ("t", "u")],
+        },
+        faults=[{"kind": "crash", "node": "M", "round": 13, "until": 15}],
+        time={"rounds": 400},
+    )
+
+
 def delta_runs() -> dict[str, list[RunConfig]]:
+    short = [
+        joined_at_a_short_crash(calls, detector)
+        for calls in ({"round": 11}, {"until": 11})
+        for detector in ("identifier", "visited")
+    ]
     runs = [
         joined(("B", 4, 12)),
         joined(("B", 4, None)),
         joined(("B", 4, None), ("J", 10, 13)),
         joined(("J", 8, 11), ("B", 10, 13)),
     ]
-    return {"joins": run_configs(runs)}
+    return {"joins": run_configs(runs), "short": run_configs(short)}
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +101,25 @@ def test_a_node_that_joins_again_answers_nodes_that_bypass_its_join_point(store:
 
 def test_calls_wait_with_it(store: Store) -> None:
     assert {row[0] for row in rows(store, "state_call", "run_id", "kind")} == {FOR_GOOD}
+
+
+def test_a_joining_node_synchronises_again_with_a_recovered_join_point(stores: Stores) -> None:
+    """Rule R28: else N lacks the entry of a confirmed SUB (runs 0, 1) or keeps the entry of an UNSUB (runs 2, 3)."""
+    store = stores("short")
+    found = audited(store)
+    assert [(f.name, f.shown, f.error) for f in found.findings if f.n_violations != 0] == []
+    assert [(run.verdict, run.within_bound) for run in found.runs] == [("valid", True)] * 4
+    name = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
+    delivered = rows(store, "delivery", "run_id", "subscriber")
+    assert sorted((run, name[run, node]) for run, node in delivered) == [
+        (0, "M"), (0, "S"), (1, "M"), (1, "S"), (2, "M"), (3, "M"),
+    ]  # fmt: skip
+    entries = rows(store, "state_routing_entry", "run_id", "node_id", "origin")
+    assert sorted((run, name[run, origin]) for run, node, origin in entries if name[run, node] == "N") == [
+        (0, "M"), (0, "S"), (1, "M"), (1, "S"), (2, "M"), (3, "M"),
+    ]  # fmt: skip
+    asked = rows(store, "message", "run_id", "kind", "src", "dst")
+    assert {
+        run for run, kind, src, dst in asked
+        if kind == "SYN_REQUEST" and (name[run, src], name[run, dst]) == ("N", "M")
+    } == {0, 1, 2, 3}  # fmt: skip

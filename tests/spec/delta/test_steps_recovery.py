@@ -65,7 +65,7 @@ def test_a_node_that_is_back_has_its_own_entries_and_asks_its_neighbours(sail: S
     asked = recovery.neighbours(frame(sail, PATH.columns, *VIEW), back)
     assert found(asked, "node_id peer path round") == [(N, 0, [1, 0], 20), (N, 2, [1, 2], 20), (N, 4, [1, 4], 20)]
     after = recovery.more_synch(synch(sail, n2=True, n5=True), asked)
-    assert found(after, "peer is_answered") == [(0, False), (2, True), (4, False), (5, True)]
+    assert found(after, "peer is_answered") == [(0, False), (2, False), (4, False), (5, True)]
     assert found(recovery.returned_status(back), "node_id status incarnation") == [(N, "RECOVERING", 2)]
 
 
@@ -143,14 +143,20 @@ def test_a_recovering_node_gets_what_it_is_on_the_way_of_and_what_changes_its_ow
 
 
 def test_syn_requests_wait_and_new_incarnations_are_asked_again(sail: Session) -> None:
-    """2 and 3 ask for the first time, 3 has answered before; 4 had asked before."""
+    """2 and 3 ask for the first time, 3 has answered before; 4 had asked before.
+
+    Only a joining node asks 3 again, although 3 has answered.
+    """
     answer = answers(
         sail, (2, "SYN_REQUEST", True), (3, "SYN_REQUEST", True), (4, "SYN_REQUEST", False), (5, "CON_REQUEST", True)
     )
     request = frame(sail, SYN_REQUEST.columns, {**HERE, "peer": 4}, {**HERE, "peer": 0})
     assert found(recovery.more_syn_requests(request, answer), "peer") == [(0,), (2,), (3,), (4,)]
-    again = recovery.asked_again(answer, synch(sail, n2=False, n3=True, n4=False, n5=False))
+    partners = synch(sail, n2=False, n3=True, n4=False, n5=False)
+    again = recovery.asked_again(answer, partners, frame(sail, "node_id"))
     assert found(again, "peer round") == [(2, 20)]
+    again = recovery.asked_again(answer, partners, frame(sail, "node_id", HERE))
+    assert found(again, "peer round") == [(2, 20), (3, 20)]
 
 
 def test_par_sub_of_a_synchronisation_point_brings_entries_and_tombstones(sail: Session) -> None:

@@ -216,7 +216,7 @@ def _connect(work: Work) -> None:
         return
     _send_again(work, answer, path)
     if work.has("SYN_REQUEST"):
-        again = recovery.asked_again(answer, work.now("synch"))
+        again = recovery.asked_again(answer, work.now("synch"), updates.joining_nodes(work))
         known = path.selectExpr(*NODE, "target as peer", "path")
         updates.synchronise(work, again.join(known, [*NODE, "peer"]))
 

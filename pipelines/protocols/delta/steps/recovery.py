@@ -50,9 +50,9 @@ def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``synch`` (Synch_R) with the peers in `asked` added."""
-    fresh = asked.select(_PAIR).join(synch.select(_PAIR), _PAIR, "left_anti")
-    return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
+    """Returns relation ``synch`` (Synch_R) with the peers in `asked` as unanswered synchronisation points."""
+    others = synch.join(asked.select(_PAIR), _PAIR, "left_anti")
+    return others.unionByName(asked.selectExpr(*_PAIR, "false as is_answered"))
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
@@ -138,10 +138,15 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
     return request.unionByName(asked).distinct()
 
 
-def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """Returns the synchronisation points that get SYN_REQUEST again: they crashed, lost it, and recovered (R28)."""
+def asked_again(answer: DataFrame, synch: DataFrame, joining: DataFrame) -> DataFrame:
+    """Returns the peers that get SYN_REQUEST again: they crashed and recovered (rule R28).
+
+    A recovering node sends it to the peers that had not answered, the nodes in `joining` to all of these peers. Nodes
+    behind a crashed peer may not know a joining node yet, so its entries lack what the peer lost.
+    """
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
-    return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
+    lost = asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
+    return lost.unionByName(asked.join(joining.select(NODE), NODE, "left_semi")).distinct()
 
 
 def told_entries(inbox: DataFrame) -> DataFrame:
