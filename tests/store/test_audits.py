@@ -195,7 +195,7 @@ def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, r
 def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> None:
     report = audited(run_all(run_configs(figure_1("delta")), sail, root))
     assert {finding.name: finding.n_violations for finding in report.findings if finding.n_violations != 0} == {}
-    assert len(report.findings) == 18
+    assert len(report.findings) == 20
     assert report.verdict == "valid"
 
 

@@ -116,7 +116,11 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
         run.message("CONF", "C", "B", 39, 5000, of=("A", 1)),
         run.message("PUB", "A", "B", 99, of=("A", 9)), run.message("PUB", "A", "B", 99, of=("A", 8)),
         run.message("PUB", "B", "C", 51, 53, of=("A", 1)),
-        run.message("PAR_SUB", "C", "B", 53, entries=[]),
+        run.message("PAR_SUB", "C", "B", 53, entries=[]), run.message("PAR_SUB", "C", "D", 55, entries=[]),
+        # A member that claims to be DETACHED excuses nothing.
+        run.message("STATUS", "B", "C", 52, 55, status="DETACHED"),
+        replaced(f"kind = 'STATUS' and src = {run.ids['D']} and dst = {run.ids['C']} and sent_round >= 52",
+                 body="replace(body, 'OPERATIONAL', 'DETACHED')"),
         run.message("PUB", src, dst, status[3], of=("A", 1), at=-1),
         run.message("PUB", "B", "A", 95, of=("A", 1)),
         run.message("PUB", "G", "C", 52, of=("G", late),
@@ -125,7 +129,8 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
     return missing(found, {
         "answered_peers": "which has not answered", "last_words": "before CONF from there comes",
         "order_of_resends": "behind publication 9", "incarnations": "meant for an earlier incarnation",
-        "tells_peers": "does not tell node", "answers_in_turn": "recovers, and answers node",
+        "tells_peers": f"does not tell node {run.ids['D']}",
+        "answers_in_turn": f"answers node {run.ids['D']} before node {run.ids['B']} has",
         "status_first": "leaves behind PUB", "own_messages": "takes its own PUB",
         "guided_again": "without a path to node", "own_number": "which has no row",
     })  # fmt: skip

@@ -1,6 +1,8 @@
 """Joins at nodes that are down: who waits for one that comes back joins; who waits for one that does not gives up.
 
 P - A - B - J        J joins at B and then subscribes; B is down when J asks it, or crashes behind J's J.
+
+Z - A - B - J        J crashes during its join at B, and is DETACHED while B recovers.
 """
 
 from __future__ import annotations
@@ -51,6 +53,29 @@ def joined_at_a_short_crash(calls: dict[str, Any], detector: str) -> dict[str, A
     )
 
 
+def detached(links: list[int], detection_rounds: int, **crashes: tuple[int, int]) -> dict[str, Any]:
+    """J joins at B in round 42. ``links`` are the latencies of J-B, B-A and, if there are three, A-Z."""
+    return scenario(
+        protocol={"name": "delta", "delta": 3, "detection_rounds": detection_rounds, "detector": "visited"},
+        overlay={"links": [[a, b, rounds] for a, b, rounds in zip("JBA", "BAZ", links, strict=False)]},
+        workload={
+            "joins": [{"node": "J", "to": "B", "round": 42}],
+            "subscriptions": [{"at": "J", "round": 200, "topic": "t"}],
+            "publications": [{"at": "A", "round": 300, "topic": "t"}],
+        },
+        faults=[{"kind": "crash", "node": node, "round": at, "until": up} for node, (at, up) in crashes.items()],
+        time={"rounds": 500},
+    )
+
+
+DETACHED = {
+    "J answers B and sends JOIN_REQUEST before B is OPERATIONAL": detached([2, 4, 5], 4, B=(57, 60), J=(65, 66)),
+    "J answers DETACHED before B answers A": detached([1, 3], 6, J=(51, 60), B=(54, 68), A=(63, 69)),
+    "J sends JOIN_REQUEST before B answers A": detached([3, 2, 4], 4, B=(63, 91), J=(65, 90), A=(86, 92)),
+    "J's JOIN_REQUEST arrives when B recovers": detached([3, 2, 4], 4, B=(63, 91), J=(65, 88), A=(86, 92)),
+}
+
+
 def delta_runs() -> dict[str, list[RunConfig]]:
     short = [
         joined_at_a_short_crash(calls, detector)
@@ -63,7 +88,7 @@ def delta_runs() -> dict[str, list[RunConfig]]:
         joined(("B", 4, None), ("J", 10, 13)),
         joined(("J", 8, 11), ("B", 10, 13)),
     ]
-    return {"joins": run_configs(runs), "short": run_configs(short)}
+    return {"joins": run_configs(runs), "short": run_configs(short), "detached": run_configs([*DETACHED.values()])}
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +148,21 @@ def test_a_joining_node_synchronises_again_with_a_recovered_join_point(stores: S
         run for run, kind, src, dst in asked
         if kind == "SYN_REQUEST" and (name[run, src], name[run, dst]) == ("N", "M")
     } == {0, 1, 2, 3}  # fmt: skip
+
+
+def test_a_recovering_node_does_not_wait_for_a_node_that_joins_again(stores: Stores) -> None:
+    """A node that is DETACHED is no synchronisation point, and has no connection."""
+    store = stores("detached")
+    report = audited(store)
+    assert [(f.name, f.shown, f.error) for f in report.findings if f.n_violations != 0] == []
+    assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * len(DETACHED)
+    nodes = {name: node for node, name in rows(store, "node", "node_id", "name")}
+    joiner, join_point = nodes["J"], nodes["B"]
+    up = {run: round_ for run, node, round_, kind in rows(store, "fault_event", "run_id", "node_id", "round", "kind")
+          if kind == "recovery" and node == join_point}  # fmt: skip
+    told = rows(store, "message", "run_id", "kind", "src", "sent_round", "due_round", "body")
+    rejoined = {row[0]: row[3] for row in told if row[1] == "REJOIN" and row[2] == join_point and row[3] < 200}
+    learned = {row[0] for row in told if row[2] == joiner and up[row[0]] <= row[4] <= rejoined[row[0]]
+               and (row[1] == "JOIN_REQUEST" or (row[1] == "STATUS" and "DETACHED" in row[5]))}  # fmt: skip
+    assert learned == {*range(len(DETACHED))}
+    assert [subscriber for _, subscriber in rows(store, "delivery", "run_id", "subscriber")] == [joiner] * len(DETACHED)

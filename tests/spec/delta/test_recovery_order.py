@@ -41,6 +41,8 @@ RUNS = [
     line([1, 2, 2, 1, 1], {"B": (20, 26), "A": (21, 34), "C": (23, 36)}, dict.fromkeys((16, 23, 29, 30), "t")),
     # STATUS and PAR_SUB of B come to A in one round: it sends publications again, and the SUB between them.
     line([1, 2, 1, 1, 1], {"A": (20, 35)}, {22: "t", 32: "v", 37: "t"}, late=36, detector="visited"),
+    # The SYN_REQUEST of N and the PAR_SUB of N reach A in one round. A asks N again, and answers B one round later.
+    line([3, 6, 8, 1, 1], {"N": (20, 33), "A": (20, 30), "B": (20, 31)}, {80: "t"}, detection_rounds=8),
 ]
 
 
@@ -54,4 +56,4 @@ def test_nothing_is_lost_within_delta(stores: Stores) -> None:
     assert [(f.name, f.shown, f.error) for f in report.findings if f.n_violations != 0] == []
     assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * len(RUNS)
     delivered = [run for (run,) in rows(store, "delivery", "run_id")]
-    assert [delivered.count(run) for run in range(len(RUNS))] == [2, 4, 3]
+    assert [delivered.count(run) for run in range(len(RUNS))] == [2, 4, 3, 1]

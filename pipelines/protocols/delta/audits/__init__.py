@@ -34,7 +34,7 @@ def tree_paths(evidence: Evidence) -> DataFrame:
 
 
 _READ = (
-    "path", "judged_path", "unreachable", "time_limit", "due_subscription", "near", "entry", "judged_entry",
+    "path", "judged_path", "detached", "unreachable", "time_limit", "due_subscription", "near", "entry", "judged_entry",
     "broken_view", "broken_level_1", "broken_level_2",
 )  # fmt: skip
 RELATIONS: Mapping[str, Relation] = {

@@ -1,5 +1,5 @@
 -- A RECOVERING node S answers a recovering node R only after the synchronisation points of S on sides other than that
--- of R have answered S (rule R28).
+-- of R have answered S (rule R28). A node that is DETACHED is no synchronisation point (rule R24).
 with life as (
   select run_id, node_id, recovery_round, end_round from node_recovery where recovery_round is not null
 ), given as (
@@ -18,11 +18,13 @@ with life as (
     and q.sent_round >= g.recovery_round and q.sent_round < g.sent_round
   join link k on k.run_id = g.run_id and k.src = g.node_id and k.dst = q.dst
   left join sent_message a on a.run_id = g.run_id and a.src = q.dst and a.dst = g.node_id and a.kind = 'PAR_SUB'
-    and a.fate = 'delivered' and a.due_round > q.sent_round and a.due_round <= g.sent_round
+    and a.fate = 'delivered' and a.due_round >= q.sent_round and a.due_round <= g.sent_round
   left join sent_message d on d.run_id = g.run_id and d.src = g.node_id and d.dst = g.node_id and d.kind = 'DETECT'
     and d.due_round >= g.recovery_round and d.due_round <= g.sent_round
     and cast(get_json_object(d.body, '$.peer') as bigint) = q.dst
-  where a.run_id is null and d.run_id is null
+  left join detached e on e.run_id = g.run_id and e.node_id = g.node_id and e.peer = q.dst
+    and e.round >= q.sent_round and e.round <= g.sent_round
+  where a.run_id is null and d.run_id is null and e.run_id is null
 )
 select run_id, sent_round as round, node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

@@ -1,4 +1,5 @@
--- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27).
+-- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27). A
+-- synchronisation point that crashes and is DETACHED since has lost the connection (rule R24).
 with life as (
   select n.run_id, n.node_id, n.recovery_round, min(s.round) as risen_round
   from node_recovery n
@@ -15,11 +16,12 @@ with life as (
     and m.sent_round >= l.recovery_round and m.sent_round <= l.risen_round
   join sent_message a on a.run_id = l.run_id and a.dst = l.node_id and a.src = m.dst and a.kind = 'STATUS'
     and a.fate = 'delivered' and a.due_round > m.sent_round and a.due_round <= l.risen_round
-    and get_json_object(a.body, '$.status') <> 'DETACHED'
   left join sent_message d on d.run_id = l.run_id and d.dst = l.node_id and d.src = l.node_id and d.kind = 'DETECT'
     and d.due_round >= l.recovery_round and d.due_round <= l.risen_round
     and cast(get_json_object(d.body, '$.peer') as bigint) = m.dst
-  where d.run_id is null
+  left join detached e on e.run_id = l.run_id and e.node_id = l.node_id and e.peer = m.dst
+    and e.round >= a.due_round and e.round <= l.risen_round
+  where d.run_id is null and e.run_id is null
 )
 select m.run_id, m.risen_round as round, m.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
