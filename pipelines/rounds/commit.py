@@ -1,6 +1,7 @@
 """History rows: buffers them between commits, appends them to the history tables, and keeps the call log.
 
-The call log (``state_call_log``) holds accepted calls that are not final. A node may hold a call and issue it later.
+A call is final when its history row cannot change any more. The call log (``state_call_log``) holds the accepted calls
+that are not final. A node may hold a call and issue it later.
 The log then has the round of the call at first, and later the round of the issue. If the node crashes before the issue,
 the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no
 row in ``publication`` or ``subscription``.
