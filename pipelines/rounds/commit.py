@@ -74,9 +74,8 @@ class CallLog:
         """Adds call events to the log, and removes the calls that are final from it.
 
         Args:
-            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column ``event``
-                is
-            ``held``, ``issued`` or ``confirmed``. None stands for no events.
+            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column
+                ``event`` is ``held``, ``issued`` or ``confirmed``. None stands for no events.
             last_round: The last played round.
             is_final: Whether no round follows; all calls are final then.
 

@@ -152,7 +152,7 @@ class TopicReplay:
             topic: Name of the topic.
             crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
-            is_measured: Whether to compute in each round how far the ring is from the skip ring (`Measured`), which is slow.
+            is_measured: Whether to compute in each round how far the topic is from the skip ring (`Measured`); slow.
             is_weighed: Whether to count in each round the problems of the explicit state; `stall` needs the counts.
         """
         self.topic = topic
