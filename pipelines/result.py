@@ -174,7 +174,7 @@ class Result:
         """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
         Args:
-            run_id: The run.
+            run_id: The id of the run.
             node: The name of the node.
 
         Returns:
@@ -190,7 +190,7 @@ class Result:
         """Returns the story of one publication for one subscriber: its hops, and the cause if it was lost or late.
 
         Args:
-            run_id: The run.
+            run_id: The id of the run.
             subscriber: The name of the subscribing node.
             source: The name of the publishing node.
             seq: The number of the publication among the publications of ``source``, from 1. Pass either ``seq`` or
@@ -245,7 +245,7 @@ class Result:
         """Returns the report of one run, which opens at its replay; notebooks display it.
 
         Args:
-            run_id: The run.
+            run_id: The id of the run.
             first_round: The first round of the replay.
             last_round: The last round of the replay; None for the end of the run.
 
@@ -261,7 +261,7 @@ class Result:
         """Returns a space-time diagram of one publication or of one node, which notebooks display.
 
         Args:
-            run_id: The run.
+            run_id: The id of the run.
             source: The name of a publisher; with ``call``, the diagram shows the messages of this publication.
             call: The number of the publication among all calls of ``source``: column ``source_seq``.
             node: The name of a node; the diagram shows its messages.

@@ -1,8 +1,11 @@
 """Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
 
-The nodes of a topic form a mesh: a node *grafts* some neighbours that have announced the topic. Nodes forward
-publications over the mesh. At each heartbeat a node repairs its meshes and sends the ids of recent publications (IHAVE)
-to other neighbours, which request missing ones (IWANT).
+The *mesh* of a node for a topic consists of the neighbours to which it sends publications on the topic. It has about D
+neighbours. A node that *grafts* a neighbour adds it to the mesh and sends it GRAFT; a node that *prunes* a neighbour
+removes it and sends PRUNE. After a PRUNE the neighbour has a *backoff*: rounds in which it is not grafted. The *fanout*
+replaces the mesh at a publisher that has not joined the topic. The *peers* of a topic are the neighbours that have
+announced it. At each *heartbeat* a node repairs its meshes and sends the ids of recent publications (IHAVE) to peers
+outside the mesh, which request missing ones (IWANT). A *relay* joins all topics without a subscription.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class RunVerdict(NamedTuple):
     """The columns of table ``run`` that an audit sets.
 
     Attributes:
-        run_id: The run.
+        run_id: The id of the run.
         verdict: The verdict of the run.
         within_bound: Whether the faults of the run are within the bound of the protocol.
         rounds: The last round of the run with an event.

@@ -23,7 +23,7 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
     """Returns the path from each node to each node at most ``max_hops`` hops away.
 
     Args:
-        session: The engine.
+        session: The session of the engine.
         link: The links of trees, one row for each direction: ``run_id BIGINT, src BIGINT, dst BIGINT``.
         max_hops: The largest distance, at least 0.
 

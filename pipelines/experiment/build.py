@@ -101,7 +101,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     """Builds the overlay, the workload and the faults of one run.
 
     Args:
-        run: The run.
+        run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
         before: The inputs of a run that differs only in faults. Their overlay and workload are reused; None builds
             both.
@@ -119,7 +119,7 @@ def build_mapped_run(
     """Builds the inputs of one run and, in a scenario with several protocols, maps them to the run's protocol.
 
     Args:
-        run: The run.
+        run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
         before: An overlay and a workload to reuse, only for a scenario with one protocol; None builds both.
 

@@ -79,7 +79,7 @@ def costs(
         rows: The combinations of the grid.
         n_seeds: Number of runs of each combination.
         horizon: The last possible round of a run.
-        engine: The engine.
+        engine: The engine that would execute the runs.
         forms: The forms of the protocols; if one is ``dataflow``, its (higher) costs are estimated for all runs.
         n_batches: Number of batches, which run one after another.
 

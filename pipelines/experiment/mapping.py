@@ -38,9 +38,9 @@ class Mapped:
     """The inputs of a run after the mapping to its protocol.
 
     Attributes:
-        overlay: The overlay.
-        workload: The calls.
-        faults: The faults.
+        overlay: Nodes and links that the protocol uses.
+        workload: The calls that the protocol supports.
+        faults: The faults of the nodes and links in ``overlay``.
         notes: One sentence for each rule that changed an input.
     """
 

@@ -48,7 +48,7 @@ FAILS = "program_fails"
 _MOST_STAGES = 3
 """The maximum number of aims in a schedule."""
 _PROBES = 8
-"""The factor of the limit for a form of faults whose schedules mostly exceed the bound.
+"""The factor of the limit for a form (way to affect a message) whose schedules mostly exceed the bound.
 
 With ``within_bound``, a form with n schedules within the bound is skipped after _PROBES * (1 + n) schedules beyond it.
 """

@@ -118,7 +118,7 @@ def shrink(
 
     Args:
         root: The path of an audited store.
-        run_id: The run.
+        run_id: The id of the run.
         session: The engine that executes the candidates.
         guarantee: The guarantee; None for the first one that the run broke.
         say: Receives a line for each job.

@@ -88,7 +88,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     """Returns the replay of a run as a JSON-serialisable dict.
 
     Args:
-        reader: The store.
+        reader: A reader of the store.
         run: The row of the run with ``run_id``, ``rounds`` and ``protocol``.
         span: The rounds whose messages are shown.
         places: Longitude and latitude of nodes, by name, if known.

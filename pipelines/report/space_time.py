@@ -38,7 +38,7 @@ class Diagram:
 
     Attributes:
         nodes: Node names from top to bottom.
-        arrows: The messages.
+        arrows: The messages to draw, one arrow each.
         downs: Crashes: the node, the round of the crash, and the round of the recovery, None without a recovery.
         deliveries: Deliveries: the subscriber and the round.
         calls: Publications, subscriptions and confirmations: the node, the round and the label.
@@ -148,8 +148,8 @@ def of_run(
     """Returns the diagram of the messages that satisfy all conditions; an argument None sets no condition.
 
     Args:
-        reader: The store.
-        run_id: The run.
+        reader: A reader of the store.
+        run_id: The id of the run.
         source: The name of a publisher; with ``call``, only messages of this publication.
         call: The number of the publication among all calls of the publisher.
         node: The name of a node; only messages that it sends or receives.

@@ -1,6 +1,7 @@
 """History rows: buffers them between commits, appends them to the history tables, and keeps the call log.
 
-The call log (``state_call_log``) holds accepted calls that are not final. A node may hold a call and issue it later.
+A call is final when its history row cannot change any more. The call log (``state_call_log``) holds the accepted calls
+that are not final. A node may hold a call and issue it later.
 The log then has the round of the call at first, and later the round of the issue. If the node crashes before the issue,
 the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no
 row in ``publication`` or ``subscription``.
@@ -73,9 +74,8 @@ class CallLog:
         """Adds call events to the log, and removes the calls that are final from it.
 
         Args:
-            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column ``event``
-                is
-            ``held``, ``issued`` or ``confirmed``. None stands for no events.
+            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column
+                ``event`` is ``held``, ``issued`` or ``confirmed``. None stands for no events.
             last_round: The last played round.
             is_final: Whether no round follows; all calls are final then.
 

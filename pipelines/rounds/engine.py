@@ -10,6 +10,8 @@ A round has these steps:
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
 5. **commit**, every k rounds: the engine writes history and state to the store.
 
+A relation *grows* if rounds only add rows to it; the rows that a round adds are an *increment*.
+
 The counts contain the kinds of messages that are due in each round. The engine skips rounds without due messages and
 calls, and omits the steps of absent kinds from the plan.
 """

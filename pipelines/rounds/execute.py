@@ -108,8 +108,8 @@ def execute(
     round. The final tables equal those of an uninterrupted run. At the end the audits compute the verdicts.
 
     Args:
-        experiment: The runs.
-        session: The engine.
+        experiment: The runs with their inputs and options.
+        session: The session of the engine.
         store: A store without runs, or with unfinished ones.
         observe: Receives the progress after each job.
         start: Receives each batch before its rounds.

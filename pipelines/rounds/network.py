@@ -4,9 +4,10 @@ A message in flight has the columns of `in_flight_schema`: those of table ``mess
 ``remaining_rounds``, the rounds until it is due. Because of this countdown all rounds have equal plans, which an engine
 compiles once. A comparison of ``due_round`` with a literal would change the plan in each round.
 
-Crashes are known in advance. A message whose receiver will be down gets its fate when it is sent, and no node handles
-it. A message from a node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and
-link replacements exist in the form ``program`` only (`udfs.nodes`).
+The fate of a message is how it ends: ``delivered``, or the reason why no node handles it. Crashes are known in advance.
+A message whose receiver will be down gets fate ``lost_crash`` when it is sent, and no node handles it. A message from a
+node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and link replacements
+exist in the form ``program`` only (`udfs.nodes`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Views that Python functions compute: the promises of protocols, the parameters of runs, and the size of the state."""
+"""Views that Python functions compute: the promises of protocols, the parameters of runs, and the size of the state.
+
+The promises of a protocol are its statements about confirmations and about the order of publications.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
     """Returns the parameters of runs as columns.
 
     Args:
-        run_ids: The runs.
+        run_ids: The ids of the runs.
         parameters: For each run, the JSON object in table ``run``: path to value.
 
     Returns:

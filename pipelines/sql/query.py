@@ -18,8 +18,8 @@ As of round R:
 In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
 `StoreReader.of_protocol` restricts the store to one protocol.
 
-An unfinished store is read as of its last commit. Publications and subscriptions that are not final then have null in
-``topic``, ``content`` and ``predicate``.
+An unfinished store is read as of its last commit. Publications and subscriptions whose rows may still change (calls
+that are not final) then have null in ``topic``, ``content`` and ``predicate``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 VERY_FEW_BYTES: Final = 2 * 1024**2
-"""Maximal size in bytes of a store whose exchanges use one partition."""
+"""Maximal size in bytes of a store whose queries shuffle rows into a single partition."""
 FEW_BYTES: Final = 16 * 1024**2
 """Maximal size in bytes of a small store, all versions of its tables included.
 

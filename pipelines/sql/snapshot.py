@@ -2,7 +2,8 @@
 
 History tables are read at their newest version and filtered to events up to the round. State tables are read at the
 version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit:
-rows of an interrupted commit are hidden, and calls whose rows may still change come from the call log.
+rows of an interrupted commit are hidden, and calls whose rows may still change (calls that are not final)
+come from the call log.
 """
 
 from __future__ import annotations

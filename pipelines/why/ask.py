@@ -34,8 +34,8 @@ def story(
     """Returns the story of one publication for one subscriber.
 
     Args:
-        reader: The store.
-        run_id: The run.
+        reader: A reader of the store.
+        run_id: The id of the run.
         subscriber: The name of the subscriber.
         source: The name of the publisher.
         seq: The number of the publication among those that ``source`` issued, from 1; None if ``call`` is set.

@@ -65,7 +65,7 @@ class Downtime:
     """A period from a crash of a node to its recovery.
 
     Attributes:
-        node: The node.
+        node: The id of the node that is down.
         round: The round of the crash.
         until: The round of the recovery; None if the history has no recovery.
         restored: The round from which the protocol reports the node as restored; None without a report.
@@ -152,12 +152,12 @@ class RunFacts:
     Nodes are ids. A publication is identified by the pair of its source and its call number.
 
     Attributes:
-        run_id: The run.
+        run_id: The id of the run.
         confirms: Whether the protocol confirms publications.
         is_finished: Whether the run has reached its horizon.
         maintenance: The message kinds that nodes send periodically without a call.
         names: Node names.
-        publications: The publications.
+        publications: The issued publications, by source and call number.
         messages: For each call, the messages that belong to it.
         spread: For each pair of subscriber and subscription, the messages that propagate the subscription.
         others: Messages that belong to no call: timers, failure reports, and undelivered messages between nodes.
@@ -373,7 +373,7 @@ def make_trail(
     """Selects the copies of a message along a path from all messages that belong to a call.
 
     Args:
-        facts: The run.
+        facts: The history of the run.
         served: The messages of the call. Those of the kind of the first message are copies. A reply of another kind is
             a copy if it brought the message to the last node.
         path: The nodes on the fastest path. If the message took a detour, the nodes of the detour are added.

@@ -53,7 +53,7 @@ class StoryStep:
         round: The round; for a copy, the round of sending.
         text: The event as a sentence.
         data: Further fields.
-        steps: The children.
+        steps: The steps that this step caused.
     """
 
     event: str
@@ -247,7 +247,7 @@ class Story:
     """The story of one publication for one subscriber; ``print`` shows it as a tree.
 
     Attributes:
-        run_id: The run.
+        run_id: The id of the run.
         subscriber: The name of the subscriber.
         source: The name of the publisher.
         seq: The number of the publication among those that the publisher issued; None if it was not issued.

@@ -15,7 +15,11 @@ ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions that match ``publication`` and were established in its round."""
+    """Returns the subscriptions that match ``publication`` and were established in its round.
+
+    A subscription is established from its confirmation to its end. If the protocol confirms no subscriptions, it is
+    established from its issue on.
+    """
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
@@ -49,7 +53,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns the excuse for a missing delivery that view ``receiver`` has, as a phrase.
+    """Returns, as a phrase, why view ``receiver`` excuses the missing delivery of ``publication``.
 
     Returns None without an excuse.
     """
@@ -129,7 +133,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns the propagation of a subscription that reached the publisher too late, or None if no one was late."""
+    """Returns the propagation of a subscription that reached the publisher too late; None if none was late."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None

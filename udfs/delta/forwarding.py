@@ -334,7 +334,7 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 
     Args:
         turn: The round of this node. SUBS_SET has its content from the end of the previous round.
-        m: The publication.
+        m: The copy of the publication that this node received or issued.
         changes: The changes of SUBS_SET in this round.
         trigger: The trigger of the publication. Only changes with earlier triggers apply.
 

@@ -87,7 +87,7 @@ class Finished(NamedTuple):
     """A multicast message that a node finishes in this round.
 
     Attributes:
-        m: The message.
+        m: The multicast message that the node finishes.
         trigger: The id of the message that ended the processing, for example of the last CONF.
         sender: The sender of the first copy, which gets CONF; None if no CONF is sent.
     """
@@ -108,7 +108,7 @@ class Leaving(NamedTuple):
     Attributes:
         trigger: The id of the message that caused this message, or a value based on `FAULT`, `AGAIN` or `CALL`.
         rank: The order among messages with equal triggers.
-        dst: The receiver.
+        dst: The id of the receiving node.
         source: The node of the application call that caused the message; the least BIGINT without a call.
         source_seq: The number of this call; the least BIGINT without a call.
         kind: The message kind.
@@ -147,7 +147,7 @@ class Turn:
         due: The due events.
         delta: The bound δ on consecutive nodes that are not OPERATIONAL.
         id: The id of the node.
-        round: The number of the round.
+        round: The number of the round, from 0.
         is_disturbed: Whether any node of the run has crashed; before the first crash, fault handling is skipped.
         inbox: The due messages by kind, except messages for an earlier incarnation of the node.
         multicast: The multicast messages of the inbox.

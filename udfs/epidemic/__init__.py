@@ -3,4 +3,16 @@
 The paper is Costa, Migliavacca, Picco, Cugola: Introducing Reliability in Content-Based Publish-Subscribe through
 Epidemic Algorithms, DEBS 2003. Each node is a dispatcher. Module `program` lists the phases in which a dispatcher
 handles a round.
+
+Terms of the paper:
+
+- event: a publication; pattern: a predicate of subscriptions; local pattern: a pattern of the dispatcher's own clients;
+- identifier: the source of an event with a tag for each pattern that the event matches; a tag has the pattern and the
+  source's counter for it, so a gap in the counters reveals a lost event;
+- digest: the events that a gossip message lists: cached events (push), or lost events (pull);
+- gossip round: one start of digests by a dispatcher; rounds between two of them: the gossip interval T;
+- subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: it goes to the source;
+- Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the events that it has lost and wants;
+- Routes: the path of the newest event from each source; publisher-based pull follows it back;
+- unicast: direct messages between two dispatchers (REQUEST, REPLY), which the tree does not carry.
 """

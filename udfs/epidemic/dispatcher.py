@@ -326,9 +326,9 @@ class DispatcherRound:
         """Queues a message, which `leave` sends at the end of the round.
 
         Args:
-            kind: The kind of the message.
-            dst: The receiver.
-            message: The message.
+            kind: The kind of the message, for column ``kind``.
+            dst: The id of the receiving dispatcher.
+            message: The fields of the message.
             trigger: The cause: the id of a message, `CALL` plus the number of a call, or `TIMER`.
             rank: The position among the messages with this `trigger`.
             latency: The number of rounds until the message is due; None for the latency of the link.

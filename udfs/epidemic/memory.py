@@ -25,7 +25,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
     Args:
         turn: The dispatcher in this round, with its results.
-        event: The event.
+        event: The event to cache.
         is_own: Whether the dispatcher published the event, or one of its clients subscribes to the event.
     """
     if turn.recovery == "none" or not (is_own or turn.setting("caching") == "all"):
@@ -76,7 +76,7 @@ def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> Non
     counter of the new event.
 
     Args:
-        turn: The round of the dispatcher.
+        turn: The dispatcher in this round, with its results.
         event: The new event.
         local: The patterns of the dispatcher's clients that match `event`. Gaps of other patterns are no losses.
     """

@@ -16,7 +16,8 @@ gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
-Within a phase the dispatcher handles messages in the order of their ids, then calls. It sends messages in the order of
+Column ``fate`` of table ``message`` has ``lost_link`` for a message that the unicast loses. Within a phase the
+dispatcher handles messages in the order of their ids, then calls. It sends messages in the order of
 their causes: received messages, then calls, then the gossip round.
 """
 

@@ -137,7 +137,7 @@ class Buffer:
     """The events of a topic at a node, in the order in which they happened.
 
     Attributes:
-        topic: The topic.
+        topic: The topic of all events in the buffer.
         left: The events that have left the buffer. Only the ids of their messages are known.
         whole: The events in the buffer, by position.
         collected: The ids of messages that all members have received. The buffer has dropped their events.

@@ -160,7 +160,7 @@ class Ordering:
         Args:
             topic: The topic of the message.
             sender: The neighbour that sent TotalProcessed; None if this broker decided to process the message.
-            message: The message.
+            message: The total-order message to process.
             hops: The number of links that the message travelled over.
         """
         topic.unlock(message.id)

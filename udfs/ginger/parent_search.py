@@ -140,7 +140,7 @@ class Election:
         """Stores the parts of the broker that an election uses.
 
         Args:
-            role: The broker.
+            role: The broker that votes in the elections.
             search: The broker's search for a parent.
             ended: The function to call after each election, with the ParentRequests that arrived during the election.
         """

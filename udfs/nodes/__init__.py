@@ -4,4 +4,14 @@ The author of a protocol writes records and messages (`records`), and a `NodePro
 each message kind and each kind of application call (`calls`). `world.step` plays one node in one round. `network` plays
 whole runs; `local` plays them in tests, without an engine. `arrow` converts nodes and messages to Arrow columns and
 back.
+
+Terms:
+
+- declaration: a class attribute of a program that declares a part of a node's state; it becomes a table of the store;
+- durable, volatile: state that survives a crash of its node, and state that a crash deletes;
+- incarnation: the life of a node from a start or recovery to the next crash, or its number, counted from 0;
+- watch: the observation of another node by the failure detector, which reports a crash to handler ``on_down``;
+- fate: how a message ends, as in column ``fate`` of table ``message``: ``delivered``, or the reason of its loss;
+- block: consecutive rounds of whole runs, which one job plays;
+- dataflow form: the joins with which an engine computes a round of all runs; its rows equal those of node programs.
 """

@@ -345,7 +345,7 @@ class Messages:
         """Returns `messages` as columns `CARRIED`.
 
         Args:
-            messages: The messages.
+            messages: The messages to convert.
             are_whole: Whether to fill column ``hidden``. Messages in flight need this column; the history omits it.
 
         Raises:

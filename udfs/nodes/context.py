@@ -183,7 +183,7 @@ class Context:
         """Delivers a publication to the application of this node.
 
         Args:
-            source: The publisher.
+            source: The id of the publisher.
             source_seq: The number of the publication among the calls of `source`.
             issued_round: The round in which `source` issued the publication.
             hops: The number of links that the delivered copy has travelled.

@@ -96,7 +96,7 @@ class Network:
         """Restores a run at the end of round `round_`.
 
         Args:
-            plan: The program.
+            plan: The program with its declarations and handlers.
             given: The input of the run.
             nodes: The nodes that are up.
             flights: The messages in flight.
@@ -240,9 +240,8 @@ class Network:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            For programs with `on_round`: no contexts, and for each node those crashed nodes to which it is connected.
-                For
-            other programs: the contexts that send the failure detector reports, and no crashed nodes.
+            For programs with `on_round`: no contexts, and for each node those crashed nodes to which it is
+            connected. For other programs: the contexts that send the failure detector reports, and no crashed nodes.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():

@@ -32,7 +32,7 @@ class RecordSpec:
     """The specification of a record or message class.
 
     Attributes:
-        cls: The class.
+        cls: The specified class.
         key: The fields that identify a row among the rows of its node; empty for a message.
         grain: The meaning of a row.
         types: The storage type of each field.

@@ -212,7 +212,7 @@ class Links:
         Args:
             links: The links before the first round.
             replacements: The link replacements, in the order in which they apply.
-            round_: The round.
+            round_: The round whose links are current; -1 for the links before the first round.
         """
         self._by_round: dict[int, list[LinkReplacement]] = defaultdict(list)
         self.now, self.ever = dict(links), dict(links)

@@ -155,7 +155,7 @@ def step(
     """Runs the handlers of a node for the events of one round.
 
     Args:
-        plan: The program.
+        plan: The program with its declarations and handlers.
         run: The run id, for errors.
         node: The node; its state changes.
         ctx: Collects the actions of the node.

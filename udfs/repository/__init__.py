@@ -16,6 +16,14 @@ Terms of the paper and of the rules in the README:
 - sequence number: the number of a slot; each repository numbers its slots itself;
 - frontier: the last sequence number before the first reserved one; a filled prefix ends there;
 - stable: every member has stored the message;
+- void: a number whose message no repository waits for any more;
+- designation: the choice of a steering repository by a client, in its role as publisher or as subscriber;
+- position: the sequence number of the steering repository that a subscriber has reached; ``prev`` of a message: the
+  number of the previous message for the same subscriber;
+- mark: the last message of an incarnation that a subscriber has delivered;
+- repository-table: the sequence numbers of each message at this repository and at other repositories;
+- heard: a member from which an event arrived in the last T_assist rounds;
+- discovery: an event that brokers forward to all repositories, because the sender knows no live member;
 - cut: a message number for each incarnation; a new subscription gets only messages after its cut, and a deregistered
   client only those up to its cut;
 - sync: a sequence number up to which a subscriber has acknowledged all its messages;

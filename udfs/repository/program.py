@@ -140,7 +140,7 @@ class Repository(State):
         topics.set_initial_topics(world)
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Broker-Up (rule P31): answers Broker-Up-ACK, and recomputes routes, now including the recovered broker."""
+        """Broker-Up (rule P31): answers with Broker-Up-ACK, and recomputes routes with the recovered broker."""
         routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:

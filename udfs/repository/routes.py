@@ -75,7 +75,7 @@ def announce(state: State, ctx: Context) -> None:
 
 
 def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Broker-Up: answers Broker-Up-ACK, and computes routes, which may lead over the recovered broker again."""
+    """Broker-Up: answers with Broker-Up-ACK, and computes routes, which may lead over the recovered broker again."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:

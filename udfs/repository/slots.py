@@ -164,7 +164,7 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Records that the message with call number `source_seq` of its publisher has catenation `key`."""
+    """Records that message `key` was published by call `source_seq`, the number among all calls of its publisher."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 

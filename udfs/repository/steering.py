@@ -27,7 +27,7 @@ class Answer(Protocol):
 
 
 def start(at: At, role: str) -> None:
-    """Starts the client's search for a steering repository in `role`. Does nothing if the client has or seeks one."""
+    """Starts a client's search for a steering repository for its role `role`, unless the client has or seeks one."""
     index = at.topic, role
     if index not in at.node.steering:
         at.node.steering[index] = Steering(*index)

@@ -38,8 +38,8 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
 
     Args:
         at: The topic at this repository.
-        subscriber: The subscriber.
-        slot: The slot of the message.
+        subscriber: The record of the client and its subscriptions.
+        slot: The slot that stores the message.
         ids: Ids of the subscriptions to consider. None considers all subscriptions of the subscriber.
     """
     if slot.status != STORED or slot.publication is None or not registrations.is_covered(at, subscriber.client, slot):
@@ -267,7 +267,7 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
 
     Args:
         at: The topic at this repository.
-        row: The incarnation.
+        row: The record of the incarnation.
         single: Catenation numbers of messages that were stored in this round.
     """
     number = registrations.steered_designation(at, row.publisher, PUBLISHER)
@@ -311,7 +311,7 @@ def ask_again(at: At) -> None:
 def on_recovery(at: At, m: PublisherRecovery) -> None:
     """P2R-Recovery (3.11): closes earlier incarnations of the sender, and records the sender's designation.
 
-    The designated repository answers R2P-Recovery.
+    The designated repository answers with R2P-Recovery.
     """
     slots.record_incarnation(at, m.origin, m.incarnation)
     is_newest = registrations.record_designation(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)

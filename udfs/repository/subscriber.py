@@ -64,7 +64,7 @@ def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
 
 
 def expect(at: At, one: Expected) -> None:
-    """Records number `one` of the steering repository as expected.
+    """Records `one`: the steering repository has announced a sequence number to this subscriber.
 
     If a number is reported twice, the smaller ``prev`` counts. A report with a message replaces a report without a
     message.
@@ -325,7 +325,7 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository. After k polls the client seeks another one."""
+    """Timer T_idle (rule P14): polls a silent steering repository. After k polls seeks another repository."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

@@ -93,7 +93,7 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
-    """S2R-Subscribe (rule P10): answers S2R-Confirm with the filled prefixes, the cuts of the new subscriptions."""
+    """S2R-Subscribe (rule P10): answers with R2S-Confirm, which has the filled prefixes for the cuts."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
@@ -101,7 +101,7 @@ def on_subscribe(at: At, m: Subscribe) -> None:
 
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
-    """S2R-Recovery (3.11): stores the sender's subscriptions. The designated repository answers R2S-Rectify."""
+    """S2R-Recovery (3.11): stores the sender's subscriptions. The designated one answers with R2S-Rectify."""
     if not registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
     storage.apply_action(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
@@ -115,7 +115,7 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
 def on_ack(at: At, m: SubscriberAck) -> None:
     """S2R-ACK (sections 3.9, 4.6; rule P8): records acknowledgements.
 
-    The steering repository answers R2S-Sync or R2S-Rectify.
+    The steering repository answers S2R-ACK with R2S-Sync or R2S-Rectify.
     """
     is_newest = registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]

@@ -3,4 +3,18 @@
 `program` declares a node's state and its handlers. The supervisor's actions are in `supervisor` (section 3.1), a
 subscriber's in `subscriber` (section 3.2), publications in `trie` (section 4), labels in `labels` (section 2.1).
 `start` sets the initial state of a run. `legitimate`, `replay` and `topic_replay` check runs against `definition`.
+
+Terms of the paper and of the rules in the README:
+
+- topic ring, SR(n): the skip ring of the n subscribers of a topic; it consists of a sorted list of the nodes, of the
+  closing edge between the two ends of the list (``ring``), and of shortcuts;
+- label: the position of a subscriber in the ring; the list is sorted by the values of labels;
+- database: the tuples (label, subscriber) that the supervisor of a topic stores;
+- configuration: the label of a subscriber, and its predecessor and successor in the database;
+- slot: the entry of a node for one shortcut; the labels of a node and of its ring neighbours determine its slots;
+- BuildSR: the protocol that builds the skip ring; BuildRing: its part that sorts the list (Linearize, Introduce);
+- Timeout: the periodic event of a node, once per interval; actions (i) to (iv): what a subscriber does at a Timeout;
+- explicit state: labels, edges, slots, subscriptions, and databases; messages in flight are implicit state;
+- legitimate: the explicit state is SR(n), and no message in flight would change it; closure: it then stays so;
+- stale message, start: a message, and the state of all nodes, from before round 0.
 """

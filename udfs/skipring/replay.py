@@ -39,8 +39,8 @@ class RunReplay:
                 peer): the failure detector reports the crash of the peer, ``supervisors`` (node_id, name).
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending. Fields
                 as in `topic_replay.MESSAGE`.
-            is_measured: Whether to compute `Measured` for each topic in each round.
-            is_weighed: Whether to count, in each round, the problems of each topic (`legitimate.potential`).
+            is_measured: Whether to compute in each round how far a topic is from the skip ring (`Measured`).
+            is_weighed: Whether to count for each topic and round the problems of its explicit state.
         """
         self._is_measured, self._is_weighed = is_measured, is_weighed
         self._points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
@@ -112,7 +112,7 @@ BROKEN = {
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the convergence of topics with columns `CONVERGENCE`: one row per disturbance.
+    """Yields one row per disturbance of a topic, columns `CONVERGENCE`: when the topic was legitimate again.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -128,7 +128,7 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the measures of topics with columns `PROGRESS`: one row per round in which explicit state changed.
+    """Yields one row per topic and round in which its explicit state changed, columns `PROGRESS` (`Measured`).
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -139,7 +139,7 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the violations of guarantees with columns `BROKEN`: one row per violation.
+    """Yields one row per violation of a guarantee, columns `BROKEN`.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` and `find_stalls` read.
@@ -166,7 +166,8 @@ def _each(
 def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
     """Adds a violation to each topic that has not become legitimate in time and makes no progress.
 
-    If a topic is overdue, the run is replayed again to compute the potential of each round.
+    If a topic is overdue, the run is replayed again to count the problems of the topic's state in each round (its
+    potential).
 
     Args:
         run: The columns of `RunReplay`, and ``interval_rounds``: a Timeout interval plus the largest message delay.

@@ -79,9 +79,9 @@ class Member:
             self._pass(near.node, near.label, node, LIN)
 
     def _close(self, node: int, label: Label) -> None:
-        """CYC: stores `node` as the closing neighbour if this node is an end of the list. Otherwise forwards `node`.
+        """CYC: stores `node` as the neighbour over the closing edge, if this node is an end of the list.
 
-        The introduction is forwarded towards the end of the list.
+        Otherwise forwards the introduction towards the end of the list.
         """
         own = self._own
         if own.left is None and own.right is None:

@@ -152,8 +152,8 @@ class TopicReplay:
             topic: Name of the topic.
             crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
-            is_measured: Whether to compute `Measured` for each round, which is slow for large topics.
-            is_weighed: Whether to count the problems of each round (`legitimate.potential`), for `stall`.
+            is_measured: Whether to compute in each round how far the topic is from the skip ring (`Measured`); slow.
+            is_weighed: Whether to count in each round the problems of the explicit state; `stall` needs the counts.
         """
         self.topic = topic
         self.kept: dict[int, ConfigurationChange | None] = {}
@@ -253,9 +253,9 @@ class TopicReplay:
         return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
 
     def stall(self, last_round: int) -> Broken | None:
-        """Returns a violation if the overdue topic makes no progress, or None if its potential has decreased.
+        """Returns a violation if the overdue topic makes no progress, or None if its state has fewer problems.
 
-        The potential is the number of problems of the explicit state. The method compares the two halves of the time
+        The method compares the numbers of problems of the explicit state (the potential) in the two halves of the time
         since the last disturbance.
 
         Args:

@@ -129,7 +129,7 @@ class Trie:
         """Inserts `publication`, unless the trie has its key. Returns whether the publication is new.
 
         Args:
-            publication: The publication.
+            publication: The publication to insert.
             via: How the publication arrived, see `TrieNode.via`.
         """
         key = publication.key

@@ -132,7 +132,7 @@ class Source:
     """A version of a file and the options with which it is read: the key of the cached content.
 
     Attributes:
-        path: The file.
+        path: The path of the file to read.
         stamp: The time of the last change in ns, and the size.
         format: The format.
         reverse: Whether to reverse the rows, so that the last row comes first.

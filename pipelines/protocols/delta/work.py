@@ -50,7 +50,7 @@ class Phase:
     """A phase of a round; a test compares the relations that it accesses with `reads` and `writes`.
 
     Attributes:
-        name: The name.
+        name: The name of the phase in the table of phases.
         when: Returns whether the phase has work; otherwise the plan omits the phase.
         run: Runs the phase.
         reads: The relations that the phase reads.

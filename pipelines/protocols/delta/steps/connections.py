@@ -13,7 +13,7 @@ The bypass of a failed peer M at a node N (rules R19, R21 and R24):
 The handshake of a node N with a node X (rules R20, R22 and R25):
 
 1. N sends CON_REQUEST, or SYN_REQUEST while N recovers; ``peer`` holds X as WAITING.
-2. The request at X: X adds N to ``peer`` and answers STATUS.
+2. The request at X: X adds N to ``peer`` and answers with STATUS.
 3. STATUS at N: N resends the messages that waited for X, in ProcessingList order (`copies.held_back`).
 
 A message for an earlier incarnation of its receiver is dropped.

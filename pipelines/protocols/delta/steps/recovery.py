@@ -4,8 +4,8 @@ The steps for a recovering node R and a synchronisation point S:
 
 1. R recovers: it reads TOP_R and its own subscriptions from the store and gets ``status`` RECOVERING. Relations
    ``synch`` and ``peer`` hold the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
-2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers STATUS, and resends the messages of ProcessingList_S
-   with R on the path to a recipient. Relation ``syn_request`` holds R until S can answer it.
+2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends the messages of
+   ProcessingList_S with R on the path to a recipient. Relation ``syn_request`` holds R until S can answer it.
 3. S answers (Algorithm 7, lines 13 to 20; rule R30) with PAR_TOP and PAR_SUB at low priority. An S that recovers itself
    waits until its own synchronisation points on the other sides have answered.
 4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.
