@@ -27,8 +27,12 @@ CRASH = {
     },
 }
 """A crash without joins: few steps."""
-CALM = {**{name: value for name, value in CRASH.items() if name != "faults"}, "time": {"rounds": 16}}
-"""The same without the crash: fewer steps, and confirmations that end the processing of messages."""
+CALM = {
+    **{name: value for name, value in CRASH.items() if name != "faults"},
+    "overlay": {"links": [["P", "S"]]},
+    "time": {"rounds": 10},
+}
+"""No crash, and few rounds; confirmations end the processing of messages."""
 
 
 def as_dataflow(runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50) -> Store:
