@@ -24,10 +24,7 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
     ],
     "epidemic_draws": [],
     "epidemic_links": [],
-    "ginger_late": [
-        {"kind": "crash", "node": "B0", "round": 208},
-        {"kind": "crash", "node": "B3", "round": 400, "until": 410},
-    ],
+    "ginger_late": [{"kind": "crash", "node": "B3", "round": 400, "until": 410}],
     "gossipsub": [],
     "gossipsub_draws": [],
     "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],

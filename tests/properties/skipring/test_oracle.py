@@ -108,7 +108,7 @@ def flood_back(self: Publisher, one: Publication, sender: int | None) -> None:
     ("cls", "name", "broken"),
     [
         (Supervision, "request_for", record_others),
-        (Member, "_hear", keep_label),
+        (Member, "_update_neighbour", keep_label),
         (Member, "_is_nearer", never_farther),
         (Member, "introduce_shortcut", forget_shortcut),
         (SkipRing, "on_remove", ignore_removal),
