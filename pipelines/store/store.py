@@ -307,15 +307,11 @@ class Store:
         self._versions[name] = newest
         return newest
 
-    def versions(self) -> dict[str, int]:
-        """Returns the newest version of each table except the ledger."""
-        return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
-
     def written_versions(self) -> dict[str, int]:
         """Returns the version of each table except the ledger that this program last wrote or read.
 
-        The result has the tables that this program has created, written or read. It sends no request to a remote store,
-        where `versions` sends several for each table.
+        The result has the tables that this program has created, written or read. The call sends no request to a remote
+        store.
         """
         return {name: version for name, version in self._versions.items() if name != ROUND_COMMIT.name and version >= 0}
 

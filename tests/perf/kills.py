@@ -41,7 +41,7 @@ def left_behind(session: Session, root: Path) -> str:
     if not store.is_committed():
         return "tables without a complete round"
     last = Ledger.read(store).last
-    above = [name for name, version in store.versions().items() if version > last.versions[name]]
+    above = [name for name, version in last.versions.items() if store.version(name) > version]
     if last.is_final:
         return "all rounds, before or within the audit"
     return "a commit of some tables above the ledger" if above else "complete rounds only"

@@ -99,11 +99,12 @@ def test_a_store_in_a_schema_is_resumed_and_asked(
 
     there = Store(root, spark)
     assert tables(spark, schema) == there.tables()
-    before = there.versions()
+    before = {name: there.version(name) for name in there.tables()}
     assert spark.spark.sql(f"select count(1) from {schema}.delivery").first() == (2,)
     told = {row.col_name: row.comment for row in spark.spark.sql(f"DESCRIBE TABLE {schema}.message").collect()}
     assert told == {field.name: field.metadata["comment"] for field in MESSAGE.schema}
-    assert there.reopened().versions() == before
+    again = there.reopened()
+    assert {name: again.version(name) for name in again.tables()} == before
 
     asked = cli("sql", schema, "select count(1) as n from delivery", "--json")
     assert asked.stdout == '[\n{"n": 2}\n]\n', asked.stderr

@@ -217,7 +217,7 @@ def test_a_kill_while_rows_are_taken_back_changes_no_row(sail: Session, stopped:
 
     with before_each_write(kill), pytest.raises(Killed):
         go(sail, "forwarding", root)
-    assert Store(root, sail).versions() != {}
+    assert {*Store(root, sail).tables()} - {ROUND_COMMIT.name}
     go(sail, "forwarding", root)
     assert contents(sail, root) == found.rows
 

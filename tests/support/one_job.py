@@ -72,7 +72,7 @@ def part(whole: Store, first: int, count: int, root: Path) -> Store:
         store.load(name, _rows(whole, name, version, first, count))
     commit = {
         "first_run": 0, "last_run": count - 1, "n_later_runs": 0, "first_round": 0, "last_round": last.last_round,
-        "is_final": last.is_final, "versions": json.dumps(store.versions()),
+        "is_final": last.is_final, "versions": json.dumps(store.written_versions()),
     }  # fmt: skip
     store.load(ROUND_COMMIT.name, pa.Table.from_pylist([commit]))
     return store
