@@ -349,15 +349,13 @@ def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
     Returns None if the publication was issued before the confirmation, or no node of ``way`` crashed until then. The
     neighbour of a crashed node does not wait for the nodes behind the crashed node, if more nodes fail than δ.
     """
-    confirmed = [
-        one.confirmed_round for one in case.subscriptions
-        if one.issued_round == way.start and one.confirmed_round is not None
-    ]  # fmt: skip
-    if not confirmed or min(confirmed) > case.trail.start:
+    issued = (one.confirmed_round for one in case.subscriptions if one.issued_round == way.start)
+    confirmed_round = min((round_ for round_ in issued if round_ is not None), default=None)
+    if confirmed_round is None or confirmed_round > case.trail.start:
         return None
-    downs = [down for node in way.path[1:] for down in case.facts.downs.get(node, [])]
-    first = next((down for down in downs if down.overlaps(way.start, min(confirmed))), None)
-    return None if first is None else (min(confirmed), first)
+    downs = (down for node in way.path[1:] for down in case.facts.downs.get(node, []))
+    first = next((down for down in downs if down.overlaps(way.start, confirmed_round)), None)
+    return None if first is None else (confirmed_round, first)
 
 
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:
