@@ -1,20 +1,7 @@
 """δ-fault-tolerant publish/subscribe (Kazemzadeh and Jacobsen, TR CSRG-570, 2007).
 
-Terms of the report, which the docstrings of phases and steps use. N is a node, M a failed peer or a join point, R a
-recovering node, and S a synchronisation point of R: a node that sends R routing information.
-
-- J, REJOIN: messages by which a joining node, and a recovered node, make themselves known;
-- PAR_TOP, PAR_SUB: the links, and the routing entries, that answer a JOIN_REQUEST or SYN_REQUEST;
-- CONF: the confirmation of a message by a node; a message is finished at a node when all its next hops have confirmed;
-- Γ, Out: the recipients of a message at a node, and the next hops on the paths to them;
-- TOP: a node's view, the links within δ+1 hops; a link is marked while the join that creates it is unfinished;
-- SUBS_SET: the routing entries of a node; the tombstone of an entry records its UNSUB;
-- ProcessingList (relation ``processing``): the unconfirmed messages of a node; PrevOut: those of S that R must handle;
-- MsgId_N: the id of a message at node N; a visited list has the ids at the nodes that the message visited;
-- Guided: a message to a RECOVERING node, which carries the paths to its recipients (g.to);
-- responsible node: the first node on a path that the node at its start does not suspect to have failed;
-- status: DETACHED, ATTACHED and CONFIRMED during a join, VALID_JOINED after it; RECOVERING and REJOINING (OPERATIONAL*
-  in the report) during a recovery; OPERATIONAL. A node is blocked while it is not VALID_JOINED and OPERATIONAL.
+`udfs.delta` defines the terms of the report that the docstrings of phases and steps use. Relation ``processing`` is
+the report's ProcessingList.
 """
 
 from __future__ import annotations
