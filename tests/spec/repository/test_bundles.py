@@ -100,14 +100,20 @@ def test_what_another_repository_has_is_fetched_in_passive_mode() -> None:
     assert layout.delivered("s3") == [1]
 
 
-def test_the_first_live_message_shows_what_is_missed() -> None:
-    """The assisting repository reports 2000, the first live order is 2010: 9 numbers more are set aside."""
+def recovering() -> tuple[Layout, At]:
+    """Returns r2 in the round after its recovery, before any message of p has come."""
     layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1})
     layout.publish("p", 900, matches=())
     layout.crash("r2", 5, 8)
     layout.network.play(8)
-    node, p = layout.node("r2"), layout.ids["p"]
-    at = At(node, Context(layout.ids["r2"], 9, RepositorySettings().model_dump(), Internal()), "t")
+    context = Context(layout.ids["r2"], 9, RepositorySettings().model_dump(), Internal())
+    return layout, At(layout.node("r2"), context, "t")
+
+
+def test_the_first_live_message_shows_what_is_missed() -> None:
+    """The assisting repository reports 2000, the first live order is 2010: 9 numbers more are set aside."""
+    layout, at = recovering()
+    node, p = at.node, layout.ids["p"]
     prefixes, newest = (Upto(p, 0, 2000),), (Upto(p, 0, 0),)
     values = (prefixes, newest, (), (), (layout.ids["r1"], layout.ids["r2"]), ())
     recovery.on_recovery(at, BundleRecovery((at.me,), layout.ids["r1"], 0, "t", *values))
@@ -120,12 +126,8 @@ def test_the_first_live_message_shows_what_is_missed() -> None:
 
 def test_a_recovery_waits_for_no_orphan_before_the_first_live_message() -> None:
     """Numbers 1 to 3 are missing before the first live order, 4; 2 is an orphan on the disk of r2."""
-    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1})
-    layout.publish("p", 900, matches=())
-    layout.crash("r2", 5, 8)
-    layout.network.play(8)
-    node, p = layout.node("r2"), layout.ids["p"]
-    at = At(node, Context(layout.ids["r2"], 9, RepositorySettings().model_dump(), Internal()), "t")
+    layout, at = recovering()
+    node, p = at.node, layout.ids["p"]
     node.orphan["t", p, 0, 2] = Orphan("t", p, 0, 2, Publication(p, 2, 1, ()))
     storage.on_order(at, Order((at.me,), p, 0, "t", 0, layout.ids["r1"], p, 4, 0, 4))
     assert sorted(n for _, _, _, n in node.missed) == [1, 3]
