@@ -29,7 +29,7 @@ from pipelines.report.replay import Span
 from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import VERY_FEW_BYTES, reader_of
+from pipelines.sql.small_store import INTERPRETED_BYTES, reader_of, suited_to
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import MANIFEST, locked, resume_hint
@@ -41,7 +41,6 @@ from pipelines.why.compare_node import compare_node
 from pipelines.why.moves import ApplicationMove, MoveLoss, lost_by_moves
 
 _RESULTS = ("result", "result_summary")
-_FEW_BYTES = 32 * 1024**2
 _SHOWN = 20
 
 
@@ -339,7 +338,7 @@ class Result:
             The reader, the session of the engine, and whether the store is small.
         """
         root, session = self.store.absolute(), self.session
-        if session.engine == "spark" and session.owns and self._n_bytes <= _FEW_BYTES:
+        if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
             # Spark takes ten times as long as Sail to plan the queries of a small store; its first plans take longer.
             with beside(session) as other:
                 yield reader_of(other, root), other, True
@@ -347,21 +346,11 @@ class Result:
         with self.suited() as is_small:
             yield self.reader, session, is_small
 
-    @property
-    def _n_bytes(self) -> int:
-        return Store(self.store.absolute(), self.session).n_bytes()
-
     @contextmanager
     def suited(self) -> Iterator[bool]:
-        """Configures the engine for the size of the store until the end of the context.
-
-        Yields:
-            Whether the store has at most `VERY_FEW_BYTES`.
-        """
-        n_bytes = self._n_bytes
-        is_small = n_bytes <= VERY_FEW_BYTES
-        with self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=is_small):
-            yield is_small
+        """Configures the engine for the size of the store, see `suited_to`."""
+        with suited_to(self.store.absolute(), self.session) as is_very_small:
+            yield is_very_small
 
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables into a schema; replaces tables with equal names.

@@ -19,7 +19,7 @@ from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.sql.small_store import reader_of
+from pipelines.sql.small_store import reader_of, suited_to
 from pipelines.store.store import Store
 
 Change = Callable[[DataFrame], DataFrame]
@@ -61,8 +61,9 @@ def run_all(
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Returns the report of a protocol's audits of a store."""
-    reader = reader_of(store.session, store.root)
-    return audit_store(reader, store.session, reader.protocol(protocol))
+    with suited_to(store.root, store.session):
+        reader = reader_of(store.session, store.root)
+        return audit_store(reader, store.session, reader.protocol(protocol))
 
 
 def broken(report: AuditReport) -> dict[str, object]:
@@ -168,8 +169,9 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
     Returns:
         Tuples of run id, node name, source name, ``source_seq`` and detail.
     """
-    reader = reader_of(store.session, store.root)
-    rows = found_by(name, reader, store.session, reader.protocol(protocol))
+    with suited_to(store.root, store.session):
+        reader = reader_of(store.session, store.root)
+        rows = found_by(name, reader, store.session, reader.protocol(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)

@@ -21,6 +21,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
 
@@ -238,7 +239,8 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
         _UNDECIDED: undecided if isinstance(undecided, str) else lambda _: undecided(reader),
         **{name: _SQL[name] for name in ("busy_run", "due_delivery", "stray_delivery")},
     }
-    return Evidence(reader, checkpoints_for(session), relations)
+    checkpoints = checkpoints_for(session, is_small=isinstance(reader, SmallStoreReader))
+    return Evidence(reader, checkpoints, relations)
 
 
 def record(report: AuditReport, store: Store) -> None:

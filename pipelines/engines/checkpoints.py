@@ -3,11 +3,11 @@
 `Checkpoints.checkpoint` ends a dataflow round. It unites the rows of all frames into one frame (`_tagged`), so one job
 computes a round and returns the counts and rows that the driver needs.
 
-- Spark, classic or Connect, keeps the rows in the executors' memory, partitioned by run, or by run and node if there
-  are fewer runs than partitions. If a frame has few rows, the driver fetches them, and later plans contain them inline;
-  a round then takes two thirds of the CPU time.
-- Sail returns the rows to this process. Later plans contain them inline, or read them from a file in the scratch
-  folder.
+- Spark, classic or Connect, keeps many rows in the executors' memory, partitioned by run, or by run and node if there
+  are fewer runs than partitions.
+- This process fetches the rows from Sail, and from Spark if all frames have few rows. Later plans contain the rows
+  inline. Spark then prunes the parts of a plan that read empty frames: a round of `delta` with a crash takes half of
+  the CPU time. With Sail, later plans read many rows from a file in the scratch folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,7 +88,7 @@ class _Slots:
 
 
 class Checkpoints(ABC):
-    """Computes frames once and keeps their rows; each engine has a subclass."""
+    """Computes frames once and keeps their rows."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -118,15 +118,15 @@ class Checkpoints(ABC):
     def is_empty(self, frame: DataFrame) -> bool:
         """Returns whether a kept frame is known to be empty.
 
-        Spark returns False, because it would need a job to count rows.
+        Returns False for rows in executors, because counting them needs a job.
         """
         return False
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Returns a frame without rows."""
-        return self.session.spark.createDataFrame([], schema)
+        return frame_of(self.session.spark, to_arrow_schema(schema).empty_table())
 
-    def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees what nobody refers to
+    def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees rows without a reference
         """Frees the frames of a round except the frames in ``read``, which later rounds use."""
 
     def close(self) -> None:  # noqa: B027 - not every engine has something to give back
@@ -138,23 +138,20 @@ def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bo
 
     ``n_runs`` is the number of runs, None if it is unknown. ``is_small`` says that all frames have few rows.
     """
-    if session.engine == "local":
-        return SailCheckpoints(session)
-    is_by_node = n_runs is not None and n_runs < session.partitions
-    return SparkCheckpoints(session, is_by_node=is_by_node, is_small=is_small)
+    if session.engine == "local" or is_small:
+        return DriverCheckpoints(session)
+    return SparkCheckpoints(session, is_by_node=n_runs is not None and n_runs < session.partitions)
 
 
 class SparkCheckpoints(Checkpoints):
     """Keeps rows in the executors' memory. The JVM frees the rows that no frame references."""
 
-    def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
+    def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
         """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
 
-        ``is_by_node`` partitions frames by run and node instead of by run; ``is_small`` sends checkpoints through the
-        driver.
+        ``is_by_node`` partitions frames by run and node instead of by run.
         """
         super().__init__(session)
-        self._is_small = is_small
         self._by = ("run_id", "place") if is_by_node else ("run_id",)
         self._cached: DataFrame | None = None
         self._was_cut_all = session.spark.conf.get(_CUT_ALL, None)
@@ -170,8 +167,6 @@ class SparkCheckpoints(Checkpoints):
 
     def load(self, rows: pa.Table) -> DataFrame:
         """Distributes the rows of an Arrow table, so that later joins and windows need no exchange."""
-        if self._is_small:
-            return frame_of(self.session.spark, rows).coalesce(1)
         by = [name for name in (_place(rows.schema.names) if one == "place" else one for one in self._by) if name]
         frame = frame_of(self.session.spark, rows).repartition(self.session.partitions, *by)
         return frame.localCheckpoint(eager=False)
@@ -192,8 +187,6 @@ class SparkCheckpoints(Checkpoints):
         cache, the planner would multiply its estimates at each checkpoint, and planning would take minutes after about
         20 rounds.
         """
-        if self._is_small:
-            return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
         slots = _slots({name: part.schema for name, part in parts.items()})
         whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
         found = _counts_and_rows(whole, slots, fetched).toArrow()
@@ -205,7 +198,11 @@ class SparkCheckpoints(Checkpoints):
             counts[row["tag"]][row["digest"]] = row["n_rows"]
         rows = found.filter(pc.is_null(found["n_rows"]))
         tables = {name: _part_of(rows, name, parts[name].schema, slots) for name in parts if name in fetched}
-        kept = {name: _frame_of_part(cut, name, parts[name].schema, slots) for name in parts if name not in fetched}
+        kept = {
+            name: _frame_of_part(cut, name, part.schema, slots) if counts[name] else self.empty(part.schema)
+            for name, part in parts.items()
+            if name not in fetched
+        }
         return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
@@ -219,8 +216,8 @@ class SparkCheckpoints(Checkpoints):
 
 
 @dataclass(frozen=True)
-class _SailFrame:
-    """A kept frame of engine Sail.
+class _FetchedFrame:
+    """A kept frame whose rows were fetched.
 
     Attributes:
         frame: The frame. This reference prevents another frame from getting the frame's `id`.
@@ -233,20 +230,20 @@ class _SailFrame:
     is_empty: bool
 
 
-class SailCheckpoints(Checkpoints):
-    """Keeps the rows of small tables in this process, and those of large tables in files of the scratch folder."""
+class DriverCheckpoints(Checkpoints):
+    """Fetches the rows of frames; plans contain them inline, and those of Sail read large tables from scratch files."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._number = itertools.count()
-        self._kept: dict[int, _SailFrame] = {}
+        self._kept: dict[int, _FetchedFrame] = {}
 
     def close(self) -> None:
         """Removes the files of all kept frames."""
         self.end_round(())
 
     def load(self, rows: pa.Table) -> DataFrame:
-        """Returns a frame of an Arrow table; a large table is written to a file in the scratch folder."""
+        """Returns a frame of an Arrow table."""
         return self._frame("loaded", rows, is_kept=False)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
@@ -255,7 +252,12 @@ class SailCheckpoints(Checkpoints):
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Fetches the rows of all frames with one query."""
-        return _through_driver(parts, fetched, lambda name, rows: self._frame(name, rows, is_kept=True))
+        slots = _slots({name: part.schema for name, part in parts.items()})
+        found = _tagged(parts, slots).toArrow()
+        tables = {name: _part_of(found, name, part.schema, slots) for name, part in parts.items()}
+        counts = {name: _counts(found, name) for name in parts}
+        kept = {name: self._frame(name, tables.pop(name), is_kept=True) for name in parts if name not in fetched}
+        return CheckpointResult(kept, tables, counts)
 
     def is_empty(self, frame: DataFrame) -> bool:
         """Returns whether a kept frame has no rows."""
@@ -270,14 +272,16 @@ class SailCheckpoints(Checkpoints):
 
     def _frame(self, name: str, rows: pa.Table, *, is_kept: bool) -> DataFrame:
         spark, file = self.session.spark, None
-        if rows.nbytes <= _FEW_BYTES:
+        if self.session.engine != "local":
+            frame = frame_of(spark, rows).coalesce(1)  # with one partition, joins need no exchange
+        elif rows.nbytes <= _FEW_BYTES:
             frame = frame_of(spark, rows)
         else:
             file = self.session.scratch / f"{id(self)}-{next(self._number)}-{name}.parquet"
             pq.write_table(rows, file, compression="none", use_dictionary=False)
             frame = spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(file))
         if is_kept:
-            self._kept[id(frame)] = _SailFrame(frame, file, not len(rows))
+            self._kept[id(frame)] = _FetchedFrame(frame, file, not len(rows))
         return frame
 
 
@@ -316,18 +320,6 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
         )
         frames.append(part.rows.selectExpr(*head, *columns))
     return union(frames)
-
-
-def _through_driver(
-    parts: Mapping[str, Part], fetched: Collection[str], frame: Callable[[str, pa.Table], DataFrame]
-) -> CheckpointResult:
-    """Fetches the rows of all frames with one query; ``frame`` creates a frame from a name and rows."""
-    slots = _slots({name: part.schema for name, part in parts.items()})
-    found = _tagged(parts, slots).toArrow()
-    tables = {name: _part_of(found, name, part.schema, slots) for name, part in parts.items()}
-    counts = {name: _counts(found, name) for name in parts}
-    kept = {name: frame(name, tables.pop(name)) for name in parts if name not in fetched}
-    return CheckpointResult(kept, tables, counts)
 
 
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:

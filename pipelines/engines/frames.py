@@ -46,5 +46,7 @@ def union(frames: Iterable[DataFrame]) -> DataFrame:
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Returns a DataFrame of the rows of an Arrow table."""
     schema = from_arrow_schema(rows.schema)
+    if isinstance(spark, SparkSession):  # classic Spark, which prunes plans that read an empty table
+        return spark.createDataFrame(rows.combine_chunks() if len(rows) else rows.schema.empty_table(), schema)
     # Spark Connect rejects a table without chunks, and Sail's from_json rejects a chunk without rows.
     return spark.createDataFrame(rows.combine_chunks(), schema) if len(rows) else spark.createDataFrame([], schema)

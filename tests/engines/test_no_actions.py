@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 
 from pipelines.contract.round import Round, RoundResult
-from pipelines.engines.checkpoints import SailCheckpoints
+from pipelines.engines.checkpoints import DriverCheckpoints
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.testing import rows, run_all, run_configs, scenario
@@ -77,13 +77,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     seen = Watch()
     for name in _EXECUTIONS:
         monkeypatch.setattr(SparkConnectClient, name, watched(seen, getattr(SparkConnectClient, name)))
-    cache = SailCheckpoints.keep
+    cache = DriverCheckpoints.keep
 
-    def allowed(self: SailCheckpoints, *arguments: Any) -> Any:
+    def allowed(self: DriverCheckpoints, *arguments: Any) -> Any:
         with seen.describing(False):
             return cache(self, *arguments)
 
-    monkeypatch.setattr(SailCheckpoints, "keep", allowed)
+    monkeypatch.setattr(DriverCheckpoints, "keep", allowed)
     return seen
 
 
