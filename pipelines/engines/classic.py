@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
@@ -18,11 +18,14 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from pipelines.engines.class_archive import ClassArchive
 from pipelines.engines.frames import functions_for, set_functions
 from pipelines.engines.jars import bucket_jars, engine_jars
-from pipelines.engines.names import WITHOUT_JAVA, check_java
+from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.errors import EngineError
+
+_JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def running_session() -> SparkSession | None:
@@ -53,21 +56,26 @@ def start_classic(
     set_functions(is_classic=True)
     _quiet_errors()
     conf = SparkConf(loadDefaults=False)
-    jars = os.pathsep.join(str(jar) for jar in (*engine_jars(say), *bucket_jars(scheme, say)))
-    settings = {**hadoop_settings(), **local_settings(scratch, is_small=is_small), "spark.driver.extraClassPath": jars}
+    jars = [*engine_jars(say), *bucket_jars(scheme, say)]
+    archive = ClassArchive.of(jars[0].parents[1], jars, java_version())
+    settings = {**hadoop_settings(), **local_settings(scratch, is_small=is_small)}
+    settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+    settings[_JVM_OPTIONS] = f"{settings.get(_JVM_OPTIONS, '')} {archive.option}".strip()
     for key, value in settings.items():
         conf.set(key, value)
-    session = SparkSession(_start_context(conf))
+    session = SparkSession(_start_context(conf, archive))
     closing.callback(session.stop)
     return session
 
 
-def _start_context(conf: SparkConf) -> SparkContext:
+def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
     """Starts the JVM; a temporary file receives the output of Spark, Ivy and the launcher."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             # A process has one JVM: an earlier session may have launched it.
             gateway = None if SparkContext._gateway else _launch(conf, {"stdout": log, "stderr": log})
+            if gateway is not None:
+                archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise EngineError(f"Spark does not start: {_last_words(log)}; mend it, {WITHOUT_JAVA}") from error

@@ -102,6 +102,12 @@ def check_java() -> int:
     return version
 
 
+def java_version() -> str:
+    """Returns the output of ``java -version``, which names the build; empty without Java."""
+    program = _java_program()
+    return "" if program is None else _version_text(program)
+
+
 def major_version(text: str) -> int | None:
     """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``); None without a version."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
