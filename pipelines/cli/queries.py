@@ -35,7 +35,7 @@ _MAX_SHOWN = 20
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
     """Prints the losses of moving applications, and the missing, repeated, late and excused deliveries by cause.
 
-    Then prints the story of the first delivery. ``run_id`` None means all runs.
+    Then explains the first of these deliveries, hop by hop. ``run_id`` None means all runs.
     """
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story

@@ -132,13 +132,13 @@ def diff(
 
 
 def difference_json(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns a difference as one JSON object."""
+    """Returns the difference ``found`` as one JSON object, with ``given``: the parameters that differ."""
     told = {"difference": None if found is None else asdict(found), "parameters": given}
     return json.dumps(told, ensure_ascii=False)
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns a difference as lines for a terminal."""
+    """Returns the difference ``found`` as lines for a terminal, after ``given``: the parameters that differ."""
     lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
     if found is None:
         return "\n".join([*lines, "no difference: the histories have the same rows"])

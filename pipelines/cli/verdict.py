@@ -307,7 +307,7 @@ def violations(report: AuditReport) -> dict[str, int | None]:
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields one phrase with the number of missing wanted deliveries in runs within the bound, in all and by excuse.
+    """Yields one phrase about runs within the bound: their missing wanted deliveries, the total and by excuse.
 
     Yields nothing if no delivery is missing.
     """

@@ -16,8 +16,8 @@ class Ranked:
     """A candidate, which is a protocol with settings, and the results of its runs.
 
     ``n_runs`` is the number of runs. ``n_as_wanted`` is the number of runs that satisfy all criteria. ``n_beyond`` is
-    the number of runs that exceed the bound of the protocol. ``broken`` maps each violated criterion to the number of
-    runs that violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
+    the number of runs whose faults exceed the protocol's fault model. ``broken`` maps each violated criterion to the
+    number of runs that violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
     """
 
     protocol: str

@@ -36,7 +36,7 @@ group by c.run_id
 """
 """SQL for runs with both crashes and slow messages: ``run_id, round, reason``.
 
-Protocols whose timers depend on link latencies use it as a part of their bound.
+Protocols whose timers depend on link latencies use it as a part of `Protocol.bound`: their fault model excludes it.
 """
 
 
@@ -189,7 +189,7 @@ def sql_audits(package: str) -> tuple[Audit, ...]:
 def arrow_bound(
     text: str, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> Callable[[Reader], DataFrame]:
-    """Returns a bound for `Protocol.bound` that applies an Arrow function to the result of a query.
+    """Returns a value for `Protocol.bound`: a function that applies an Arrow function to the result of a query.
 
     Args:
         text: SQL over the history.

@@ -47,7 +47,7 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations for dataflow steps. None of these relations is durable."""
+    """Returns the tables of a program as relations for dataflow steps; a crash deletes a node's rows in all of them."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
@@ -81,7 +81,7 @@ def record_table(name: str, record: type) -> Table:
 
 
 def _relation(rows: ProgramColumns, name: str) -> str:
-    """Returns the name of the relation whose JSON documents contain the rows of declaration `name`."""
+    """Returns the relation whose JSON documents contain the rows that the program declares under `name`."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
 

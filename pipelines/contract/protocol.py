@@ -57,7 +57,7 @@ class DerivedTable:
     Attributes:
         name: The name without the prefix ``state_``.
         record: The record class of its columns beside ``run_id`` and ``node_id`` (`udfs.nodes.records`).
-        of: The name of the declaration.
+        of: The name of the declaration whose rows are the source.
         make: Derives the rows from the rows of the declaration's table.
     """
 
@@ -89,8 +89,8 @@ class Protocol:
         steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
         undecided: The runs that ended before the audits can decide, although only messages of kinds `maintenance` were
             in flight; columns as in `bound`. By default no run.
-        waits: By declaration of the program: SQL over the history for publications that wait in its table, ``run_id,
-            node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
+        waits: For each declared table of the program, by name: SQL over the history for the publications that wait in
+            the table, ``run_id, node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
             since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
             ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. It is ``None`` if the

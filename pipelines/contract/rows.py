@@ -175,7 +175,7 @@ def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
 
 
 def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
-    """Joins messages with the entries that they see at their node.
+    """Joins each message with the routing entries that its node has when it handles the message.
 
     Args:
         message: ``run_id, node_id, subscription_id, trigger`` and further columns.

@@ -341,7 +341,7 @@ def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) 
 
 
 def _sources(name: str, schema: T.StructType, slots: _Slots) -> dict[str, str]:
-    """Returns, for each field of relation ``name``, the column of the united frame that contains it."""
+    """Returns, for each field of relation ``name``, the column that contains it in the result of `_tagged`."""
     node = _place(schema.names)
     return {"run_id": "run_id", **({} if node is None else {node: "place"}), **slots.of[name]}
 

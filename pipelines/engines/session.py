@@ -200,7 +200,7 @@ def open_session(
 
 @contextmanager
 def beside(session: Session) -> Iterator[Session]:
-    """Starts an embedded Sail beside another session; activates that session again at the end of the block."""
+    """Starts an embedded Sail for the block, in addition to ``session``; then activates ``session`` again."""
     try:
         with open_session("local") as other:
             yield other

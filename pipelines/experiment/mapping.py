@@ -134,7 +134,8 @@ def _kept_faults(
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
     """Returns the faults of the kept nodes, and a note for each type of omitted fault.
 
-    The ``n_new`` nodes that the protocol adds have the lowest ids; they join the first group of each partition.
+    ``place`` has the new id of each node, `_GONE` for an omitted one. The ``n_new`` nodes that the protocol adds have
+    the lowest ids; they belong to the first group of each partition.
     """
     moved = {name: _renumbered(table, place) for name, table in vars(given.faults).items()}
     sides = moved["side"]
@@ -149,7 +150,7 @@ def _kept_faults(
 
 
 def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
-    """Yields a note for each type of fault whose nodes or links the protocol lacks."""
+    """Yields a note for each type of fault whose nodes or links the protocol lacks; ``place`` as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
@@ -164,9 +165,9 @@ def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str
 
 
 def _renumbered(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
-    """Returns the rows of ``rows`` whose nodes the protocol keeps, with their new ids from ``place``.
+    """Returns those of ``rows`` whose nodes the protocol keeps, with new node ids; null ids stay null.
 
-    Null ids stay null.
+    ``place`` has the new id of each node, `_GONE` for an omitted one.
     """
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))

@@ -284,7 +284,10 @@ class RoundEngine(Rounds):
         return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
-        """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint."""
+        """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.
+
+        `waiting` has the messages that were sent earlier and stay in flight.
+        """
         job, messages = self._job, list(waiting)
         if result.outbox is not None:
             outbox = network.Outbox(result.outbox, result.sent_fields)
@@ -300,7 +303,10 @@ class RoundEngine(Rounds):
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
     ) -> None:
-        """Computes the frames of round `round_` in one job, stores the relations, and buffers the history rows."""
+        """Computes the frames of round `round_` in one job, stores the relations, and buffers the history rows.
+
+        `what` describes the job in Spark's UI. `due` has the messages that are due in this round; None: none.
+        """
         history = {
             name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None
         }

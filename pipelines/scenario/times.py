@@ -241,7 +241,7 @@ def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Itera
 
 
 def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
-    """Yields the path of each ``at_ms`` or ``until_ms`` in a list that is a timestamp."""
+    """Yields the path of each timestamp in the keys ``at_ms`` and ``until_ms`` of `items`."""
     yield from ((*path, key) for path, key, _, moment, _ in _moments(items) if is_timestamp(moment))
 
 

@@ -87,7 +87,7 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
 
 
 def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | None:
-    """Returns the parts of the name that the first matching pattern finds in ``message``; None without a match."""
+    """Returns the parts of the dotted name that the first matching pattern captures; None if no pattern matches."""
     for pattern in patterns:
         found = pattern.search(message)
         if found is not None:

@@ -184,7 +184,7 @@ class StoreSnapshot:
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Returns the rows of final calls, which are exactly the calls that the newest call log lacks."""
+        """Returns the rows of calls that cannot change any more; the newest call log has all other calls."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 

@@ -92,7 +92,7 @@ class Ledger:
     def history_round(self, round_: int | None) -> int | None:
         """Returns the last round whose history a query as of ``round_`` reads; None stands for all rounds.
 
-        Returns None if ``round_`` has the value None, and in a finished store also from the last round on.
+        The result is ``round_``, but None if the store is finished and ``round_`` is its last round or later.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.

@@ -210,7 +210,10 @@ class LinkRows:
                 self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
 
     def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
-        """Records the group of each node in a partition; returns the directed links between different groups."""
+        """Records the group of each node in partition `fault`, which ends before round `until`.
+
+        Returns the directed links between different groups.
+        """
         groups = fault.groups if isinstance(fault, Partition) else None
         ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
         for number, names in enumerate(groups or [], start=1):

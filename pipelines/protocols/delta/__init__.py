@@ -27,7 +27,7 @@ class DeltaSettings(Strict):
         "identifier", description="how duplicates are told: by the source's numbers, or by the last δ+1 nodes visited"
     )
     detection_rounds: Natural = Field(
-        5, description="rounds after which a failure detector reports a crash; never before the node's last words"
+        5, description="rounds from a crash to the detector's report; not before the node's last messages arrive"
     )
     par_rows: Natural = Field(
         100, description="rows of routing information that go to a recovering node per round, at low priority"

@@ -24,7 +24,7 @@ class BundleSettings(Strict):
     """A bundle: repositories that serve the same topics."""
 
     repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
-    topics: list[Composed] | None = Field(None, description="the topics (default: those that no other bundle names)")
+    topics: list[Composed] | None = Field(None, description="the topics (default: all that no other bundle lists)")
 
 
 class TopicSettings(Strict):
