@@ -37,15 +37,15 @@ from udfs.nodes import processes
 from udfs.nodes.local import LocalNetwork
 
 N_NODES = 9
-N_RUNS = 4
-HORIZON = 90
+N_RUNS = 3
+HORIZON = 60
 LOSSY = (
     {"kind": "loss", "rate": 0.1, "kinds": ["PUB"]},
     {"kind": "delay", "rounds": [0, 5], "rate": 0.3, "round": 20, "until": 50},
     {"kind": "delay", "rounds": [1, 6], "rate": 0.3, "kinds": ["PUB"], "reorder": True},
     {"kind": "duplicate", "rate": 0.3, "kinds": ["PUB"], "after": [0, 4]},
     {"kind": "partition", "groups": [["N1", "N2"], ["N3"]], "round": 30, "until": 45},
-    {"kind": "loss", "rate": 0.9, "links": [["N1", "N0"]], "round": 10, "until": 70},
+    {"kind": "loss", "rate": 0.9, "links": [["N1", "N0"]], "round": 10, "until": 50},
 )
 
 
@@ -66,13 +66,13 @@ def eventful(seed: int, *, is_lossy: bool) -> dict[str, Any]:
     links = [[names[node], names[draw.randrange(node)], draw.randint(1, 4)] for node in range(1, N_NODES)]
     down = draw.sample(names, 4)
     faults: list[dict[str, Any]] = [
-        {"kind": "crash", "node": name, "round": (at := draw.randrange(3, 50)), "until": at + draw.randint(1, 20)}
+        {"kind": "crash", "node": name, "round": (at := draw.randrange(3, 35)), "until": at + draw.randint(1, 20)}
         for name in down[:3]
     ]
     faults.append({"kind": "crash", "node": down[3], "round": 40})
     paused = next(name for name in names if name not in down)
     faults.append({"kind": "pause", "node": paused, "round": 20, "until": 35})
-    publications = [{"at": draw.choice(names), "round": draw.randrange(2, 70), "topic": "t"} for _ in range(12)]
+    publications = [{"at": draw.choice(names), "round": draw.randrange(2, 45), "topic": "t"} for _ in range(12)]
     return scenario(
         protocol={"name": "forwarding"},
         overlay={"links": links},
@@ -99,7 +99,7 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
         "up to a commit": run_all(of, sail, tmp_path / "many", commit_every=20),
         "seven": run_all(of, sail, tmp_path / "seven", commit_every=21, rounds_per_job=7),
         "resumed": broken_off(of, sail, tmp_path / "resumed", 3, 8, 4, None),
-        "resumed round by round": broken_off(of, sail, tmp_path / "single", 3, 8, 4, 1),
+        "resumed round by round": broken_off(of, sail, tmp_path / "single", 3, 12, 4, 1),
         "resumed in jobs": broken_off(of, sail, tmp_path / "jobs", 30, 8, 1, None),
     }
     for way, store in ways.items():

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no Playwright: pip install playwright"),
 ]
-SIZES = {("delta", 200): (50, 0.05), ("delta", 2000): (6, 0.06), ("forwarding", 200): (100, 0.1)}
+SIZES = {("delta", 2000): (6, 0.06), ("forwarding", 200): (100, 0.1)}
 """Protocols and numbers of brokers, with the number of subscribers and the rate of publications."""
 MARKS = "es => es.map(e => e.getAttribute('aria-label'))"
 DATA = "JSON.parse(document.getElementById('data').textContent).replays[0]"

@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from support.jvm import JVM
 
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
+from pipelines.testing import rows
+
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "pipelines" / "protocols" / "README.md"
 MOST_LINES = 80
@@ -135,18 +139,15 @@ except Stopped:
 """
 
 
-def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path) -> None:
+def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path, sail: Session) -> None:
     ring, whole, cut = (str(site / name) for name in ("flooding/scenarios/ring.yaml", "whole", "cut"))
     call(site, "-m", "pipelines", "run", ring, "--store", whole, "--quiet", "--set", "runs.seeds={count: 5}")
     assert "stopped" in call(site, "-c", STOPPED.format(ring=ring, store=cut))
     assert "valid: 5 runs, all guarantees hold" in call(site, "-m", "pipelines", "resume", cut, "--quiet")
-    for asked in (
-        "select * from message order by run_id, message_id",
-        "select * from delivery order by run_id, subscriber, source, source_seq",
-    ):
-        told = [call(site, "-m", "pipelines", "sql", store, asked, "--format", "json") for store in (whole, cut)]
-        assert told[0] == told[1]
-        assert len(told[0]) > 1000
+    for table in ("message", "delivery"):
+        one, other = (rows(Store(Path(store), sail), table) for store in (whole, cut))
+        assert one == other
+        assert len(one) >= 10
 
 
 def test_a_package_that_cannot_be_loaded_is_named_and_harms_nobody(site: Path, tmp_path: Path) -> None:

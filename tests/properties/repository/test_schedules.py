@@ -10,7 +10,7 @@ from support.repository.broken import BROKEN, Broken
 from support.repository.checker import Checker
 from support.repository.schedules import crossed, drawn, owned
 
-N_SCHEDULES = 60
+N_SCHEDULES = 30
 
 
 def test_random_schedules_break_nothing() -> None:
@@ -31,7 +31,7 @@ def test_clients_that_are_registered_again_miss_nothing() -> None:
         found[seed] = checker.run()
         n_refused += sum(flight.kind == "Refuse" for flight in checker.network.rows.handled)
     assert {seed: broken for seed, broken in found.items() if broken} == {}
-    assert n_refused > 100
+    assert n_refused > 50
 
 
 def test_two_repositories_do_not_wait_for_each_other() -> None:
