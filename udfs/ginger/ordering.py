@@ -21,7 +21,7 @@ from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
 BELOW, ABOVE = "below", "above"
-"""Values of `Pending.came_from`."""
+"""Values of `Pending.came_from`: the message came from a client or child, or from the parent."""
 
 
 class Ordering:

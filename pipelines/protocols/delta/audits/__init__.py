@@ -23,7 +23,7 @@ messages of the node must arrive before the report (rule R21).
 
 
 def tree_paths(evidence: Evidence) -> DataFrame:
-    """Returns the paths between members of the overlay, with the columns of `delta_paths`.
+    """Returns the paths between members of the overlay, with the columns of `pipelines.engines.paths.delta_paths`.
 
     The paths have up to δ+1 hops, for the largest δ of all runs.
     """
