@@ -115,7 +115,7 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Reports each pending message that all children have acknowledged to the parent, in the order of arrival.
+        """Reports to the parent, in the order of arrival, each pending message that all children have acknowledged.
 
         The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
         Processing a message may call this method again, so the loop checks that a message is still pending.
