@@ -1,4 +1,4 @@
-"""Conversion of rows to Arrow record batches, and the columns of tables of runs beyond a protocol's bound."""
+"""Conversion of rows to Arrow record batches, and the columns of `BEYOND`: runs that exceed a protocol's bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
 def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """Returns the Arrow schema of `columns`, names with SQL types ``bigint``, ``string`` or ``boolean``."""
+    """Returns the Arrow schema of `columns`: pairs of a name and a SQL type, ``bigint``, ``string`` or ``boolean``."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in columns])
 
 

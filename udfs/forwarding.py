@@ -65,7 +65,7 @@ class Forwarding(NodeProgram):
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """PUB: sends the publication to the next hops of its matching subscriptions.
+        """PUB: sends the publication to the next hops of all subscriptions that it matches.
 
         Delivers it if this broker is a subscriber.
         """

@@ -369,7 +369,7 @@ class GossipSub(SubscribingNode):
 
 
 def _effective_rounds(topic: GossipTopic, ctx: Context) -> Iterator[int]:
-    """Yields the rounds from which a heartbeat changes the topic, apart from gossip. 0 is the next heartbeat."""
+    """Yields the rounds from which a heartbeat changes the mesh or the fanout; 0 stands for the next heartbeat."""
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
         lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out
@@ -389,7 +389,7 @@ def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
 
 
 def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
-    """Returns up to `count` peers of `among`, in a random order."""
+    """Returns up to `count` peers of `among` in a random order, which differs for each `purpose`."""
     return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
 
 

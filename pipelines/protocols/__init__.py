@@ -35,7 +35,7 @@ PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 BROKEN: dict[str, str] = {}
 """The reasons why entry points provide no protocol, by the name of the entry point."""
 _checked: dict[tuple[str, Form], tuple[Protocol, ProtocolForm]] = {}
-"""The forms that meet the contract, with their protocols. The check parses all SQL, so each form is checked once."""
+"""The checked forms (``program``, ``dataflow``) with their protocols. The check parses all SQL, so it runs once."""
 
 
 def origin(name: str) -> str:

@@ -66,7 +66,10 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """Yields the Guided copies and drops all others: a RECOVERING node accepts only Guided copies (section 6.1)."""
+    """Yields the Guided copies, which carry the paths to their recipients, and drops all others.
+
+    A RECOVERING node cannot route other copies (section 6.1).
+    """
     for copy in turn.copies:
         if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)

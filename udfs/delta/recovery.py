@@ -142,7 +142,7 @@ def _status_of(one: Flight) -> str:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes the FAILED rows of nodes behind the peers `back`, except for nodes in `told`.
+    """Deletes the FAILED rows of nodes behind the recovered peers `back`, except for the nodes `told`.
 
     A node behind one of these peers reports its recovery only to that peer.
     """

@@ -128,7 +128,7 @@ class Detected:
 class JoinState:
     """The progress of a node that joins the overlay during the run, or has joined the overlay."""
 
-    join_point: Annotated[int, "the node that it joins at"]
+    join_point: Annotated[int, "the join point"]
     source_seq: Annotated[int, "number of its join call"]
     is_asked: Annotated[bool, "whether it has sent its JoinRequest; false in runs without crashes"]
     status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (its J is confirmed, an answer is missing) or VALID_JOINED"]

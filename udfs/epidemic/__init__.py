@@ -10,7 +10,7 @@ Terms of the paper:
 - identifier: the source of an event with a tag for each pattern that the event matches; a tag has the pattern and the
   source's counter for it, so a gap in the counters reveals a lost event;
 - digest: the events that a gossip message lists: cached events (push), or lost events (pull);
-- gossip round: one start of digests by a dispatcher; rounds between two of them: the gossip interval T;
+- gossip round: one start of digests by a dispatcher; gossip interval T: the number of rounds between two starts;
 - subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: it goes to the source;
 - Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the events that it has lost and wants;
 - Routes: the path of the newest event from each source; publisher-based pull follows it back;

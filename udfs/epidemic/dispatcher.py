@@ -17,7 +17,7 @@ SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
 PUBLISHER_PULL = frozenset({"publisher_pull", "combined_pull", "push_pull"})
 PULL = SUBSCRIBER_PULL | PUBLISHER_PULL
 CALL = 1 << 62
-"""The trigger of the messages that call 0 causes. Call n has trigger `CALL` + n, which is above all message ids."""
+"""The trigger (cause) of the messages that call n causes is `CALL` + n. `CALL` is above all message ids."""
 TIMER = 3 << 61
 """The trigger of the messages that a gossip round causes. It is above the triggers of calls."""
 _NULL = -(1 << 63)

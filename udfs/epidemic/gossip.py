@@ -153,7 +153,7 @@ def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
 
 
 _STYLES = {"push": 1, "subscriber": 2}
-"""The styles of gossip that draw random numbers, and the number of each in the hash."""
+"""The styles of gossip that draw random numbers, with the number of each style in the hash of a draw."""
 
 
 def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:

@@ -15,7 +15,7 @@ Terms of the thesis and of the rules in the README:
   all members have locked its key items;
 - covered: the members that have locked the key items of a message, as far as a node knows;
 - view: the brokers within maxHops links of a node; sibling: a child of the same parent;
-- residual degree: the number of further neighbours that a broker may accept; breakDegree asks it to accept beyond it;
+- residual degree: the number of further neighbours that a broker may accept; breakDegree: a request to exceed it;
 - orphan: a node whose parent failed; newcomer: a broker that joins or recovers and has had no parent since;
 - under repair: from a failure of the parent until the missed messages have arrived;
 - exchange: two nodes that connect during a repair (partners) send each other the messages that the other lacks;

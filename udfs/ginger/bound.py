@@ -202,7 +202,10 @@ def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]
 
 
 def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """Yields a reason for each topic whose sub-tree has lost all its brokers, and so the locks of its key items."""
+    """Yields a reason for each topic whose sub-tree has lost all its brokers, and so the locks of its key items.
+
+    `failed` has the brokers of the `n_failures` failures of the blow, and `gone` those of earlier blows.
+    """
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)

@@ -21,7 +21,7 @@ from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
 BELOW, ABOVE = "below", "above"
-"""Values of `Pending.came_from`."""
+"""Values of `Pending.came_from`: the message came from a client or child, or from the parent."""
 
 
 class Ordering:
@@ -115,7 +115,7 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Reports each pending message that all children have acknowledged to the parent, in the order of arrival.
+        """Reports to the parent, in the order of arrival, each pending message that all children have acknowledged.
 
         The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
         Processing a message may call this method again, so the loop checks that a message is still pending.

@@ -196,7 +196,7 @@ class Election:
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
 
     def orphaned(self, parent: int) -> None:
-        """Records the failure of `parent`. Keeps only the votes that name `parent`, and deletes the last election."""
+        """Records the failure of `parent`. Deletes votes that do not name `parent`, and the last election's result."""
         own = self._own
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
         own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})

@@ -88,7 +88,7 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the columns, without ``run_id``, of the store's table for declaration `one`."""
+    """Returns the Arrow type of each column, except ``run_id``, of the store's table for declaration `one`."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 

@@ -54,7 +54,7 @@ class PublishCall(Call):
     Attributes:
         matches: The subscriptions whose predicate the publication satisfies, in ascending order.
         guarantee: The requested delivery order, or None for any order.
-        keys: The key items that the delivery order refers to.
+        keys: The parts of the topic (key items) to which the delivery order applies.
     """
 
     kind = "publish"

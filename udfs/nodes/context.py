@@ -207,14 +207,14 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues the due or held call `source_seq`.
+        """Issues the call with number `source_seq`, which is due in this round or was held in an earlier round.
 
         Only programs with `NodeProgram.holds_calls` issue calls themselves.
         """
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
-        """Confirms the call `source_seq` to the application of this node."""
+        """Confirms to this node's application the call with number `source_seq`."""
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:
@@ -229,7 +229,7 @@ class Context:
             message_id: The id of the message; None for the message that the node is handling.
 
         Raises:
-            ValueError: The call has no ``message_id``, and the node handles no message.
+            ValueError: The node handles no message, and the caller passes no ``message_id``.
         """
         number = self.message_id if message_id is None else message_id
         if number is None:

@@ -70,7 +70,7 @@ def sql_of(kind: pa.DataType) -> str:
 
 
 def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - annotations are of any type
-    """Returns the storage type of a field.
+    """Returns the storage type of a field with type `annotation`. Errors name the field as `where`.
 
     Raises:
         TypeError: The annotation is not supported.

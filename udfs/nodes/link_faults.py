@@ -17,7 +17,7 @@ from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29
-"""The difference between the ids of a message and its copy, if a fault duplicates this one message."""
+"""The number that is added to a message's id to get the id of its copy, if an `NthFault` copies the message."""
 
 
 class Fault(NamedTuple):
@@ -202,9 +202,9 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 
 
 def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
-    """Returns the hash of a message.
+    """Returns the hash of a message that call number `seq` of node `source` has caused.
 
-    `place` is the index of the message among those with equal other inputs of the hash.
+    `place` counts the messages of a round with equal other inputs of the hash, from 1.
     """
     keys = (-1 if source is None else source, -1 if seq is None else seq)
     return signed(of_int(place, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))

@@ -329,10 +329,7 @@ class Network:
         return found
 
     def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
-        """Adds the actions of a node in a round to the history rows `rows`.
-
-        The sent messages are not among these actions.
-        """
+        """Adds the actions of a node in a round, except its sent messages, to the history rows `rows`."""
         at, round_ = ctx.node, ctx.round
         if ctx.deliveries:
             rows.delivered += [(at, round_, one) for one in ctx.deliveries]
@@ -388,7 +385,7 @@ class Network:
     def put(self, flights: list[Flight]) -> None:
         """Puts the messages `flights` in flight.
 
-        Applies link faults, pauses and crashes to their due rounds and fates.
+        Link faults, pauses and crashes first change the due rounds and fates of these messages.
         """
         given = self._given
         if given.strike is not None:

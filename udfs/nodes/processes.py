@@ -108,9 +108,9 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Sets the event that interrupts the rounds of this thread inside the block.
+    """Interrupts the rounds of this thread inside the ``with`` block when event `ended` is set.
 
-    After `ended` is set, `check` raises `Interrupted`.
+    Function `check`, which runs before each round, then raises `Interrupted`.
     """
     token = _ended.set(ended)
     try:
@@ -120,7 +120,7 @@ def until(ended: Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raises `Interrupted` if the event of the enclosing `until` block is set. Called before each round."""
+    """Raises `Interrupted` if the event of the enclosing `until` block is set."""
     ended = _ended.get()
     if ended is not None and ended.is_set():
         raise Interrupted

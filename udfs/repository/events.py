@@ -9,7 +9,7 @@ from udfs.nodes.records import message
 
 
 class Catenated(Protocol):
-    """A record or event about one message that has the message's catenation."""
+    """A record or event about one message, with the message's incarnation and number (its catenation)."""
 
     @property
     def publisher(self) -> int:
@@ -60,7 +60,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription of a client with its cut: the last message of each incarnation that it does not get."""
+    """A subscription of a client with its cut: for each publisher's incarnation the last message that it excludes."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]
@@ -99,7 +99,7 @@ class Carrying(Identified):
 
 @dataclass(frozen=True, slots=True)
 class Designated(Addressed):
-    """An event between a client and repositories, with the client's designation."""
+    """An event between a client and repositories, with the client's choice of a repository (designation)."""
 
     designation: Annotated[int, "number of the client's designation (rule P12)"]
     steering: Annotated[int, "repository that the client designates"]

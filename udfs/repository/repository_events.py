@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SyncFact:
-    """The sync of a subscriber at its steering repository (rule P16)."""
+    """The sync of a subscriber: the number up to which it has acknowledged all its messages (rule P16)."""
 
     client: Annotated[int, "id of the subscriber"]
     seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the sender"]
@@ -240,7 +240,7 @@ class SubscriberRetransmit(Carrying):
 
 @message("R2S-Sync")
 class Sync(Designated):
-    """The advance of a subscriber's sync (section 3.9)."""
+    """The advance of a sync, the number up to which a subscriber has acknowledged all its messages (section 3.9)."""
 
     sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
     members: Annotated[tuple[int, ...], "members of the bundle"]

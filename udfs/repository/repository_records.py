@@ -47,7 +47,7 @@ class Duty:
 
 @record(key="topic, seq")
 class Slot:
-    """A sequence number of a repository, with its message or action or as a reservation (rules P2, P5)."""
+    """A sequence number of a repository: of a message, of an action, or reserved for a missing message (P2, P5)."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number"]
@@ -264,7 +264,7 @@ class PeerPrefix:
 class ForeignAck:
     """Acknowledgements of a sequence number of another repository.
 
-    This repository does not know its message (rule P15).
+    This repository does not know which message has that number (rule P15).
     """
 
     topic: Annotated[str, "the topic"]
@@ -275,7 +275,7 @@ class ForeignAck:
 
 @record(key="topic, repository, client")
 class ForeignSync:
-    """The sync of a subscriber at another repository (rule P16)."""
+    """The sync of a subscriber at another repository: up to its number all messages are acknowledged (rule P16)."""
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]

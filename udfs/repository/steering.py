@@ -101,7 +101,7 @@ def designate(row: Steering, repository: int) -> None:
 
 
 def apply_choice(at: At, row: Steering) -> bool:
-    """Designates the lowest repository that has answered a probe in this round (rules P12, P27).
+    """Designates the repository with the lowest id that has answered a probe in this round (rules P12, P27).
 
     Returns whether the client starts a new designation. The program calls this function at the end of each round.
     """

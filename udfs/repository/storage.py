@@ -147,7 +147,7 @@ def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
 def on_message(at: At, m: Message) -> None:
     """Message (section 3.5): stores a message whose P2R-Order has arrived, and buffers any other message.
 
-    Drops a message that is stored already, or whose number is void.
+    Drops a message that is stored already, or that no repository waits for any more (its number is void).
     """
     index = at.topic, m.source, m.source_seq
     known = at.node.identity.get(index)
@@ -205,7 +205,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """Marks the messages before a publisher's first live message as missing, during a recovery (rule P21).
+    """During a recovery, marks as missing the messages before the first one that arrives from a publisher (P21).
 
     Also requests these messages from the assistant. A message that waits as an orphan is stored already.
     """

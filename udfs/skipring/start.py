@@ -111,7 +111,7 @@ class Scene:
     published: dict[int, Publication] = field(default_factory=dict)
 
     def is_hit(self) -> bool:
-        """Draws whether the state of a node is corrupted, with probability `share`."""
+        """Returns whether to corrupt the state of a node: True with probability `share`."""
         return self.draws.is_in(self.share)
 
     @property

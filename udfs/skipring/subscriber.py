@@ -79,7 +79,7 @@ class Member:
             self._pass(near.node, near.label, node, LIN)
 
     def _close(self, node: int, label: Label) -> None:
-        """CYC: stores `node` as the neighbour over the closing edge, if this node is an end of the list.
+        """Introduction CYC: stores `node` as neighbour over the closing edge, if this node is an end of the list.
 
         Otherwise forwards the introduction towards the end of the list.
         """

@@ -21,10 +21,10 @@ class DeltaSettings(Strict):
 
     name: Literal["delta"] = Field("delta", description="selects this protocol")
     delta: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
-        1, description="how many nodes may be down or recovering at once without loss"
+        1, description="number of nodes that may be down or recovering at once without loss of publications"
     )
     detector: Literal["identifier", "visited"] = Field(
-        "identifier", description="how duplicates are told: by the source's numbers, or by the last δ+1 nodes visited"
+        "identifier", description="detection of duplicates: by the source's numbers, or by the last δ+1 visited nodes"
     )
     detection_rounds: Natural = Field(
         5, description="rounds from a crash to the detector's report; not before the node's last messages arrive"

@@ -53,7 +53,7 @@ PAYLOAD = T.StructType(
         T.StructField("visited", VISITED),
     ]
 )
-"""Fields that the body does not show:
+"""The fields of a message that its JSON body omits:
 
 - ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
 - ``guide``: g.to of a Guided message, null for a plain one;

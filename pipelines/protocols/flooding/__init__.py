@@ -17,7 +17,7 @@ class FloodingSettings(Strict):
     name: Literal["flooding"] = Field("flooding", description="selects this protocol")
     max_hops: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = Field(
         None,
-        description="null: a node remembers publications and drops later copies; a number: nodes remember nothing, and"
+        description="null: a node stores ids of publications and drops later copies; a number: nodes store no ids, and"
         " a copy ends after that many links",
     )
 

@@ -82,7 +82,7 @@ _SHOWN = 5
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the problems that `Protocol.check` reports.
+    """Yields the reasons to refuse a scenario, for `Protocol.check`.
 
     Each subscription and publication must name a topic, and no node may join. Without relays, links must connect the
     subscribers of each topic among themselves.

@@ -23,7 +23,7 @@ messages of the node must arrive before the report (rule R21).
 
 
 def tree_paths(evidence: Evidence) -> DataFrame:
-    """Returns the paths between members of the overlay, with the columns of `delta_paths`.
+    """Returns the paths between members of the overlay, with the columns of `pipelines.engines.paths.delta_paths`.
 
     The paths have up to δ+1 hops, for the largest δ of all runs.
     """
@@ -46,58 +46,60 @@ RELATIONS: Mapping[str, Relation] = {
 AUDITS: tuple[Audit, ...] = (
     Audit(
         "no_operational_skipped",
-        "no message goes past a node that is OPERATIONAL, or was before its REJOIN (Key Corollary)",
+        "no message skips an OPERATIONAL or REJOINING node on its path (Key Corollary)",
         _SQL["no_operational_skipped"],
     ),
     Audit(
         "join_consistency",
-        "every node's view holds exactly the links within δ+1 hops (Eq. 1)",
+        "every node's view contains exactly the links within δ+1 hops of the node (Eq. 1)",
         "select * from broken_view",
     ),
     Audit(
-        "level_1", "within δ+1 hops of a subscriber, entries name the subscriber itself", "select * from broken_level_1"
+        "level_1", "within δ+1 hops of a subscriber, routing entries name the subscriber",
+        "select * from broken_level_1",
     ),
     Audit(
-        "level_2", "farther away, entries name the node δ+1 hops towards the subscriber", "select * from broken_level_2"
+        "level_2", "farther from a subscriber, routing entries name the node δ+1 hops towards the subscriber",
+        "select * from broken_level_2",
     ),
     Audit(
         "recovered_state",
-        "a recovered node's view and entries are those of one that never failed",
+        "a recovered node has the view and the routing entries of a node that never failed",
         _SQL["recovered_state"],
     ),
     Audit(
         "nothing_pending",
-        "when nothing is in flight, nothing waits for a message that never comes",
+        "when no message is in flight, no node waits for a message",
         _SQL["nothing_pending"],
     ),
     Audit(
         "ends_in_time",
-        "some time after the last crash or recovery nodes are OPERATIONAL and calls confirmed",
+        "within a bounded time after the last crash or recovery all nodes are OPERATIONAL and all calls confirmed",
         _SQL["ends_in_time"],
     ),
     Audit(
-        "answered_peers", "multicast messages over a bypass leave once its other end has answered",
+        "answered_peers", "a node sends multicast messages over a bypass only after the other end has answered",
         _SQL["answered_peers"],
     ),
-    Audit("last_words", "a crash is reported after the last words of the node", _SQL["last_words"]),
+    Audit("last_words", "a failure detector reports a crash after the node's last messages", _SQL["last_words"]),
     Audit(
-        "order_of_resends", "what leaves to a node in a round keeps the order of its source",
+        "order_of_resends", "messages of one source that a node sends to a peer in a round keep their order",
         _SQL["order_of_resends"],
     ),
     Audit(
-        "incarnations", "a node that is back handles messages of nodes that have heard of it since",
+        "incarnations", "a recovered node handles only messages of nodes that know its new incarnation",
         _SQL["incarnations"],
     ),
-    Audit("tells_peers", "a node that has recovered tells its synchronisation points", _SQL["tells_peers"]),
+    Audit("tells_peers", "a recovered node sends its new status to its synchronisation points", _SQL["tells_peers"]),
     Audit(
-        "answers_in_turn", "a RECOVERING node answers when the other sides have answered it",
+        "answers_in_turn", "a RECOVERING node answers another one after its own synchronisation points on other sides",
         _SQL["answers_in_turn"],
     ),
-    Audit("status_first", "STATUS leaves before the multicast messages of its round", _SQL["status_first"]),
+    Audit("status_first", "a node sends STATUS before the multicast messages of a round", _SQL["status_first"]),
     Audit(
-        "guided_again", "a recovered node computes the recipients of publications that it accepted as Guided again",
+        "guided_again", "a recovered node computes again the recipients of publications that it accepted as Guided",
         _SQL["guided_again"],
     ),
-    Audit("own_messages", "what comes back to its source is a duplicate there", _SQL["own_messages"]),
+    Audit("own_messages", "a message that arrives at its own source is a duplicate", _SQL["own_messages"]),
     Audit("own_number", "the duplicate detector of a publisher has its own newest number", _SQL["own_number"]),
 )  # fmt: skip

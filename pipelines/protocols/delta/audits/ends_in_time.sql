@@ -1,6 +1,6 @@
--- Within the grace after the last crash or recovery, nodes are OPERATIONAL again and calls are confirmed. A node that
--- crashes within the grace is not checked: its calls are lost, and its next recovery has another deadline. A node whose
--- join point never recovers cannot join, and is not checked either.
+-- Within the grace, a number of rounds (view grace), after the last crash or recovery, nodes are OPERATIONAL again and
+-- calls are confirmed. A node that crashes within the grace is not checked: its calls are lost, and its next recovery
+-- has another deadline. A node whose join point never recovers cannot join, and is not checked either.
 with overdue as (
   select * from time_limit where coalesce(end_round > limit_round, true)
 ), fallen as (

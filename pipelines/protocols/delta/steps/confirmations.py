@@ -50,7 +50,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList with the confirmations of the round, without finished messages (Algorithm 1, line 30)."""
+    """Returns ProcessingList after the confirmations `moved` (`progress`), without finished messages (line 30)."""
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -106,10 +106,7 @@ def under_way(row: DataFrame) -> DataFrame:
 
 
 def refused_as_finished(duplicate: DataFrame) -> DataFrame:
-    """Returns `duplicate` as finished messages without a sender, so that their routing information is applied.
-
-    See `recovery.refused`.
-    """
+    """Returns the result of `recovery.refused` as finished messages, so that their routing information is applied."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 

@@ -38,7 +38,7 @@ SENT_FIELDS = ("hops", *_CARRIED)
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
-"""SQL for m.visited with the node's own pair; `visited_lists` cuts it."""
+"""SQL for m.visited with the node's own pair; `visited_lists` cuts the list to its last δ+1 pairs."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """The columns that describe a message in ProcessingList, without its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]

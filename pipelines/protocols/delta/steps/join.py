@@ -136,7 +136,10 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``."""
+    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``.
+
+    `present` is the SQL expression of column ``round``, the number of this round.
+    """
     was = before.selectExpr(*NODE, "status as was")
     changed = after.where("status <> 'CONFIRMED'").join(was, NODE).where("status <> was")
     return changed.selectExpr(*NODE, present, "status")

@@ -1,4 +1,4 @@
--- A row is one of the two nodes of a PRUNE.
+-- A row is a PRUNE at its sender or receiver `node_id`, with the other node as `peer`.
 select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round,
   cast(get_json_object(body, '$.backoff_rounds') as bigint) as backoff_rounds
 from sent_message
