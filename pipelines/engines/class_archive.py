@@ -6,17 +6,19 @@ the archive, a JVM starts Spark in 2.9 CPU seconds instead of 6.4, and a cold au
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-_PARTIAL_SECONDS = 600
-"""Seconds after which a partial file is of a JVM that was killed."""
+_WRITER_SECONDS = 60
+"""Seconds during which no second JVM starts to write an archive. Most JVMs end sooner."""
+_STALE_SECONDS = 86400
+"""Seconds after which a partial file is removed; its JVM was killed."""
 # Waits until the JVM has ended, which happens after this program; then makes the whole file available to later JVMs.
 _KEEPER = """
 import os, sys, time
@@ -38,15 +40,15 @@ class ClassArchive:
 
     Attributes:
         file: The archive, which may not exist yet.
-        is_written: Whether the JVM of this session writes the archive when it exits.
+        partial: The file that the JVM of this session writes when it exits; None if it writes none.
     """
 
     file: Path
-    is_written: bool
+    partial: Path | None
 
     @classmethod
     def of(cls, folder: Path, jars: Sequence[Path], java: str) -> ClassArchive:
-        """Returns the archive for Spark with additional jars; at most one JVM at a time writes it.
+        """Returns the archive for Spark with additional jars.
 
         Args:
             folder: The folder of archives.
@@ -55,39 +57,42 @@ class ClassArchive:
         """
         names = "\n".join([java, sys.prefix, *map(str, jars)])
         file = folder / f"classes-{blake2b(names.encode(), digest_size=8).hexdigest()}.jsa"
-        return cls(file, not file.exists() and sys.platform != "win32" and _is_reserved(_partial(file)))
+        return cls(file, None if file.exists() or sys.platform == "win32" else _new_partial(file))
 
     @property
     def option(self) -> str:
-        """The option of the JVM that maps or writes the archive; empty if another JVM writes the archive now.
+        """The option of the JVM that maps or writes the archive; empty if another JVM has just begun to write it.
 
         A JVM ignores an archive that does not fit its class path.
         """
-        if self.is_written:
-            return f'"-XX:ArchiveClassesAtExit={_partial(self.file)}"'
+        if self.partial is not None:
+            return f'"-XX:ArchiveClassesAtExit={self.partial}"'
         return f'"-XX:SharedArchiveFile={self.file}"' if self.file.exists() else ""
 
     def keep_after(self, process: int) -> None:
         """Makes the archive available when process ``process`` has ended, if the JVM of this session writes it."""
-        if self.is_written:
+        if self.partial is not None:
             subprocess.Popen(  # noqa: S603 - this interpreter
-                [sys.executable, "-I", "-S", "-c", _KEEPER, str(process), str(_partial(self.file)), str(self.file)],
+                [sys.executable, "-I", "-S", "-c", _KEEPER, str(process), str(self.partial), str(self.file)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
 
-def _partial(file: Path) -> Path:
-    return file.with_suffix(".part")
+def _new_partial(file: Path) -> Path | None:
+    """Creates an empty partial file for this process, and removes stale ones.
 
-
-def _is_reserved(partial: Path) -> bool:
-    """Creates an empty partial file; returns False if the file exists and is recent, or if it cannot be created."""
-    with suppress(OSError):
-        if time.time() - partial.stat().st_mtime > _PARTIAL_SECONDS:
-            partial.unlink()
+    Returns None if another process created one recently, or if the folder is not writable.
+    """
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch(exist_ok=False)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for other in file.parent.glob(f"{file.stem}.*.part"):
+            age = time.time() - other.stat().st_mtime
+            if age < _WRITER_SECONDS:
+                return None
+            if age > _STALE_SECONDS:
+                other.unlink()
+        partial = file.with_suffix(f".{os.getpid()}.part")
+        partial.touch()
     except OSError:
-        return False
-    return True
+        return None
+    return partial
