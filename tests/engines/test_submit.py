@@ -157,13 +157,16 @@ def test_executors_play_the_blocks_of_programs(played: Played) -> None:
 
 
 def test_executors_compute_the_rounds_of_a_dataflow_run(played: Played, sail: Session) -> None:
-    """Each round in which messages are due is a job with its description and with tasks; jobs take most of the time."""
+    """Each round in which messages are due has jobs with its description and with tasks, which take most of the time.
+
+    A job that fetches a frame without rows has no task.
+    """
     rounds = played.log.jobs("forwarding: (start|round|commit)")
     store = Store(played.folder / "dataflow", sail)
     due = {round_ for (round_,) in rows(store, "message", "due_round")}
     assert due
-    assert {f"forwarding: round {round_}" for round_ in due} <= {job.description for job in rounds}
-    assert all("driver" not in job.executors and job.executors for job in rounds)
+    assert {f"forwarding: round {round_}" for round_ in due} <= {job.description for job in rounds if job.executors}
+    assert all("driver" not in job.executors for job in rounds)
     assert busy_share(rounds) > 0.4
     print(told(rounds))
 
