@@ -44,24 +44,27 @@ class TreeRepair:
             election.deferred.append(Deferred(sender, request))
             return
         if node.is_newcomer:
-            node.send(sender, ms.ParentResponse(ms.BACK))
+            self._respond(sender, request, ms.BACK)
             return
         if not self._may_accept(sender, request):
-            node.send(sender, ms.ParentResponse(ms.DECLINED))
+            self._respond(sender, request, ms.DECLINED)
             return
         outside = [name for name in request.topics if not self._joining.is_inside(self._topics.of(name))]
         is_forced = request.is_client or request.break_degree
         is_joined = not outside or request.break_degree or election.is_elected
         if not is_joined or not (is_forced or node.residual_degree > 0):
-            node.send(sender, ms.ParentResponse(ms.DECLINED))
+            self._respond(sender, request, ms.DECLINED)
         elif outside:
             others = [entrant for entrant in self._state.entrant if entrant.node != sender]
             self._state.entrant = [*others, Entrant(sender, request, node.rounds_to(sender))]
-            node.send(sender, ms.ParentResponse(ms.JOINING))
+            self._respond(sender, request, ms.JOINING)
             self._joining.join(outside)
         else:
-            node.send(sender, ms.ParentResponse(ms.ACCEPTED))
+            self._respond(sender, request, ms.ACCEPTED)
             self._accept(sender, request)
+
+    def _respond(self, sender: int, request: ParentRequest, answer: str) -> None:
+        self._node.send(sender, ms.ParentResponse(answer, request.incarnation))
 
     def _may_accept(self, sender: int, request: ParentRequest) -> bool:
         """Returns whether `sender` can become a child: this broker is no orphan and not below `sender` (rule G10).
