@@ -39,6 +39,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
+from udfs.ginger.repair_records import Awaited
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
@@ -145,6 +146,17 @@ def test_an_answer_names_the_incarnation_in_the_request() -> None:
     ]  # fmt: skip
     found = [answer for rows in cases for answer in messages(rows, ms.ParentResponse)]
     assert found == [ms.ParentResponse(answer, 3) for answer in (ms.ACCEPTED, ms.DECLINED, ms.JOINING, ms.BACK)]
+
+
+def test_a_child_that_asks_in_a_later_incarnation_has_failed() -> None:
+    """Rule G28: 1 awaits 7, which has crashed, recovered, and asks again. In its own incarnation 7 is declined."""
+    waits = [around(None, (7,)), Awaited(7, 1)]
+    rows = requested(7, *waits, is_joining=True, incarnation=2)
+    assert messages(rows, ms.ParentResponse) == [ms.ParentResponse(ms.ACCEPTED, 2)]
+    assert ("Failed", 2, 7) in sent(rows, "failed")
+    assert kept(rows, "awaited", "partner", "incarnation") == [(7, 2)]
+    again = requested(7, *waits, is_joining=True, incarnation=1)
+    assert (sent(again, "answer"), kept(again, "awaited", "incarnation")) == ([("ParentResponse", 7, ms.DECLINED)], [1])
 
 
 def test_a_second_pass_breaks_degrees_and_after_it_comes_a_pause() -> None:
