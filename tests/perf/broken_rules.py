@@ -6,9 +6,10 @@
 `tests/mutation/broken_rules.yaml` has the changes, one of the text of a module each, `tests/mutation/hunted/` the
 scenarios. A hunt of a broken copy ends with its first finding; nothing is shrunk. Outcomes are kept in the work folder
 and are not tried again. Columns: the broken rule; the guarantee of the first finding, and the number of this schedule
-(without a finding: the number of schedules played); the number of undecided schedules. Undecided schedules detect a
-change if they are at least half of the schedules, and the unchanged program has none in the same scenario. The rule
-`-` is the unchanged program, hunted in each scenario of the protocol: it has no finding.
+(without a finding: the number of schedules played); the number of undecided schedules. A change with which the program
+does not start is not detected, and the table shows its error. Undecided schedules detect a change if they are at least
+half of the schedules, and the unchanged program has none in the same scenario. The rule `-` is the unchanged program,
+hunted in each scenario of the protocol: it has no finding.
 """
 
 from __future__ import annotations
@@ -157,9 +158,20 @@ def _hunted(row: Row, scenario: Path, strategy: str, within: str, given: argpars
             return {"seconds": patience, "findings": [["no end", "the hunt did not come to an end", 0]], "n_played": 0}
     seconds = round(time.monotonic() - start)
     if done.returncode:
-        said = done.stderr.strip().splitlines()[-1]
-        return {"seconds": seconds, "findings": [["error", said, 0]], "n_played": 0}
+        return {"seconds": seconds, **of_error(done.stderr.strip().splitlines()[-1])}
     return {"seconds": seconds, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def of_error(said: str) -> dict[str, Any]:
+    """Returns the outcome of a hunt that ended with the error ``said``.
+
+    The error is a finding if a run broke a guarantee, or if a handler raised an exception in a run. Otherwise the
+    changed program cannot run, and its change breaks no rule.
+    """
+    is_finding = "the scenario breaks" in said or "NodeProgramError" in said
+    return {"n_played": 0, "findings": [["error", said, 0]]} if is_finding else {
+        "n_played": 0, "findings": [], "refused": said
+    }  # fmt: skip
 
 
 def _print(title: str, done: Outcomes, undecided: Collection[tuple[str, str]]) -> None:
@@ -169,7 +181,7 @@ def _print(title: str, done: Outcomes, undecided: Collection[tuple[str, str]]) -
     table = Table("rule", "broken", "found by", "schedules", "undecided", "seconds", title=f"{title}: {counts}")
     for (rule, what), one in done.items():
         first = min(one["findings"], key=lambda found: found[2], default=None)
-        name = "-" if first is None else f"{first[0]}: {first[1]}"
+        name = one.get("refused", "-") if first is None else f"{first[0]}: {first[1]}"
         n_schedules = one["n_played"] if first is None else first[2]
         is_detected = " (detected)" if (rule, what) in undecided else ""
         open_ones = f"{one.get('n_undecided', 0):,} of {one['n_played']:,}{is_detected}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from perf.broken_rules import by_undecided, unchanged
+from perf.broken_rules import by_undecided, of_error, unchanged
 
 ROOT = Path(__file__).parents[2]
 MUTATION = ROOT / "tests" / "mutation"
@@ -63,3 +63,18 @@ def test_undecided_schedules_detect_a_change_that_leaves_half_of_them_open() -> 
     }
     del done["-", whole["what"]]
     assert by_undecided("ring", ROWS, done) == set()
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("pipelines.errors.QueryError: the scenario breaks closure as it is; shrink that run first", True),
+        ("pipelines.errors.NodeProgramError: protocol skipring, run 7, node 0, round 1: KeyError: 1", True),
+        ("pipelines.errors.ProtocolError: protocol skipring: SkipRing.order names 'timers' twice or wrongly", False),
+        ("ImportError: cannot import name 'Keyed'", False),
+    ],
+)
+def test_a_program_that_cannot_start_detects_no_change(said: str, is_found: bool) -> None:
+    found = of_error(said)
+    assert bool(found["findings"]) is is_found
+    assert found.get("refused") == (None if is_found else said)

@@ -296,7 +296,8 @@ class Broker(Role):
     def request(self) -> ParentRequest:
         """Returns a ParentRequest with the topics whose sub-tree contains the failed parent."""
         repair = self.node.repair
-        return ParentRequest(tuple(repair.upward), repair.break_degree, repair.is_joining)
+        topics, incarnation = tuple(repair.upward), self.node.incarnation
+        return ParentRequest(topics, repair.break_degree, repair.is_joining, incarnation=incarnation)
 
     def attached(self) -> None:
         """Adds the new parent to the sub-trees that contained the failed parent."""

@@ -111,6 +111,7 @@ class ParentRequest:
     is_joining: Annotated[bool, "whether the node is new in the tree"] = False
     is_client: Annotated[bool, "whether the node is a client"] = False
     subscribed: Annotated[tuple[str, ...], "topics that a client subscribes to"] = ()
+    incarnation: Annotated[int, "number of recoveries of the node"] = 0
 
 
 @message("ParentResponse")
@@ -118,6 +119,7 @@ class ParentResponse:
     """The answer to a ParentRequest (Alg. 5)."""
 
     answer: Annotated[str, "accepted, declined; joining: joins sub-trees first; back: the sender has no position"]
+    incarnation: Annotated[int, "incarnation in the ParentRequest"] = 0
 
 
 @message("ParentBuffer")

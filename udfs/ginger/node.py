@@ -103,6 +103,11 @@ class Node:
         """The id of the node."""
         return self.ctx.node
 
+    @property
+    def incarnation(self) -> int:
+        """The number of recoveries of the node."""
+        return self.ctx.run.incarnation(self.ctx.node, self.ctx.round)
+
     def setting(self, name: str) -> int:
         """Returns the value of a numeric setting of the protocol."""
         return int(self.ctx.settings[name])

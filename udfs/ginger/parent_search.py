@@ -63,10 +63,11 @@ class ParentSearch:
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
         """Handles the answer of `src`: connects to `src` if it accepts, and asks the next broker if it declines.
 
-        If `src` first joins sub-trees, the node waits for a second answer.
+        If `src` first joins sub-trees, the node waits for a second answer. An answer to an earlier incarnation of the
+        node has no effect (rule G28).
         """
         own = self._own
-        if src != own.asked:
+        if src != own.asked or m.incarnation != self._node.incarnation:
             return
         if m.answer == ms.JOINING:
             own.is_promised = True

@@ -80,6 +80,7 @@ class Awaited:
     """A new child or client that has not yet sent its broker the messages that the broker lacks."""
 
     partner: Annotated[int, "the child or client"]
+    incarnation: Annotated[int, "number of recoveries of the child before its request"] = 0
 
 
 @record(key="failed")

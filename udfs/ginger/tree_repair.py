@@ -37,31 +37,38 @@ class TreeRepair:
         """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
         A broker outside the sub-trees of requested topics first joins them, and then accepts. During an election, the
-        request of a sibling waits for the result.
+        request of a sibling waits for the result. If this broker has accepted an earlier incarnation of `sender`, that
+        child has failed (rule G28).
         """
         node, election = self._node, self._state.election
+        accepted = self._state.awaited.get(sender)
+        if accepted is not None and accepted.incarnation < request.incarnation:
+            self._role.neighbour_down(sender)
         if election.is_electing and sender in self._election.siblings():
             election.deferred.append(Deferred(sender, request))
             return
         if node.is_newcomer:
-            node.send(sender, ms.ParentResponse(ms.BACK))
+            self._respond(sender, request, ms.BACK)
             return
         if not self._may_accept(sender, request):
-            node.send(sender, ms.ParentResponse(ms.DECLINED))
+            self._respond(sender, request, ms.DECLINED)
             return
         outside = [name for name in request.topics if not self._joining.is_inside(self._topics.of(name))]
         is_forced = request.is_client or request.break_degree
         is_joined = not outside or request.break_degree or election.is_elected
         if not is_joined or not (is_forced or node.residual_degree > 0):
-            node.send(sender, ms.ParentResponse(ms.DECLINED))
+            self._respond(sender, request, ms.DECLINED)
         elif outside:
             others = [entrant for entrant in self._state.entrant if entrant.node != sender]
             self._state.entrant = [*others, Entrant(sender, request, node.rounds_to(sender))]
-            node.send(sender, ms.ParentResponse(ms.JOINING))
+            self._respond(sender, request, ms.JOINING)
             self._joining.join(outside)
         else:
-            node.send(sender, ms.ParentResponse(ms.ACCEPTED))
+            self._respond(sender, request, ms.ACCEPTED)
             self._accept(sender, request)
+
+    def _respond(self, sender: int, request: ParentRequest, answer: str) -> None:
+        self._node.send(sender, ms.ParentResponse(answer, request.incarnation))
 
     def _may_accept(self, sender: int, request: ParentRequest) -> bool:
         """Returns whether `sender` can become a child: this broker is no orphan and not below `sender` (rule G10).
@@ -97,7 +104,7 @@ class TreeRepair:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")
             self._missing.note_known(known, name)
-        self._state.awaited[sender] = Awaited(sender)
+        self._state.awaited[sender] = Awaited(sender, request.incarnation)
         node.add_child(sender, is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))
         node.ctx.set_timer(TIMER, sender, node.patience(sender))

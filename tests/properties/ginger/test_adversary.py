@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from oracles.ginger.messages import Publication
@@ -18,7 +19,7 @@ from support.ginger.setups import FIRST_ROUND, Crashing, Timed, stored
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows
+from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
 from udfs.ginger.messages import JOINING
 
 Swept = Callable[..., Crashing]
@@ -164,3 +165,29 @@ def test_what_followed_an_answer_that_was_put_aside_goes_with_it() -> None:
     """B1's children come to the root, which fails while they wait for what had left its buffer."""
     case = replace(base("deep", 2), buffer_size=1)
     assert wrong(replace(case, crashes={1: 208, 0: at}) for at in range(216, 228)) == []
+
+
+def test_a_broker_that_crashes_twice_ignores_the_acceptance_of_its_first_request(tmp_path: Path, sail: Session) -> None:
+    """Rule G28: B2 accepts the first request of B6, which crashes again before the answer arrives in round 252."""
+    crashes = [("B0", 208, None), ("B6", 236, 242), ("B6", 246, 252)]
+    faults = [{"kind": "crash", "node": node, "round": at, **({"until": up} if up else {})} for node, at, up in crashes]
+    links = [("B0", "B1", 8), ("B0", "B2", 2), ("B1", "B4", 9), ("B1", "B5", 7), ("B2", "B6", 5)]
+    twice = scenario(
+        protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
+        overlay={"links": [[*link] for link in links], "clients": [{"name": "C10", "at": "B6", "latency": 2}]},
+        workload={},
+        faults=faults,
+        time={"rounds": 2000},
+    )
+    store = run_all(run_configs([twice]), sail, tmp_path)
+    assert broken(audited(store, "ginger")) == {}
+    name = dict(rows(store, "node", "node_id", "name"))
+    above = rows(store, "state_neighbour", "node_id", "neighbour", "relationship")
+    assert {(name[node], name[other]) for node, other, kind in above if kind == "parent"} == {
+        ("B1", "B2"), ("B4", "B1"), ("B5", "B1"), ("B6", "B2"),
+    }  # fmt: skip
+    answers = rows(store, "message", "kind", "src", "dst", "due_round", "body")
+    assert [(due, body) for kind, src, dst, due, body in answers
+            if kind == "ParentResponse" and (name[src], name[dst]) == ("B2", "B6") and due == 252] == [
+        (252, '{"answer":"accepted","incarnation":1}')
+    ]  # fmt: skip

@@ -39,6 +39,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
+from udfs.ginger.repair_records import Awaited
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
@@ -104,8 +105,8 @@ ORPHAN: list[Any] = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *
 SEEKS: dict[str, Any] = {"is_level": False, "is_root": False, "upward": ["t"], "asked": 4, "awaited": 4}
 
 
-def answered(answer: str, sender: int = 4, **values: Any) -> Outcome:
-    return play(1, ORPHAN, memory(**SEEKS | values), Got(sender, ms.ParentResponse(answer)))
+def answered(answer: str, sender: int = 4, incarnation: int = 0, **values: Any) -> Outcome:
+    return play(1, ORPHAN, memory(**SEEKS | values), Got(sender, ms.ParentResponse(answer, incarnation)))
 
 
 def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
@@ -126,6 +127,36 @@ def test_a_broker_that_declines_is_not_asked_again_in_this_pass() -> None:
     assert (repair(rows).declined, repair(rows).awaited, timers(rows)) == ([4], 5, {("parent", 0): PATIENCE})
     assert sent(answered(ms.DECLINED, 5)) == []
     assert repair(answered(ms.ACCEPTED, 5)).asked == 4
+
+
+@pytest.mark.parametrize("answer", [ms.ACCEPTED, ms.DECLINED, ms.JOINING, ms.BACK])
+def test_an_answer_to_another_incarnation_has_no_effect(answer: str) -> None:
+    """Rule G28: broker 1 has not recovered, so its incarnation is 0."""
+    rows = answered(answer, incarnation=1)
+    assert (sent(rows), timers(rows), repair(rows).asked, repair(rows).is_promised) == ([], {}, 4, False)
+    assert ("parent", 4) not in kept(rows, "neighbour", "relationship", "neighbour")
+
+
+def test_an_answer_names_the_incarnation_in_the_request() -> None:
+    """Rule G28, for each answer: accepted, declined, joining, and that of a newcomer."""
+    cases = [
+        requested(7, incarnation=3), requested(7, topics=("u",), incarnation=3),
+        requested(7, topics=("u",), break_degree=True, incarnation=3),
+        requested(7, known={"is_joining": True, "is_level": False}, incarnation=3),
+    ]  # fmt: skip
+    found = [answer for rows in cases for answer in messages(rows, ms.ParentResponse)]
+    assert found == [ms.ParentResponse(answer, 3) for answer in (ms.ACCEPTED, ms.DECLINED, ms.JOINING, ms.BACK)]
+
+
+def test_a_child_that_asks_in_a_later_incarnation_has_failed() -> None:
+    """Rule G28: 1 awaits 7, which has crashed, recovered, and asks again. In its own incarnation 7 is declined."""
+    waits = [around(None, (7,)), Awaited(7, 1)]
+    rows = requested(7, *waits, is_joining=True, incarnation=2)
+    assert messages(rows, ms.ParentResponse) == [ms.ParentResponse(ms.ACCEPTED, 2)]
+    assert ("Failed", 2, 7) in sent(rows, "failed")
+    assert kept(rows, "awaited", "partner", "incarnation") == [(7, 2)]
+    again = requested(7, *waits, is_joining=True, incarnation=1)
+    assert (sent(again, "answer"), kept(again, "awaited", "incarnation")) == ([("ParentResponse", 7, ms.DECLINED)], [1])
 
 
 def test_a_second_pass_breaks_degrees_and_after_it_comes_a_pause() -> None:
