@@ -313,15 +313,27 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
         run.message("R2P-ACK", "R1", "b1", 120, to=[p1], **of_r1, designation=1, incarnation=0, single=[99]),
         run.message("R2R-NAK", "R1", "b1", 1400, to=[r2], **of_r1, keys=[key]),
         run.message("R2R-NAK", "R2", "b2", 104, to=[r1], topic="news", origin=r2, keys=[key]),
-    ], state_registration=[replaced(
+        run.message("R2C-Probe", "R2", "b2", 104, to=[p1], topic="news", origin=r2, is_operational=True),
+        run.message("R2C-Confirm", "R2", "b2", 1400, to=[p1], topic="news", origin=r2, client=p2, role="publisher",
+                    number=999),
+        run.message("R2P-ACK", "R2", "b2", 1390, to=[p1], topic="news", origin=r2, incarnation=0, single=[99]),
+        run.message("Gossip-LEAVE", "R2", "b2", 1400, to=[run.ids["R3"]], topic="news", origin=r2),
+        run.message("Broker-Up", "b1", "b2", 1300, broker=run.ids["b1"], up_round=1290),
+    ], control_call=[replaced("kind = 'leave'", kind="'remove'", node_id=str(r2), peer=str(r1),
+                              round="cast(200 as bigint)")], state_registration=[replaced(
         f"client = {p2}", is_registered="false", number="cast(150 as bigint)", cut="array(named_struct('publisher', "
         f"cast({p1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(3 as bigint)))",
     )])  # fmt: skip
+    assert missing(found, {"leaves_covered": "R3 does not know that it leaves"}) == {}
+    assert missing(found, {"leaves_covered": "has not told that it has number 99"}) == {}
     return missing(found, {
         "rectifies_unacknowledged": "whose acknowledgement it knows", "acknowledges_announced": "is not announced in",
         "asked_to_steer": "by designation 777, and is never asked", "tells_stored": "gossip lacks number 99",
         "asks_for_missing": "R2R-NAK requests number", "recovers_missing": f"is OPERATIONAL without number {n}",
         "cuts_in_time": "the cut of the deregistration of P2 has it",
+        "offers_when_operational": "answers a probe as operational, and recovers since round 104",
+        "registrations_spread": "and R3 does not have it", "repeats_broker_up": "tells b2 once that it is up",
+        "removal_told": "is called in round 200 to remove R1",
     })  # fmt: skip
 
 

@@ -1,0 +1,31 @@
+-- audit, is_dated: a recovered broker repeats Broker-Up until it has an answer
+-- Rule P31. A row is a Broker-Up without an answer and without a repetition in four times the rounds until routes
+-- change, and two more. The broker and the receiver have no crash or pause in that time.
+with setting as (
+  select e.run_id, e.last_round, 4 * cast(get_json_object(r.parameters, "$['protocol.reroute_rounds']") as bigint) + 2
+    as most_rounds
+  from settled_run e
+  join run r on r.run_id = e.run_id
+), up as (
+  select run_id, src, dst, sent_round, cast(get_json_object(body, '$.up_round') as bigint) as up_round
+  from sent_message
+  where kind = 'Broker-Up'
+), answer as (
+  select run_id, src, dst, due_round, cast(get_json_object(body, '$.up_round') as bigint) as up_round
+  from sent_message
+  where kind = 'Broker-Up-ACK' and fate = 'delivered'
+), struck as (
+  select distinct run_id, node_id, round from fault_event where node_id is not null
+)
+select distinct u.run_id, u.sent_round as round, u.src as node_id, cast(null as bigint) as source,
+  cast(null as bigint) as source_seq, concat('tells ', n.name, ' once that it is up, and has no answer') as detail
+from up u
+join setting s on s.run_id = u.run_id and u.sent_round + s.most_rounds <= s.last_round
+join node n on n.run_id = u.run_id and n.node_id = u.dst
+left join up o on o.run_id = u.run_id and o.src = u.src and o.dst = u.dst and o.up_round = u.up_round
+  and o.sent_round > u.sent_round and o.sent_round <= u.sent_round + s.most_rounds
+left join answer a on a.run_id = u.run_id and a.src = u.dst and a.dst = u.src and a.up_round = u.up_round
+  and a.due_round <= u.sent_round + s.most_rounds
+left join struck f on f.run_id = u.run_id and f.node_id in (u.src, u.dst)
+  and f.round > u.sent_round and f.round <= u.sent_round + s.most_rounds
+where o.run_id is null and a.run_id is null and f.run_id is null
