@@ -342,3 +342,27 @@ PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
     "ginger_late": plant_ginger, "gossipsub": plant_gossipsub, "gossipsub_draws": plant_gossip_draws,
     "gossipsub_members": plant_members, "gossipsub_wide": plant_wide, "repository": plant_repository,
 }  # fmt: skip
+
+
+def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(sail: Session, tmp_path: Path) -> None:
+    """A recovers for one round; its HELLO reaches B in round 55, and B learns of the second crash in round 66."""
+    parts = {
+        "name": "again",
+        "protocol": {"name": "gossipsub", "relay": False, "detection_rounds": 5},
+        "overlay": {"links": [["A", "B", 6]]},
+        "workload": {"subscriptions": [{"at": name, "round": 0, "topic": "a"} for name in "AB"]},
+        "faults": [
+            {"kind": "crash", "node": "A", "round": first, "until": last} for first, last in [(43, 49), (50, 80)]
+        ],
+        "time": {"rounds": 120, "round_ms": 10},
+    }
+    store = run_all(run_configs([parts]), sail, tmp_path)
+    [b] = [row[0] for row in rows(store, "node", "node_id", "name") if row[1] == "B"]
+
+    def n_violations(round_: int) -> int | None:
+        change = replaced(f"src = {b} and kind = 'ANNOUNCE' and sent_round > 0", kind="'IHAVE'",
+                          sent_round=f"cast({round_} as bigint)", due_round=f"cast({round_} + 6 as bigint)")  # fmt: skip
+        report = audited(planted(store, tmp_path, message=change), "gossipsub")
+        return next(one.n_violations for one in report.findings if one.name == "forgets_crashed")
+
+    assert (n_violations(65), n_violations(67)) == (0, 1)

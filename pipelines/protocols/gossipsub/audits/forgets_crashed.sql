@@ -1,17 +1,25 @@
 -- audit, is_unconditional: a node sends nothing to a neighbour that it knows to be down
 -- Rule S5. A row is a message that a node sends to a crashed neighbour after the report of the crash, and before it
--- hears from the neighbour again. Nodes with faults are left out.
+-- hears from the neighbour again. A HELLO that arrives after the crash of its sender starts the watch again, so the
+-- report comes later. Nodes with faults are left out.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
-), reported as (
-  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round,
-    c.crash_round + l.latency_rounds + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
-      as known_round
+), watched as (
+  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round, l.latency_rounds,
+    max(coalesce(h.due_round, c.crash_round)) as watch_round
   from node_recovery c
   join link l on l.run_id = c.run_id and l.dst = c.node_id
-  join run r on r.run_id = c.run_id
   left join unsteady u on u.run_id = l.run_id and u.node_id = l.src
+  left join sent_message h on h.run_id = c.run_id and h.src = c.node_id and h.dst = l.src and h.kind = 'HELLO'
+    and h.fate = 'delivered' and h.sent_round < c.crash_round and h.due_round >= c.crash_round
   where u.run_id is null
+  group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds
+), reported as (
+  select w.run_id, w.peer, w.node_id, w.crash_round,
+    w.watch_round + w.latency_rounds + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
+      as known_round
+  from watched w
+  join run r on r.run_id = w.run_id
 ), heard as (
   select p.run_id, p.peer, p.node_id, p.crash_round, p.known_round, min(m.due_round) as heard_round
   from reported p
