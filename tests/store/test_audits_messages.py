@@ -324,6 +324,10 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
         f"client = {p2}", is_registered="false", number="cast(150 as bigint)", cut="array(named_struct('publisher', "
         f"cast({p1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(3 as bigint)))",
     )])  # fmt: skip
+    late = run.told(root / "late", node_status=[
+        replaced(f"node_id = {r2} and status = 'OPERATIONAL' and round > 100", round="cast(1300 as bigint)"),
+    ])  # fmt: skip
+    assert missing(late, {"recovery_ends": "recovers since round 104, without progress"}) == {}
     assert missing(found, {"leaves_covered": "R3 does not know that it leaves"}) == {}
     assert missing(found, {"leaves_covered": "has not told that it has number 99"}) == {}
     return missing(found, {

@@ -89,8 +89,8 @@ FLAGS = {
         "": "asked_to_steer cuts_in_time kept_until_stable nothing_pending stored_once subscription_confirmed",
         "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
         "is_dated": "acknowledges_announced all_or_none asks_for_missing leaves_covered offers_when_operational"
-        " recovers_missing rectifies_unacknowledged registrations_spread removal_told repeats_broker_up"
-        " stored_delivered sync_passes_nothing tells_stored",
+        " recovers_missing recovery_ends rectifies_unacknowledged registrations_spread removal_told"
+        " repeats_broker_up stored_delivered sync_passes_nothing tells_stored",
     },
     "skipring": {
         "": "closure convergence database degrees departed flooding labels published_everywhere tries",

@@ -1,0 +1,66 @@
+-- audit, is_dated: a recovery ends T_assist after its last progress, if no heard member has a missing message
+-- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a recovery
+-- without a request and without an arriving message for longer than T_assist and two T_f. Repeated messages and orders
+-- do not count. Before that, an R2R-Recovery has answered each topic of its R2R-Assist. Recoveries with a pause of the
+-- repository are left out.
+with life as (
+  select n.run_id, n.node_id, n.recovery_round, least(coalesce(n.end_round, s.last_round), s.last_round) as end_round,
+    cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
+      + 2 * cast(get_json_object(r.parameters, "$['protocol.fetch_rounds']") as bigint) as most_rounds
+  from node_recovery n
+  join node o on o.run_id = n.run_id and o.node_id = n.node_id and o.role = 'repository'
+  join settled_run s on s.run_id = n.run_id
+  join run r on r.run_id = n.run_id
+  left join fault_event f on f.run_id = n.run_id and f.node_id = n.node_id and f.kind = 'pause'
+    and f.round >= n.recovery_round
+  where n.recovery_round is not null and f.run_id is null
+), said as (
+  select l.run_id, l.node_id, l.recovery_round, m.kind, get_json_object(m.body, '$.topic') as topic,
+    cast(m.sent_round + 0 as bigint) as round
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.src = l.node_id and m.kind in ('R2R-Assist', 'R2R-NAK')
+    and m.sent_round between l.recovery_round and l.end_round
+  union all
+  select l.run_id, l.node_id, l.recovery_round, m.kind, get_json_object(m.body, '$.topic') as topic,
+    cast(m.due_round + 0 as bigint) as round
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.dst = l.node_id and m.fate = 'delivered'
+    and m.kind in ('R2R-Recovery', 'R2R-Retransmit')
+    and m.due_round between l.recovery_round and l.end_round
+  union all
+  select l.run_id, l.node_id, l.recovery_round, m.kind, min(get_json_object(m.body, '$.topic')) as topic,
+    min(m.due_round) as round
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.dst = l.node_id and m.fate = 'delivered'
+    and m.kind in ('Message', 'P2R-Order', 'P2R-Retransmit')
+    and m.due_round between l.recovery_round and l.end_round
+  group by l.run_id, l.node_id, l.recovery_round, m.kind, m.source, m.source_seq
+), topic as (
+  select run_id, node_id, recovery_round, topic, count_if(kind = 'R2R-Assist') as n_asked,
+    min(case when kind = 'R2R-Recovery' then round end) as answered_round
+  from said
+  group by run_id, node_id, recovery_round, topic
+), answered as (
+  select run_id, node_id, recovery_round, max(answered_round) as round
+  from topic
+  where n_asked > 0
+  group by run_id, node_id, recovery_round
+  having count_if(answered_round is null) = 0
+), event as (
+  select distinct s.run_id, s.node_id, s.recovery_round, s.round
+  from said s
+  join answered a on a.run_id = s.run_id and a.node_id = s.node_id and a.recovery_round = s.recovery_round
+    and s.round >= a.round
+  where s.kind not in ('R2R-Assist', 'R2R-Recovery')
+  union all
+  select run_id, node_id, recovery_round, round from answered
+), waited as (
+  select e.run_id, e.node_id, e.recovery_round, e.round, l.most_rounds, coalesce(
+    lead(e.round) over (partition by e.run_id, e.node_id, e.recovery_round order by e.round), l.end_round) as next_round
+  from event e
+  join life l on l.run_id = e.run_id and l.node_id = e.node_id and l.recovery_round = e.recovery_round
+)
+select run_id, round + most_rounds as round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+  concat('recovers since round ', recovery_round, ', without progress and requests since round ', round) as detail
+from waited
+where next_round - round > most_rounds
