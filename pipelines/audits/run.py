@@ -323,10 +323,10 @@ def _check(
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
-    """Returns a boolean mask of the excused rows of ``found``. A run beyond the bound excuses its rows.
+    """Returns a boolean mask of the excused rows of ``found``.
 
-    Exceptions are rows of an unconditional audit, and two types of rows with a round before the first round beyond the
-    bound: rows of a dated audit, and rows about a delivery that happened.
+    Rows of a run beyond the bound are excused, with exceptions. An unconditional audit excuses no row. Before the first
+    round beyond the bound, a dated audit excuses no row, and no audit excuses a row about a delivery that happened.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -389,8 +389,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns the verdict of each run.
 
-    A run with an unexcused violation is invalid. Otherwise the verdict is unknown if ``can_tell`` is False, if the run
-    is in relation ``busy_run``, or if it is in ``untested``. All other runs are valid.
+    A run with an unexcused violation is invalid. Otherwise the verdict is unknown in three cases: ``can_tell`` is False
+    because an audit failed, the run is undecided at its end (relation ``busy_run``), or it is in ``untested``.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []

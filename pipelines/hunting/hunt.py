@@ -46,11 +46,11 @@ _RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
 """The name of a guarantee of all protocols: no handler of a node program raises an exception."""
 _MOST_STAGES = 3
-"""The maximum number of aims in a schedule."""
+"""The maximum number of aims (pairs of a target message and a way to affect it) in a schedule."""
 _PROBES = 8
-"""The factor of the limit for a form (way to affect a message) whose schedules mostly exceed the bound.
+"""The number of schedules beyond the bound for each one within it, from which on a hunt within the bound skips a form.
 
-With ``within_bound``, a form with n schedules within the bound is skipped after _PROBES * (1 + n) schedules beyond it.
+A form is a way to affect a message. With n schedules within the bound, it is skipped after _PROBES * (1 + n) beyond it.
 """
 _SEEDS = 8
 """The number of seeds whose runs provide targets, for protocols that use random numbers."""

@@ -67,7 +67,7 @@ QUERIES: Mapping[str, str] = {
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` with initial state, number of subscribers and interval of each run."""
+    """Returns the results of `QUERIES` with the initial state, number of subscribers and Timeout interval of runs."""
     return answers(result, _PARAMETERS, QUERIES)
 
 
@@ -100,7 +100,7 @@ _POINTS = 60
 
 
 def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Samples the ratios of all runs at common times. The sample of a run at a time is its last row up to this time."""
+    """Samples table `progress` of all runs at common times: for each run and time, the last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)

@@ -144,7 +144,7 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Returns the number of wanted deliveries, and the number of wanted deliveries that happened."""
+    """Returns the number of wanted deliveries (publications to matching subscribers), and how many of them happened."""
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
 
 

@@ -346,8 +346,8 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
     """Returns the round in which the subscription of ``way`` was confirmed, and the crash that let it be confirmed.
 
-    Returns None if the publication was issued before the confirmation, or no node of ``way`` crashed until then. The
-    neighbour of a crashed node does not wait for the nodes behind the crashed node, if more nodes fail than δ.
+    Returns None if the publication was issued before the confirmation, or no node of ``way`` crashed until then. If
+    more nodes fail than protocol ``delta`` tolerates, a node confirms without answers of nodes behind a failed one.
     """
     issued = (one.confirmed_round for one in case.subscriptions if one.issued_round == way.start)
     confirmed_round = min((round_ for round_ in issued if round_ is not None), default=None)

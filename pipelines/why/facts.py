@@ -236,9 +236,9 @@ class RunFacts:
     def loss(self, message: MessageFact) -> LinkFault | None:
         """Returns the link fault that lost ``message``, or None.
 
-        If several faults may have lost it, the order of `_LOSING` decides. A partition also loses messages between
-        nodes without a common link, although its events name only links. Therefore each partition in the sending round
-        may have lost the message.
+        If several faults may have lost it, the first kind in `_LOSING` is chosen. A partition also loses messages
+        between nodes without a common link, although its events name only links. Therefore each partition in the
+        sending round may have lost the message.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]

@@ -87,7 +87,7 @@ def gone_wrong(
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
-    """Yields the deliveries that took longer than the fastest path over the links.
+    """Yields a question for each delivery that took longer than the fastest path over the links.
 
     Runs without links have no late deliveries.
     """

@@ -119,7 +119,10 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of the publications, from the query `Protocol.waited`."""
+    """Returns the ended waits of some publications, from the query `Protocol.waited`.
+
+    ``texts`` has the ids of runs and sources and the call numbers, as SQL lists.
+    """
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers

@@ -47,7 +47,7 @@ class StoryStep:
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
             - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message that no call has caused, to a node behind a failed node: ``from, to, kind,
+            - ``contact``, a lost message without a call, to a node after a failed node on the path: ``from, to, kind,
               due_round, fate``;
             - ``subscription``: ``node, confirmed_round``; the children are the copies that propagate the subscription.
         round: The round; for a copy, the round of sending.
@@ -206,7 +206,7 @@ class _StoryBuilder:
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
-        """Returns the first lost message from the sender of ``copy`` to each node behind the receiver of ``copy``.
+        """Returns the first lost message from the sender of ``copy`` to each node after its receiver on the path.
 
         Only messages that belong to no call and were sent in round ``since`` or later count.
         """

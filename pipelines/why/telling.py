@@ -213,8 +213,8 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
     """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery, else None.
 
-    Such messages are copies, failure reports, and messages between nodes on the path around a failed node. If a message
-    around a failed node is in flight and the protocol reports a wait of the publication, the wait is returned instead.
+    Such messages are copies, failure reports about receivers of lost copies, and other messages between nodes of the
+    path. For the latter two, the result is the wait of the publication if the protocol reports one.
     """
     facts = trail.facts
     if not facts.is_finished:

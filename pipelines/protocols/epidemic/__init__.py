@@ -1,6 +1,7 @@
 """Protocol ``epidemic``: content-based publish/subscribe with epidemic recovery of lost events (DEBS 2003).
 
-The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings, audits and bound.
+The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings and audits, and
+the bound: the faults that the protocol tolerates.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ where s.issued_round >= p.first_round
   and get_json_object(r.parameters, "$['protocol.recovery']") in ('push', 'push_pull')
 group by s.run_id
 """
-"""SQL for the runs beyond the bound: ``run_id, round, reason``.
+"""SQL for the runs with faults beyond the bound: ``run_id``, the first ``round`` of the faults, and ``reason``.
 
-After a crash or the replacement of a link, deliveries depend on random draws, so the audits require no delivery. With
-push, a subscriber that subscribes after the first publication gets earlier events in any order.
+After a crash or the replacement of a link, deliveries depend on random draws. With push, a subscriber that subscribes
+after the first publication gets earlier events in any order. So the audits of these runs require no delivery.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "link_change", "gossip", "entry", "counted")}
-"""SQL of the relations that several audits read."""
+"""The SQL queries of relations that several audits read, by relation name."""
 _ALWAYS = {
     "bounded_cache": "no cache holds more than `buffer` events",
     "own_events_last": "caches that discard foreign events first hold no foreign event after discarding an own one",

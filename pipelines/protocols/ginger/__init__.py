@@ -1,6 +1,8 @@
 """Protocol ``ginger``: eventual, causal and total delivery over one tree of brokers (Matos, Ginger, chapters 3 to 5).
 
-The module declares the settings of the protocol, the scenarios that it rejects (`problems`), and its bound (`beyond`).
+The module declares the settings of the protocol, the scenarios that it rejects (`problems`), and its bound.
+
+The bound is the set of faults that the protocol tolerates; `beyond` returns the runs that exceed it.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class _Tree:
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the reasons for which the protocol rejects a scenario, each with the key of the scenario.
+    """Yields the reasons for which the protocol rejects a scenario, each with the scenario key that causes it.
 
     Args:
         settings: A `GingerSettings`.

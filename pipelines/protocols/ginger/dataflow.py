@@ -139,21 +139,21 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
 
 
 def entered_locks(turn: DataFrame) -> DataFrame:
-    """Returns the locks of total-order messages that leave entry queues, with the columns of `steps.broker_locks`."""
+    """Returns new locks for total-order messages that leave entry queues. Columns are as in `steps.broker_locks`."""
     return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
 
 
 def next_pending(
     table: DataFrame, pending: DataFrame, locks: list[DataFrame], arrival: DataFrame, turn: DataFrame
 ) -> DataFrame:
-    """Returns table pending after a round.
+    """Returns table pending, the total-order messages that brokers have not processed yet, after a round.
 
     Args:
         table: Table pending before the round.
         pending: The result of `steps.acknowledged`: rows of brokers and topics with due messages.
         locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
         arrival: The result of `steps.arrivals`.
-        turn: All turns of the round.
+        turn: All turns (decisions about messages) of the round, columns `steps.TURN`.
     """
     touched = pending.select(ID).hint("shuffle_hash")
     rows = table.join(touched, ID, "left_anti").unionByName(pending.select(table.columns))

@@ -48,7 +48,9 @@ ID = [*TOPIC, "source", "source_seq"]
 ABOUT = [*ID, "guarantee", "keys", "issued_round"]
 """The columns that describe a client's message at a broker."""
 TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]
-"""Grain: a broker, message and ``what``: ``passed``, ``locked``, ``sent`` or ``processed``. ``sender`` is the node that
+"""The columns of turns; a turn is a decision of a broker about a message (`udfs.ginger.turns.TURN`).
+
+Grain: a broker, message and ``what``: ``passed``, ``locked``, ``sent`` or ``processed``. ``sender`` is the node that
 sent the message, or null. ``covered`` lists the nodes that have locked the key items of the message. ``rank`` is the
 position among the turns with one ``trigger``, from 0.
 """
@@ -63,9 +65,9 @@ def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
-    """Returns the neighbours in the sub-trees of `topics`: columns TOPIC, ``neighbour, relationship``.
+    """Returns the neighbours of brokers in the sub-trees of topics: columns TOPIC, ``neighbour, relationship``.
 
-    `topics` has columns TOPIC.
+    `topics` has the pairs of broker and topic, columns TOPIC.
     """
     inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
     return neighbour.select(*NODE, "neighbour", "relationship").join(
@@ -87,7 +89,7 @@ def brought(message: DataFrame) -> DataFrame:
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
-    """Returns the messages that cause decisions: ID, ``guarantee, keys, trigger, what, is_ready, round``.
+    """Returns the messages that cause turns: ID, ``guarantee, keys, trigger, what, is_ready, round``.
 
     Values of ``what`` are ``came``, ``locked``, ``ready`` and ``processed``, as in `udfs.ginger.turns.turns`. Frame
     `pending` also has ``round``.

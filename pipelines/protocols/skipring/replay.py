@@ -22,10 +22,10 @@ Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def convergence(reader: Reader) -> DataFrame:
-    """Returns the convergence of topics: one row per run, topic and disturbance.
+    """Returns when topics became legitimate again after disturbances: starts, joins, leaves and crashes.
 
     Returns:
-        Columns `replay.CONVERGENCE`, and ``name``, the name of the node.
+        One row per run, topic and disturbance: columns `replay.CONVERGENCE`, and ``name``, the name of the node.
     """
     columns = [*replay.CONVERGENCE]
     columns.insert(columns.index("node_id") + 1, "name")

@@ -1,7 +1,7 @@
 """The audits of protocol ``ginger``, in addition to the general audits.
 
-Relations `balance`, `broken_tree` and `start_parent` need Python. The balances of a replica follow from its operations
-one by one, the parents in a tree of any depth from one another. Each SQL file that starts with ``-- audit`` is an
+Relations `balance`, `broken_tree` and `start_parent` need Python: a balance depends on all earlier operations of its
+replica, and the parent of a broker on the parents of other brokers. Each SQL file that starts with ``-- audit`` is an
 audit of single messages.
 """
 
