@@ -1,7 +1,7 @@
 """The same failure-free runs of protocol delta by SimPy actors and by the engines, side by side.
 
     python tests/perf/compare.py [--messages 1000 --messages 100000 ...] [--side simpy --side simpy+delta]
-                                 [--side sail --side spark]
+                                 [--side local --side spark]
                                  [--limit 1200]
 
 δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers: some thousand messages a run, SUB,

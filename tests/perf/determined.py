@@ -3,7 +3,7 @@
     python tests/perf/determined.py [--schedules 20] [--replicas 24] [--protocols delta,ginger] [--few 2] [--no-spark]
         [--driver-rows 0]
 
-Per protocol: one job on `sail` with so many replicas of each schedule; then each schedule again, in processes of their
+Per protocol: one job on engine `local` with so many replicas of each schedule; then each schedule again, in processes of their
 own: the same way, over 1, 2 and 7 partitions, broken off and resumed, the first few (``--few``) each in a job of its
 own, and on classic Spark over 1, 2 and 7 partitions by turns, where what reads more than ``--driver-rows`` is Spark's
 work. A row a way: runs, those of which a table differs from the first replica's, these tables, seconds. The exit code

@@ -1,15 +1,17 @@
-"""Speed of node programs, by the way in which they are played; history kept, audits left out.
+"""Measures the speed of node programs: with one job per round, with blocks of rounds, and without an engine.
 
     python tests/perf/nodes.py [--protocol skipring] [--engine local] [--runs 1,100] [--nodes 20] [--rounds 300]
         [--no-single]
 
-Protocol skipring: so many subscribers join one topic, two publish, and every node has a Timeout every ten rounds.
-Protocol ginger: a bank with five replicas on a tree of so many brokers, all of which operate at once. Ways: ``round by
-round``, a job a round (for the fewest runs only); ``blocks``, the rounds up to a commit in one job; ``local``, the
-network without an engine and without a history, in one process, again and again for some seconds, before and after the
-others. Columns: messages handled, seconds, messages a second, the share of those that ``local`` would have on as many
-cores, and the most memory that the process had taken by then, in MiB; engine sail is in it, the JVM of Spark and
-processes that play runs are not. A row is told in a line when it is there.
+The engine writes the history; no audit runs. With protocol skipring, ``--nodes`` subscribers join one topic, two of them
+publish, and every node has a Timeout every ten rounds. With protocol ginger, five replicas of a bank on a tree of
+``--nodes`` brokers operate concurrently.
+
+A row of the table is an execution: ``round by round`` has one job per round (only for the first number of ``--runs``);
+``blocks`` has one job for the rounds up to a commit; ``no engine`` repeats the run for some seconds in one process,
+without a history, before and after the other executions. Columns: messages handled; seconds; messages per second; this
+rate divided by that of ``no engine`` times the number of cores; the peak memory of the process in MiB. The memory
+includes engine local, but neither the JVM of Spark nor worker processes.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job:
 
 
 def local(parts: dict[str, Any]) -> tuple[int, float]:
-    """Returns the same for a network without an engine, played again and again."""
+    """Returns the messages that networks without an engine handled, and the seconds that they took."""
     n_handled, seconds = 0, 0.0
     while seconds < LOCAL_SECONDS:
         network = _network(parts)
@@ -144,7 +146,7 @@ def main() -> None:
     given = parser.parse_args()
     scenario = {"skipring": skipring, "ginger": ginger}[given.protocol]
     parts, counts = scenario(given.nodes, given.rounds), [int(one) for one in given.runs.split(",")]
-    table = Table("way", "runs", "messages", "seconds", "messages a second", "of local on all cores", "MiB")
+    table = Table("execution", "runs", "messages", "seconds", "messages per second", "of no engine on all cores", "MiB")
     rates = list[float]()
 
     def row(way: str, n_runs: int | None, n_messages: int, seconds: float) -> None:
@@ -156,14 +158,14 @@ def main() -> None:
         print(" ".join(cells), flush=True)
         rates.append(rate)
 
-    row("local", None, *local(parts))
+    row("no engine", None, *local(parts))
     with open_session(given.engine) as session:
         played(session, 1, scenario(10, 100), None)  # the first job of an engine takes longer
         if not given.no_single:
             row("round by round", counts[0], *played(session, counts[0], parts, 1))
         for n_runs in counts:
             row("blocks", n_runs, *played(session, n_runs, parts, None))
-    row("local", None, *local(parts))
+    row("no engine", None, *local(parts))
     Console(width=120).print(table)
 
 
