@@ -1,13 +1,13 @@
-"""Whether rows are determined: the same runs over and over, with three crashes at once, played in every way.
+"""Checks that rows are deterministic: compares runs with three concurrent crashes, executed in several ways.
 
     python tests/perf/determined.py [--schedules 20] [--replicas 24] [--protocols delta,ginger] [--few 2] [--no-spark]
         [--driver-rows 0]
 
-Per protocol: one job on engine `local` with so many replicas of each schedule; then each schedule again, in processes of their
-own: the same way, over 1, 2 and 7 partitions, broken off and resumed, the first few (``--few``) each in a job of its
-own, and on classic Spark over 1, 2 and 7 partitions by turns, where what reads more than ``--driver-rows`` is Spark's
-work. A row a way: runs, those of which a table differs from the first replica's, these tables, seconds. The exit code
-is 1 if any differ.
+For each protocol, one job on engine `local` executes ``--replicas`` copies of each schedule. Each schedule then runs
+again in further processes: on `local` in one job, with 1, 2 and 7 partitions, and interrupted and resumed; the first
+``--few`` schedules in a job each, and on classic Spark with 1, 2 and 7 partitions alternately. There Spark executes all
+reads of more than ``--driver-rows`` rows. A row of the table is a way: the runs; the runs with a table that differs
+from that of the first replica; the names of these tables; seconds. The exit code is 1 if any table differs.
 """
 
 from __future__ import annotations

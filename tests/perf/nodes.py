@@ -3,8 +3,8 @@
     python tests/perf/nodes.py [--protocol skipring] [--engine local] [--runs 1,100] [--nodes 20] [--rounds 300]
         [--no-single]
 
-The engine writes the history; no audit runs. With protocol skipring, ``--nodes`` subscribers join one topic, two of them
-publish, and every node has a Timeout every ten rounds. With protocol ginger, five replicas of a bank on a tree of
+The engine writes the history; no audit runs. With protocol skipring, ``--nodes`` subscribers join one topic, two of
+them publish, and every node has a Timeout every ten rounds. With protocol ginger, five replicas of a bank on a tree of
 ``--nodes`` brokers operate concurrently.
 
 A row of the table is an execution: ``round by round`` has one job per round (only for the first number of ``--runs``);
