@@ -1,5 +1,5 @@
--- A publication follows the messages that its publisher published or delivered earlier, on a shared key item, at every
--- client (3.2). A row is a delivery of a publication before one of these messages. Within a round a client delivers
+-- At every client a publication follows the messages on a shared key item that its publisher published or delivered
+-- earlier (3.2). A row is a delivery of a publication before one of these messages. Within a round a client delivers
 -- first and publishes afterwards.
 with published as (
   select run_id, source as node_id, topic, source, source_seq, (issued_round + 1) * 1048576 - 1 as position,

@@ -1,4 +1,4 @@
--- In which periods did no external event disturb a run for longer than its longest wait?
+-- Which periods without an external event were longer than the longest possible wait in a run?
 -- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, a change
 -- of the bundle or an open fault of a link (protocol repository). Each broker and repository was up or gone for good.
 -- :from_round first round: the round of the last disturbance, or 0

@@ -2,7 +2,7 @@
 -- One row per run, subscriber and publication that satisfies a subscription (protocol repository). The subscription was
 -- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of
 -- its confirmation, or of its first delivery if that is earlier. An excuse concerns one publication. The first three
--- excuses end a subscriber's time in end_round. They excuse publications that were not known to be stored reach_rounds
+-- excuses concern events that end the deliveries to a subscriber in end_round. They excuse publications that were not known to be stored reach_rounds
 -- before end_round. Excuses (rule P23):
 -- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed for good too early;
@@ -19,7 +19,7 @@
 -- :n_holders repositories that have the publication before their first reserved number, without those that crashed for
 --   good
 -- :known_round round of the confirmation or of the first delivery, whichever is earlier; null: neither happened
--- :end_round first round in which the subscriber could no longer receive the publication; null: to the end it could
+-- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to the end
 -- :due_round deadline of the delivery: with the subscriber up, needed_rounds without a fault have passed since
 --   known_round (without known_round: twice needed_rounds since the publish call); null: they have not passed
 -- :reach_rounds longest time from storing to delivery: ways_rounds of view settled_run if no fault occurred before,

@@ -1,4 +1,4 @@
--- Messages in the buffer of a subscriber that has got no notification. Topics with a reserved number at the steering
+-- Messages in the buffer of a subscriber that has not been notified that they are stored. Topics with a reserved number at the steering
 -- repository are left out, because that number explains the wait better.
 select b.run_id, b.node_id, b.source, b.source_seq, case
     when s.repository is null or s.is_seeking then 'the subscriber has no steering repository yet'

@@ -1,4 +1,4 @@
--- Messages that their publisher has queued until its steering repository answers.
+-- Messages that their publisher has not sent, because its steering repository has not answered.
 select q.run_id, q.node_id, q.publication.source as source, q.publication.source_seq as source_seq, case
     when s.is_refused then 'its publisher is refused: it is not registered for the topic'
     when s.repository is null or s.is_seeking then 'its publisher has no steering repository yet'

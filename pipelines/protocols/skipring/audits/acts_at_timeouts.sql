@@ -1,7 +1,7 @@
 -- audit, is_unconditional: in each interval a node takes the actions of Timeout
 -- Sections 2.2, 3.2 and 4.2, rules K11 and K15: Subscribe without a label, Unsubscribe after the subscription, else
--- Introduce to left and right, and CheckTrie. A row is a longer period without one of these messages, in
--- an unchanged state.
+-- Introduce to left and right, and CheckTrie. A row is a period, longer than an interval and without a
+-- change of the node's state, in which the node did not send one of these messages.
 with due as (
   select run_id, node_id, topic, round, until_round, 'Subscribe' as kind, cast(null as bigint) as dst
   from ring_state

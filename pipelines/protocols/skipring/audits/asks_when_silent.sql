@@ -1,5 +1,5 @@
 -- audit, is_unconditional: a subscriber with a silent ring neighbour requests its configuration
--- Rule K6: with probability 1/2 at each Timeout after silence_intervals. A row is a time of 24 more Timeouts without a
+-- Rule K6: with probability 1/2 at each Timeout after silence_intervals. A row is a period of 24 more Timeouts without a
 -- request, without a message that names the neighbour, and without a configuration that omits it.
 with spell as (
   select h.run_id, h.node_id, h.topic, h.held_node_id as peer_id, h.round,
