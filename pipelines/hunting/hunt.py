@@ -48,9 +48,9 @@ FAILS = "program_fails"
 _MOST_STAGES = 3
 """The maximum number of aims (pairs of a target message and a way to affect it) in a schedule."""
 _PROBES = 8
-"""The number of schedules beyond the bound for each one within it, from which on a hunt within the bound skips a form.
+"""Limits the schedules beyond the bound of each form, a way to affect a message, in a hunt ``within_bound``.
 
-A form is a way to affect a message. With n schedules within the bound, it is skipped after _PROBES * (1 + n) beyond it.
+The hunt skips a form with n schedules within the bound after _PROBES * (1 + n) schedules beyond the bound.
 """
 _SEEDS = 8
 """The number of seeds whose runs provide targets, for protocols that use random numbers."""

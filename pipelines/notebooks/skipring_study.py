@@ -100,7 +100,7 @@ _POINTS = 60
 
 
 def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Samples table `progress` of all runs at common times: for each run and time, the last row up to this time."""
+    """Samples `progress` at common times: for each run and time, returns the last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)

@@ -1,7 +1,7 @@
 """Protocol ``epidemic``: content-based publish/subscribe with epidemic recovery of lost events (DEBS 2003).
 
-The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings and audits, and
-the bound: the faults that the protocol tolerates.
+The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings, the audits, and the
+bound: the set of faults that the protocol tolerates.
 """
 
 from __future__ import annotations
