@@ -56,8 +56,8 @@ def run(
             the engine in the scenario. ``auto`` selects the active session of this program, else ``spark`` if Java is
             found, else ``local``.
         overrides: One string or several strings ``path=value``, which replace values of the scenario.
-        commit_every: The number of rounds between commits. None stands for 20, or for 200 if a job plays several
-            rounds.
+        commit_every: The number of rounds between commits. None stands for 20. If a job plays several rounds, it stands
+            for 200, or for 500 from 16 runs on.
         batch_runs: The number of runs that one job plays concurrently; batches of runs follow each other. None stands
             for the number that fits into memory.
         rounds_per_job: The number of rounds that one job plays, at least 1. None stands for all rounds up to the next
