@@ -53,7 +53,8 @@ def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
 
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
-"""The columns of a packed batch: the index of its input batch, and the batch as an Arrow stream."""
+"""The columns of a packed batch: the index of its input batch, and the batch as a compressed Arrow stream."""
+_COMPRESSION = "lz4"
 
 
 def packed(function: Play) -> Play:
@@ -78,13 +79,13 @@ def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
     return [batch for _, value in pairs for batch in batches_of(value.as_buffer())]
 
 
-def stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    """Returns a batch as an Arrow stream.
+def stream_of(batch: pa.RecordBatch, compression: str | None = None) -> pa.Buffer:
+    """Returns a batch as an Arrow stream, compressed by the codec `compression` if it is given.
 
     The stream of a slice contains the rows of the slice only; a pickle would contain the whole batch.
     """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
 
@@ -95,7 +96,9 @@ def batches_of(stream: pa.Buffer) -> list[pa.RecordBatch]:
 
 
 def _packed(place: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [pa.array([place], pa.int64()), pa.array([stream_of(batch).to_pybytes()], pa.binary())]
+    # Spark copies the bytes several times: 1,000 runs take 34 CPU s with compression, and 41 without.
+    stream = stream_of(batch, _COMPRESSION).to_pybytes()
+    columns = [pa.array([place], pa.int64()), pa.array([stream], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
