@@ -8,16 +8,11 @@ with said as (
     cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
     cast(get_json_object(body, '$.n') as bigint) as n
   from sent_message
-  where kind in ('R2P-ACK', 'R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
+  where kind in ('R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
 ), moved as (
   select run_id, node_id from control_call where kind in ('join', 'leave')
   union
   select run_id, peer as node_id from control_call where kind = 'remove'
-), single as (
-  select run_id, src as node_id, topic, sent_round, cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
-    incarnation, explode(from_json(get_json_object(body, '$.single'), 'array<bigint>')) as n
-  from said
-  where kind = 'R2P-ACK' and src = origin
 ), gossip as (
   select run_id, src as node_id, topic, sent_round, explode(concat(
     from_json(get_json_object(body, '$.entries'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'),
@@ -47,7 +42,7 @@ with said as (
   where abs(a.due_round - m.due_round) < 4 * cast(get_json_object(r.parameters, "$['protocol.failure_rounds']") as bigint)
     and o.run_id is null and v.run_id is null and c.run_id is null
 ), possessed as (
-  select run_id, node_id, topic, publisher, incarnation, n, sent_round as round from single
+  select run_id, node_id, topic, publisher, incarnation, n, sent_round as round from acknowledged_number
   union all
   select run_id, node_id, topic, one.publisher as publisher, one.incarnation as incarnation, one.n as n,
     sent_round as round

@@ -8,13 +8,6 @@ with departed as (
   left join control_call c on c.run_id = m.run_id and c.kind = 'remove' and c.peer = m.src
   where m.kind = 'Gossip-LEAVE' and m.src = cast(get_json_object(m.body, '$.origin') as bigint) and c.run_id is null
   group by m.run_id, m.src, get_json_object(m.body, '$.topic')
-), single as (
-  select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
-    cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
-    cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
-    explode(from_json(get_json_object(body, '$.single'), 'array<bigint>')) as n
-  from sent_message
-  where kind = 'R2P-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
 ), heard as (
   select d.run_id, d.node_id, d.topic, d.round, m.message_id, m.due_round, m.body,
     cast(get_json_object(m.body, '$.origin') as bigint) as member,
@@ -65,7 +58,8 @@ select distinct s.run_id, s.round, s.node_id, a.publisher as source, cast(null a
   concat('leaves, and ', n.name, ' has not told that it has number ', a.n, ' of its publisher') as detail
 from staying s
 join node n on n.run_id = s.run_id and n.node_id = s.member
-join single a on a.run_id = s.run_id and a.node_id = s.node_id and a.topic = s.topic and a.sent_round <= s.round
+join acknowledged_number a on a.run_id = s.run_id and a.node_id = s.node_id and a.topic = s.topic
+  and a.sent_round <= s.round
 left join told t on t.run_id = s.run_id and t.node_id = s.node_id and t.topic = s.topic and t.member = s.member
   and t.publisher = a.publisher and t.incarnation = a.incarnation and t.n >= a.n
 left join beyond b on b.run_id = s.run_id and b.node_id = s.node_id and b.topic = s.topic and b.member = s.member

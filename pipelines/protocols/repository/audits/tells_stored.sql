@@ -5,16 +5,9 @@ with moved as (
   select run_id, node_id from control_call where kind = 'leave'
   union
   select run_id, peer as node_id from control_call where kind = 'remove'
-), single as (
-  select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
-    cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
-    cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
-    explode(from_json(get_json_object(body, '$.single'), 'array<bigint>')) as n
-  from sent_message
-  where kind = 'R2P-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
 ), stored as (
   select run_id, node_id, topic, publisher, incarnation, n, min(sent_round) as round
-  from single
+  from acknowledged_number
   group by run_id, node_id, topic, publisher, incarnation, n
 ), gossip as (
   select run_id, message_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round, body,
