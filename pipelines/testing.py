@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
+from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import reader_of, suited_to
 from pipelines.store.store import Store
 
@@ -61,9 +63,15 @@ def run_all(
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Returns the report of a protocol's audits of a store."""
-    with suited_to(store.root, store.session):
-        reader = reader_of(store.session, store.root)
+    with _reader(store) as reader:
         return audit_store(reader, store.session, reader.protocol(protocol))
+
+
+@contextmanager
+def _reader(store: Store) -> Iterator[StoreReader]:
+    """Opens a store for many queries, and configures the engine for its size until the end of the context."""
+    with suited_to(store.root, store.session):
+        yield reader_of(store.session, store.root)
 
 
 def broken(report: AuditReport) -> dict[str, object]:
@@ -169,8 +177,7 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
     Returns:
         Tuples of run id, node name, source name, ``source_seq`` and detail.
     """
-    with suited_to(store.root, store.session):
-        reader = reader_of(store.session, store.root)
+    with _reader(store) as reader:
         rows = found_by(name, reader, store.session, reader.protocol(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [

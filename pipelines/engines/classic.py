@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.engines.class_archive import ClassArchive
 from pipelines.engines.frames import functions_for, set_functions
-from pipelines.engines.jars import bucket_jars, engine_jars
+from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars
 from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.errors import EngineError
@@ -57,7 +57,7 @@ def start_classic(
     _quiet_errors()
     conf = SparkConf(loadDefaults=False)
     jars = [*engine_jars(say), *bucket_jars(scheme, say)]
-    archive = ClassArchive.of(jars[0].parents[1], jars, java_version())
+    archive = ClassArchive.of(cache_folder(), jars, java_version())
     settings = {**hadoop_settings(), **local_settings(scratch, is_small=is_small)}
     settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
     settings[_JVM_OPTIONS] = f"{settings.get(_JVM_OPTIONS, '')} {archive.option}".strip()

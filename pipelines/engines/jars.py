@@ -57,7 +57,7 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
     """
-    cache = cache or _cache()
+    cache = cache or cache_folder()
     index = cache / _index_name()
     listed = _listed(index)
     if listed:
@@ -96,7 +96,7 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
     """
-    cache, coordinates = _cache(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
+    cache, coordinates = cache_folder(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
     index = cache / f"{artifact}{_HADOOP}.json"
     listed = _listed(index)
     if listed:
@@ -107,10 +107,11 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
 
 def cached_jars() -> list[Path]:
     """Returns the engine's jars in the user's cache folder; empty before the first download."""
-    return _listed(_cache() / _index_name())
+    return _listed(cache_folder() / _index_name())
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Returns the folder of jars and class archives in the user's cache."""
     return user_cache_path("roundtable") / "jars"
 
 
