@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
 from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session, beside
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.document import ReplaySelection
@@ -28,8 +28,7 @@ from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
 from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
 from pipelines.sql.errors import readable_errors
-from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import INTERPRETED_BYTES, reader_of, suited_to
+from pipelines.sql.small_store import fast_reader, reader_of, suited_to
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import MANIFEST, locked, resume_hint
@@ -320,31 +319,13 @@ class Result:
 
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
-        with self._fast_reader() as (reader, session, is_small):
+        with fast_reader(self.store.absolute(), self.session, self.reader) as (reader, session, is_small):
             report = audit_all(reader, session)
             if is_kept:
                 record(report, store.within(is_small=is_small))
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
-
-    @contextmanager
-    def _fast_reader(self) -> Iterator[tuple[StoreReader, Session, bool]]:
-        """Opens the store on the engine that takes the least time for many queries.
-
-        For a small store, this is the engine ``local`` instead of Spark.
-
-        Yields:
-            The reader, the session of the engine, and whether the store is small.
-        """
-        root, session = self.store.absolute(), self.session
-        if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
-            # Spark takes ten times as long as Sail to plan the queries of a small store; its first plans take longer.
-            with beside(session) as other:
-                yield reader_of(other, root), other, True
-            return
-        with self.suited() as is_small:
-            yield self.reader, session, is_small
 
     @contextmanager
     def suited(self) -> Iterator[bool]:

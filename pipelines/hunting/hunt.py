@@ -168,8 +168,8 @@ class _Search:
                 continue
             self._counts["replayed"] += 1
             try:
-                with played([run], self._session) as reader:
-                    broken = self._violations(self._audited(reader)).get(0, {})
+                with played([run], self._session) as (reader, session):
+                    broken = self._violations(self._audited(reader, session)).get(0, {})
             except NodeProgramError as error:
                 broken = {FAILS: str(error)}
             if broken:
@@ -197,8 +197,8 @@ class _Search:
         others = [(Schedule((), (f"seed {seed}",), "seed", seed)) for seed in seeds]
         runs = [(one, runnable(self._with(one), run)) for one in others]
         playable = [(one, other) for one, other in runs if other is not None]
-        with played([run, *(other for _, other in playable)], self._session) as reader:
-            report = self._audited(reader)
+        with played([run, *(other for _, other in playable)], self._session) as (reader, session):
+            report = self._audited(reader, session)
             violations = self._violations(report)
             if broken := violations.pop(0, None):
                 raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
@@ -358,8 +358,8 @@ class _Search:
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job, records features and violations, and varies schedules with new features."""
-        with played([run for _, run in batch], self._session) as reader:
-            report = self._audited(reader)
+        with played([run for _, run in batch], self._session) as (reader, session):
+            report = self._audited(reader, session)
             beyond = {one.run_id for one in report.beyond}
             broken = self._violations(report)
             new = self._new_features(reader, report, beyond)
@@ -374,9 +374,9 @@ class _Search:
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
         self._counts["played"] += len(batch)
 
-    def _audited(self, reader: StoreReader) -> AuditReport:
+    def _audited(self, reader: StoreReader, session: Session) -> AuditReport:
         """Audits a store, and reports each audit that fails for the first time."""
-        report = audit_store(reader, self._session, self._protocol)
+        report = audit_store(reader, session, self._protocol)
         for finding in report.findings:
             if finding.error is not None and finding.name not in self._failed_audits:
                 self._failed_audits[finding.name] = finding.error
@@ -477,7 +477,7 @@ class _Search:
         run = runnable(parts)
         if run is None:
             return ""
-        with played([run], self._session) as reader:
+        with played([run], self._session) as (reader, _):
             groups = overview(reader, 0).groups
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 

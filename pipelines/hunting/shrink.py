@@ -31,7 +31,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import reader_of
+from pipelines.sql.small_store import fast_reader
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 
@@ -225,8 +225,8 @@ class _Player:
         if not runs:
             return set()
         protocol = protocol_named(runs[0].run.scenario.protocol.name)
-        with played(runs, self._session) as reader:
-            found = {row.run_id for row in found_by(self._guarantee, reader, self._session, protocol)}
+        with played(runs, self._session) as (reader, session):
+            found = {row.run_id for row in found_by(self._guarantee, reader, session, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
             if self._is_excused or is_never_excused:
                 return found
@@ -241,10 +241,13 @@ class Playable(NamedTuple):
 
 
 @contextmanager
-def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
-    """Executes runs of one protocol as one job, and yields a reader of their temporary store.
+def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[StoreReader, Session]]:
+    """Executes runs of one protocol as one job, and opens their temporary store.
 
     The id of a run in the store is its index in ``playable``.
+
+    Yields:
+        A reader of the store, and the session that answers its queries (see `fast_reader`).
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
@@ -252,7 +255,8 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreRead
         with players(runs, session.engine, "auto"):
             inputs = build_inputs(runs, None, built=[one.built for one in playable])
         execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
-        yield reader_of(session, store.root)
+        with fast_reader(store.root, session) as (reader, asked, _):
+            yield reader, asked
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:

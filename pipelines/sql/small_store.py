@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session
+from pipelines.engines.session import Session, beside
 from pipelines.sql.query import StoreReader
 from pipelines.sql.snapshot import StoreSnapshot
 from pipelines.sql.statement import identifiers
@@ -57,6 +57,31 @@ def suited_to(root: Root, session: Session) -> Iterator[bool]:
     is_very_small = n_bytes <= VERY_FEW_BYTES
     with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=is_very_small):
         yield is_very_small
+
+
+@contextmanager
+def fast_reader(
+    root: Root, session: Session, opened: StoreReader | None = None
+) -> Iterator[tuple[StoreReader, Session, bool]]:
+    """Opens a store on the engine that takes the least time for many queries.
+
+    If the store is small and ``session`` is an own local Spark, this engine is ``local``: Spark takes ten times as long
+    as Sail to plan the queries of a small store.
+
+    Args:
+        root: The location of the store.
+        session: The session that wrote the store or opened it.
+        opened: A reader of the store on ``session``; None opens one.
+
+    Yields:
+        The reader, the session of the engine, and whether Spark needs one partition only.
+    """
+    if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
+        with beside(session) as other:
+            yield reader_of(other, root), other, True
+        return
+    with suited_to(root, session) as is_very_small:
+        yield opened or reader_of(session, root), session, is_very_small
 
 
 class SmallStoreReader(StoreReader):
