@@ -1,4 +1,4 @@
-"""Reads tables in text files: detects delimiter, titles, comments and decimal commas; Arrow parses the rows."""
+"""Reads tables in text files: skips comments, detects delimiters and decimal commas, and parses rows with Arrow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Read: TypeAlias = Callable[Concatenate[Path, P], R]
 BLANKS = " "
-"""A value of `delimiter`: the cells are separated by any number of spaces and tabs."""
+"""The value of `TextRows.delimiter` for cells that are separated by one or more spaces or tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", BLANKS: "spaces"}
 _SAMPLE = 50
@@ -32,14 +32,14 @@ _WITH_COMMA = r"^[-+]?[0-9]+(,[0-9]+)?$"
 
 @dataclass(frozen=True)
 class TextRows:
-    """The lines of a table before its titles are known.
+    """The lines of a delimited table, before the caller decides whether the first line has titles.
 
     Attributes:
-        lines: The lines of the file without comments and blank lines.
-        numbers: The line number in the file of each line.
+        lines: The lines of the file, except the comments and blank lines that `split` removes.
+        numbers: The number in the file, from 1, of each entry of `lines`.
         delimiter: The separator of the cells, or `BLANKS`.
-        sample: The cells of the first 50 lines, trimmed.
-        is_quoted: Whether cells may be in double quotes.
+        sample: The cells of each of the first 50 entries of `lines`, stripped of white space.
+        is_quoted: Whether double quotes can enclose a cell.
     """
 
     lines: Sequence[str]
@@ -59,7 +59,7 @@ class TextRows:
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
     def table(self, titles: Sequence[str], *, skip: int) -> TextTable:
-        """Parses all lines but the first `skip` and returns columns of strings, one for each title.
+        """Parses the lines after the first `skip` lines. The table has one column of strings for each title.
 
         Raises:
             DataFileError: The number of cells in a row differs from the number of titles.
@@ -120,7 +120,11 @@ def open_data(path: Path) -> IO[bytes]:
 
 
 def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
-    """Decorates a function of a file and hashable arguments; caches its results until the file changes."""
+    """Returns a decorator that caches up to `maxsize` results of a function that reads a file.
+
+    The function takes the path of the file and hashable arguments. A result is cached until the modification time or
+    the size of the file changes.
+    """
 
     def decorate(read: Read[P, R]) -> Read[P, R]:
         @lru_cache(maxsize=maxsize)
@@ -143,12 +147,14 @@ def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
 def split(
     text: str, *, delimiter: str | None = None, is_quoted: bool = True, comments: str = "#%", only_before: bool = False
 ) -> TextRows:
-    """Splits the content of a file into lines and, without `delimiter`, detects the delimiter.
+    """Splits the content of a file into lines. If `delimiter` is `None`, the function detects the delimiter.
 
-    With the detected delimiter, the first 50 lines have equally many cells.
+    The function selects a delimiter that splits each of the first 50 lines into the same number of cells, at least
+    two. If several delimiters do, it selects the one with the most cells; if none does, the one with the most cells in
+    the first line.
 
-    Lines that begin with a character of `comments` are comments. With `only_before`, only lines before the first row
-    can be comments or blank; later comments and blank lines belong to cells.
+    Lines that begin with a character of `comments` are comments. Comments and blank lines are removed. If `only_before`
+    is set, they are removed only before the first row, because a later one can be a line of a quoted cell.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
@@ -166,7 +172,7 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     """Replaces decimal commas by decimal points; returns the rows and the titles of the changed columns.
 
     A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one cell has a
-    comma. A file with the comma as delimiter has no decimal commas.
+    comma. A file whose delimiter is the comma has no decimal commas.
     """
     rows, changed = table.rows, []
     if table.source.delimiter == ",":
@@ -184,7 +190,7 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
 def _delimiter(lines: Sequence[str]) -> str:
     marks = (*_DELIMITERS, BLANKS)
     widths = {mark: [len(row) for row in _cells(lines, mark, is_quoted=mark != BLANKS)] for mark in marks}
-    # Of several delimiters with equally many cells in all lines, the one with most cells wins.
+    # If several delimiters split all lines into the same number of cells, the one with the most cells is selected.
     even = [mark for mark in _DELIMITERS if widths[mark] and min(widths[mark]) == max(widths[mark]) > 1]
     if not even and widths[BLANKS] and min(widths[BLANKS]) == max(widths[BLANKS]) > 1:
         return BLANKS

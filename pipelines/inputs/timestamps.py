@@ -1,4 +1,4 @@
-"""Columns of times: milliseconds from the start of a run, ISO 8601 timestamps, or numbers from 1970."""
+"""Reads columns of times: ISO 8601 timestamps, or numbers that count from the start of a run or from 1970."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Moments:
 
     Attributes:
         ms: Milliseconds from the start of the run, or from `origin_ms` for timestamps; NaN for an empty cell.
-        is_wrong: Whether a cell is neither empty nor a time; shape as `ms`.
+        is_wrong: Whether each cell is neither empty nor a time; shape as `ms`.
         origin_ms: The first timestamp, in ms from 1970; None if the times count from the start of the run.
-        form: A phrase for the form of the cells, for notes.
+        form: A phrase that describes the format of the cells, for notes.
     """
 
     ms: Floats
@@ -39,7 +39,7 @@ class Moments:
     def from_start(self, clock: Clock) -> Floats:
         """Returns the times in milliseconds from the start of the run.
 
-        Without an origin in `clock`, the first timestamp is 0.
+        If `clock` has no origin, the run starts at the first timestamp.
         """
         if self.origin_ms is None or clock.origin_ms is None:
             return self.ms
@@ -55,7 +55,7 @@ class Moments:
         return self.from_start(clock) / clock.speed / clock.round_ms
 
     def note(self, title: str, clock: Clock) -> str:
-        """Returns a note on the column `title`: the form of its times, round 0, and the largest rounding error."""
+        """Returns a note on column `title`: the format of its times, the time of round 0, and the rounding error."""
         exact, rounds = self.exact(clock), self.rounds(clock)
         is_known = ~np.isnan(exact) & (rounds >= 0)
         error = np.abs(exact - rounds)[is_known].max(initial=0.0) * clock.round_ms
@@ -74,11 +74,11 @@ def iso(ms: float) -> str:
 
 
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
-    """Returns the times in a column of strings, numbers, or timestamps of Arrow.
+    """Returns the times in a column of strings, numbers or Arrow timestamps.
 
-    Numbers are timestamps if the smallest of them, read as a time from 1970, is in or after July 1998. The unit of
-    timestamps is `unit`; without `unit` it is detected. Other numbers count from the start of the run, in `unit`, by
-    default ms.
+    Numbers count from 1970 if the smallest number is then a time in or after July 1998. Otherwise they count from the
+    start of the run. `unit` is the unit of the numbers. If `unit` is `None`, the unit of numbers from 1970 is detected,
+    and the unit of numbers from the start is ms.
     """
     if pa.types.is_temporal(column.type):
         stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)

@@ -70,9 +70,9 @@ def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
 
 
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) by node name, for the nodes of `graph` that have both.
+    """Returns a map from node name to (longitude, latitude) in degrees. It omits nodes without a complete position.
 
-    `names` is the attribute with the names of the nodes, as ``columns.names`` in `weighted_graph`.
+    `names` is the node attribute that contains the names; see `Columns.names` for None.
 
     Raises:
         ContentError: A coordinate is no number, or a node lacks the attribute `names`.

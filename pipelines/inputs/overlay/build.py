@@ -55,7 +55,7 @@ _SOURCES = "links, file, topohub, generate, nodes"
 def with_attached(
     brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
 ) -> Overlay:
-    """Returns `brokers` with servers and clients added. Ids ascend from brokers over servers to clients.
+    """Adds servers and clients to the overlay `brokers`. Brokers have the lowest ids, then servers, then clients.
 
     Raises:
         OverlayError: An edge broker is unknown, or a name is not unique.
@@ -142,10 +142,10 @@ class _Path(NamedTuple):
 
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
-    """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty without such paths.
+    """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty if there are none.
 
-    `rounds` are the rounded latencies of the links. Only the paths from at most ten nodes with evenly spaced ids are
-    examined.
+    `rounds` contains the latency of each link in whole rounds. Only paths from at most ten nodes, which have evenly
+    spaced ids, are examined.
     """
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
@@ -197,11 +197,12 @@ def build_overlay(
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    With `keeps_links`, the overlay keeps all links if only the protocol needs a tree. The tree then determines only the
-    brokers of servers and clients. With `notes_rounding`, notes report the paths that rounding lengthens.
+    If `keeps_links` is set and only the protocol needs a tree, the overlay keeps all links. The tree then determines
+    only the brokers to which servers and clients are attached. If `notes_rounding` is set, the notes of the overlay
+    report paths that rounding lengthens (`rounding_note`).
 
     Raises:
-        OverlayError: The overlay cannot be built. Each problem has the path of its key in the scenario.
+        OverlayError: The overlay cannot be built. Each problem names the scenario key that caused it.
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)
@@ -236,7 +237,7 @@ def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
 
 
 def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
-    # The links between brokers are those of `brokers`; the links of servers and clients are those of `overlay`.
+    # Links between brokers come from `brokers`; links of servers and clients come from `overlay`.
     is_access = overlay.b >= overlay.n_brokers
     a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
     order = np.lexsort((b, a))
@@ -252,7 +253,7 @@ def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each source of an overlay and its description, the lines of ``roundtable list overlays``."""
+    """Returns name and description of each source of overlays, as ``roundtable list overlays`` prints them."""
     formats = "GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, edge list in text or Parquet"
     hub = f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50"
     return [

@@ -1,6 +1,6 @@
-"""Overlay files and networks of the package ``topohub``: detection of formats, archives, and positions of nodes.
+"""Reads overlays and positions of nodes from files, archives and the package ``topohub``; detects file formats.
 
-A parsed file is cached until the file changes.
+A parsed overlay is cached until its file changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     """Returns the graph in the file `path`. Repeated calls return the same object until the file changes.
 
     Raises:
-        ContentError: The file cannot be read, or is not of its format.
+        ContentError: The file cannot be read, its format is unknown, or its content does not match its format.
     """
     columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
     return _load(path, spec.member, spec.format, columns, tuple(sorted(spec.model_fields_set & _SETTINGS)))
@@ -90,7 +90,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
-    """Returns (longitude, latitude) by node name for the file `path`; empty for formats without coordinates.
+    """Returns a map from node name to (longitude, latitude), read from file `path`.
+
+    The map is empty if the format has no coordinates.
 
     Raises:
         ContentError: The file cannot be read.
@@ -180,9 +182,9 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns (longitude, latitude) in degrees by node name, for the overlay `spec`.
+    """Returns a map from node name to (longitude, latitude) in degrees for the overlay `spec`.
 
-    The result is empty unless the overlay is a topohub network, or a file with coordinates.
+    The map is empty unless the overlay is a topohub network, or a file with coordinates.
 
     Raises:
         DataFileError: The file does not exist.
@@ -205,7 +207,7 @@ def hub_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def load_hub(name: str) -> WeightedGraph:
-    """Returns the topohub network `name`. Latencies follow from the lengths of links.
+    """Returns the topohub network `name`. Its latencies are computed from the lengths of the links.
 
     Raises:
         ContentError: topohub has no network of this name.

@@ -55,7 +55,8 @@ def read_graphml(content: bytes) -> Graph:
 
 
 def _flat(content: bytes) -> bytes:
-    # networkx reads only the first graph, ignores nested ones, adds undeclared nodes, and takes edge ids as attributes.
+    # networkx reads only the first graph, ignores nested graphs, adds undeclared nodes, and turns edge ids into
+    # attributes.
     document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
     graphs = _children(document, "graph")
     if len(graphs) > 1:
@@ -93,7 +94,7 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Checks the ends of all edges, and returns their node ids. Removes the ids and directions of edges.
+    """Checks the ends of all edges and returns the node ids of the ends. Removes ids and directions of edges.
 
     Raises ContentError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
     """
@@ -164,14 +165,14 @@ def read_gexf(content: bytes) -> Graph:
 
 
 def read_pajek(content: bytes) -> Graph:
-    """Reads Pajek. The labels of nodes become their ids."""
+    """Reads Pajek. A node's id in the returned graph is its label in the file."""
     with _read_as("Pajek"):
         graph: Graph = nx.parse_pajek(decode(content).splitlines())
     return graph
 
 
 def read_dot(content: bytes) -> Graph:
-    """Reads DOT with the nodes and edges of subgraphs.
+    """Reads DOT. Nodes and edges of subgraphs become nodes and edges of the graph.
 
     Raises:
         ContentError: The package pydot is missing, or the file cannot be read.
@@ -248,7 +249,7 @@ def read_json(content: bytes) -> Graph:
 
 
 def read_sndlib(content: bytes) -> Graph:
-    """Reads a network of SNDlib in XML or in the native format, with geographical coordinates."""
+    """Reads an SNDlib network in XML or in the native format. Geographical coordinates become node attributes."""
     graph: Graph = nx.MultiGraph()
     if content.lstrip().startswith(b"<"):
         with _read_as("SNDlib"):
@@ -346,4 +347,4 @@ READERS: Mapping[str, Callable[[bytes], Graph]] = {
     "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
     "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
 }  # fmt: skip
-"""The reader of each format. It returns a graph with attributes."""
+"""The reader of each format. A reader returns a graph whose nodes and edges have attributes."""

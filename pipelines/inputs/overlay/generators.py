@@ -21,7 +21,7 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns a generated overlay whose links take one round each. Only some kinds of overlays use `seed`.
+    """Returns a generated overlay whose links take one round each. Only random overlays depend on `seed`.
 
     Raises:
         ContentError: The overlay cannot exist or is too large, or none of the drawn graphs is connected.
@@ -47,9 +47,9 @@ def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
-    """Returns the links of a random recursive tree: each node is linked to a drawn earlier node.
+    """Returns the links of a random recursive tree: each node is linked to a randomly chosen earlier node.
 
-    The earlier node has fewer than `max_degree` links.
+    Only nodes with fewer than `max_degree` links can be chosen.
     """
     child = np.arange(1, n)
     drawn = draws_numpy.uniform(seed, "overlay.parent", child)
@@ -86,9 +86,9 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 
 def _random_pairs(pairs: int, p: float, seed: int, attempt: int) -> Ints:
-    """Returns the indexes, from 0 to ``pairs - 1``, of the pairs of nodes to link: each with probability `p`.
+    """Returns the indexes of the pairs of nodes to link; each index below `pairs` is chosen with probability `p`.
 
-    The gaps between two indexes are drawn from a geometric distribution (Batagelj and Brandes 2005).
+    The gaps between consecutive indexes are drawn from a geometric distribution (Batagelj and Brandes 2005).
     """
     found: list[Ints] = []
     last, drawn = -1, 0

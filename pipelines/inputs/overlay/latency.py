@@ -1,6 +1,6 @@
 """Link latencies that replace the latencies of an overlay's source.
 
-They are fixed, drawn, or measured (read from a matrix or a list of pairs).
+The replacing latencies are fixed, drawn from the seed, or measured (read from a matrix or a list of pairs).
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 @dataclass(frozen=True, eq=False)
 class MeasuredLatencies:
-    """The latencies of ordered pairs of nodes in a file.
+    """Latencies between ordered pairs of nodes, read from a file and in the unit of the file.
 
     Attributes:
         names: The names of the nodes; None if the file has no names.
         size: The number of nodes.
-        codes: ``from * size + to`` of each pair with a latency, ascending; shape (pairs,).
+        codes: ``from * size + to`` of each pair that has a latency, ascending; shape (pairs,).
         values: The latency of each pair, the mean if the pair has several rows; shape (pairs,).
         value_title: The title of the column of latencies; empty for a matrix.
-        n_repeated: The number of rows whose pair has several rows.
+        n_repeated: The number of rows of pairs that have several rows.
     """
 
     names: tuple[str, ...] | None
@@ -59,16 +59,16 @@ class MeasuredLatencies:
 
     @property
     def is_round_trip(self) -> bool:
-        """Whether the latencies are round-trip times unless the scenario says otherwise.
+        """Whether the latencies are round-trip times by default; key ``latency.round_trip`` of a scenario overrides it.
 
-        A matrix has round-trip times, and so has a list of pairs with a column of latencies such as ``rtt``.
+        The property is true for a matrix, and for a list of pairs whose latency column has a title such as ``rtt``.
         """
         return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
 
     def of(self, src: Ints, dst: Ints) -> Floats:
-        """Returns the latency of each pair of `src` and `dst`.
+        """Returns the latency from ``src[i]`` to ``dst[i]`` for each index i.
 
-        The latency is NaN if the file has none for the pair, or if an end is -1.
+        The latency is NaN if the file has no latency for the pair, or if an end is -1.
         """
         wanted = src * self.size + dst
         place = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
@@ -173,10 +173,10 @@ def _place(table: TextTable | None, row: int) -> str:
 
 @cached_until_changed(maxsize=8)
 def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
-    """Reads a list of pairs of nodes with latencies, in delimited text or Parquet.
+    """Reads a list of pairs of nodes and the latency of each pair, in delimited text or Parquet.
 
-    `columns` are the titles of the columns of the two ends and of the latency. The function detects each column for
-    which the title is missing (None). Columns of a file without titles are called 1, 2, 3.
+    `columns` contains the titles of the columns of the two ends and of the latency. A column whose title is `None` is
+    detected. Columns of a file without titles are called 1, 2, 3.
 
     Raises:
         ContentError: The file cannot be read or lacks a column, or a latency is negative.
@@ -251,7 +251,7 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float) -> Floats:
     """Returns the latency of each link in ms: fixed, or drawn from the seed and the ends of the link.
 
-    `graph` is the overlay before a tree replaces it, so that a link has equal latency in every tree.
+    `graph` is the overlay before a spanning tree replaces it. The latency of a link thus does not depend on the tree.
     """
     if latency.rounds is not None:
         return np.full(len(graph.a), latency.rounds * round_ms)
@@ -289,9 +289,9 @@ class LinkLatencies:
 def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
     """Returns one-way latencies of the links of `graph`, from a matrix or a list of pairs in file `path`.
 
-    By default a node takes the row with its name. With ``draw_rows``, or for a matrix without names, the seed assigns
-    rows to nodes without replacement. A link takes the mean of its two directions, or keeps both with
-    ``per_direction``. A direction without latency takes the latency of the opposite direction.
+    By default a node takes the row with its name. If ``draw_rows`` is set or the matrix has no names, a row is drawn
+    for each node, without replacement. If ``per_direction`` is set, a link has one latency for each direction;
+    otherwise both directions take the mean. A direction without latency takes the latency of the opposite direction.
 
     Raises:
         ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.

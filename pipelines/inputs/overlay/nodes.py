@@ -1,4 +1,4 @@
-"""The choice of the nodes of an overlay for a workload or a fault."""
+"""Selects nodes of an overlay for a workload or a fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids_by_name(overlay: Overlay) -> dict[str, int]:
 
 
 def unknown_node(name: str, overlay: Overlay) -> str:
-    """Returns the error message for `name`, which `overlay` lacks. The message has the nearest name."""
+    """Returns the error message for `name`, which is no node of `overlay`. The message suggests the nearest name."""
     shown = ", ".join(overlay.names[:5]) + (", ..." if len(overlay.names) > 5 else "")
     return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({shown});" + (
         nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
@@ -33,7 +33,7 @@ def unknown_node(name: str, overlay: Overlay) -> str:
 
 
 def neighbours(overlay: Overlay) -> list[list[int]]:
-    """Returns the neighbours of each node, in the order of the links."""
+    """Returns for each node id the list of its neighbours. Each list is in the order of the links."""
     found: list[list[int]] = [[] for _ in overlay.names]
     for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
         found[a].append(b)
@@ -48,7 +48,7 @@ def leaves(overlay: Overlay) -> Ints:
 
 
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
-    """Returns the ids of the chosen nodes. Ids are ascending, or for listed names in the order of the list.
+    """Returns the ids of the chosen nodes. If `nodes` is a list, the ids are in its order, otherwise ascending.
 
     `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
     ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).

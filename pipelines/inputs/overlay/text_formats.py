@@ -84,7 +84,7 @@ def decode(content: bytes) -> str:
     """Decodes UTF-8, with or without a byte order mark, to Unicode's composed form (NFC).
 
     Raises:
-        ContentError: `content` is no UTF-8. The message has the line.
+        ContentError: `content` is not UTF-8, or contains a zero byte. The message has the line number.
     """
     try:
         text = nfc(content.decode("utf-8-sig"))
@@ -169,8 +169,8 @@ def _no_more(lines: Lines, expected: str) -> None:
 def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
     """Reads an edge list in text. Nodes have ids in the order of their first appearance.
 
-    Without `delimiter` the function detects the delimiter. It also detects titles; columns without titles are called 1,
-    2, 3. Without a column of latencies every link takes one round.
+    If `delimiter` is `None`, the delimiter is detected. The function also detects whether the first line has titles;
+    otherwise the columns are called 1, 2, 3. If ``columns.latency`` is `None`, every link takes one round.
 
     Raises:
         ContentError: A line is invalid. The message has the line number.

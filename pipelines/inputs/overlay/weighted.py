@@ -39,16 +39,18 @@ class ContentError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class WeightedGraph:
-    """An undirected graph without self-loops and parallel links. Equality is identity, for use as a cache key.
+    """An undirected graph without self-loops and without parallel links.
+
+    Graphs are compared by identity, so that a graph can be the key of a cache.
 
     Attributes:
-        names: The name of each node, in the order of the source. The id of a node is its index.
+        names: The name of each node, in the order of the source. The id of a node is its index in `names`.
         a: The smaller end of each link; shape (links,). Links are sorted by (a, b).
         b: The larger end of each link; shape (links,).
-        ms: Latency of each link in ms; shape (links,). None if every link takes one round.
+        ms: Latency of each link from ``a`` to ``b`` in ms; shape (links,). None if every link takes one round.
         latency_note: A note for the user on latencies that the source lacks; empty if the source has all latencies.
         notes: Sentences on dropped and merged links and on the names of nodes.
-        back_ms: Latency of each link from ``b`` to ``a``; shape (links,). None if equal to `ms`.
+        back_ms: Latency of each link from ``b`` to ``a`` in ms; shape (links,). None if equal to `ms`.
     """
 
     names: tuple[str, ...]
@@ -67,16 +69,13 @@ class WeightedGraph:
 
     @property
     def weights(self) -> Floats:
-        """The latency of each link in ms, the mean of both directions.
-
-        1 for each link if every link takes one round.
-        """
+        """For each link the mean latency of its two directions in ms; 1 for each link if `ms` is `None`."""
         if self.ms is None:
             return np.ones(len(self.a))
         return self.ms if self.back_ms is None else (self.ms + self.back_ms) / 2.0
 
     def links(self, kept: npt.NDArray[np.bool_] | Ints) -> WeightedGraph:
-        """Returns the graph with all its nodes and only the links `kept`, a mask or sorted indexes."""
+        """Returns a graph that has all nodes of this graph and only the links `kept` (a mask or sorted indexes)."""
         ms, back_ms = (None if of is None else of[kept] for of in (self.ms, self.back_ms))
         return replace(self, a=self.a[kept], b=self.b[kept], ms=ms, back_ms=back_ms)
 
@@ -84,7 +83,7 @@ class WeightedGraph:
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
     """Returns distinct names. A name is the label, or the id if the label is empty.
 
-    Repeated names get ``#2``, ``#3``, ... as endings.
+    The second and later occurrences of a name get the endings ``#2``, ``#3``, and so on.
     """
     taken: set[str] = set()
     count: dict[str, int] = {}
@@ -109,10 +108,10 @@ def merge_parallel(
     notes: Sequence[str] = (),
     is_directed: bool = False,
 ) -> WeightedGraph:
-    """Returns a graph without self-loops, with only the shortest of parallel links.
+    """Returns a graph that omits self-loops and keeps only the shortest of parallel links.
 
-    The last note of the graph counts self-loops and parallel links. `ends` has the two ends of each link, shape (links,
-    2). With `is_directed`, two opposite links do not count as parallel.
+    `ends` contains the two ends of each link; shape (links, 2). The last note of the graph counts the omitted
+    self-loops and parallel links. If `is_directed`, opposite links are also merged, but do not count as parallel.
     """
     given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     pairs = np.sort(given, axis=1)
@@ -183,7 +182,7 @@ def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
 
 @lru_cache(maxsize=64)
 def largest_component(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the component with the most nodes; of equally large components, the one with the lowest node id."""
+    """Returns the connected component with the most nodes. If several have this size, the lowest node id decides."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     size = np.bincount(label)
     inside = label == size.argmax()
@@ -197,7 +196,7 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
 
 
 def split_message(graph: WeightedGraph) -> str | None:
-    """Returns an error message with one node of each unreachable part; None if the graph is connected."""
+    """Returns an error message if the graph is not connected, otherwise None. It names a node of each component."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
@@ -207,9 +206,9 @@ def split_message(graph: WeightedGraph) -> str | None:
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
-    """Returns distances between positions in degrees, on a sphere of the Earth's mean radius (haversine formula).
+    """Returns the distances in km between positions on a sphere of the Earth's mean radius (haversine formula).
 
-    The distance is NaN if a coordinate is NaN.
+    Coordinates are in degrees. The distance is NaN if a coordinate is NaN.
     """
     phi, to_phi = np.radians(latitude), np.radians(to_latitude)
     turn = np.radians(to_longitude) - np.radians(longitude)
@@ -219,9 +218,10 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
 
 
 def propagation_ms(km: Floats) -> Floats:
-    """Returns one-way latencies: light at 200 km/ms in fibre 1.3 times as long as `km`, at least 0.5 ms.
+    """Returns one-way latencies in ms. Light travels 200 km/ms in fibre, which is 1.3 times as long as `km`.
 
-    A link without a distance (NaN) takes the median latency of the other links, or 0.5 ms if no link has a distance.
+    A latency is at least 0.5 ms. A link without a distance (NaN) takes the median latency of the links with a distance,
+    or 0.5 ms if no link has a distance.
     """
     ms = np.maximum(km / FIBRE_KM_PER_MS * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
@@ -233,11 +233,11 @@ class Columns:
     """The names of columns or attributes in a file of links.
 
     Attributes:
-        src: The column of one end of a link. If None, the title of a column decides.
-        dst: The column of the other end. If None, the title of a column decides.
+        src: The column of one end of a link. If None, the column is detected.
+        dst: The column of the other end. If None, the column is detected.
         latency: The column or attribute of the latency; None if the file has no latencies.
-        unit: The unit of the latency. ``km`` is the length of a fibre.
-        names: The attribute with the names of nodes. None selects ``label``, else ``name``, else the ids.
+        unit: The unit of the latency. With ``km`` the value is a length of fibre.
+        names: The node attribute that contains the names. None selects ``label``, else ``name``, else the ids.
     """
 
     src: str | None = None
@@ -253,7 +253,7 @@ class Columns:
 
 @lru_cache(maxsize=64)
 def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the spanning tree of least total latency of a connected graph.
+    """Returns the spanning tree with the least total latency; `graph` is connected.
 
     Links of equal latency are ordered by (a, b), which makes the tree unique.
     """
@@ -267,9 +267,9 @@ def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
 
 @lru_cache(maxsize=64)
 def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
-    """Returns the tree of least-latency paths from node `root` in a connected graph (Dijkstra).
+    """Returns the tree of least-latency paths from node `root` to all nodes (Dijkstra); `graph` is connected.
 
-    If a node has several shortest paths, the tree has the one through the neighbour with the smallest id.
+    If a node has several such paths, the tree contains the path through the predecessor with the smallest id.
     """
     weighted: nx.Graph[int] = nx.Graph()
     a, b = graph.a.tolist(), graph.b.tolist()
@@ -301,6 +301,7 @@ def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
 
 
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
-    # Over links of latency 0 no predecessor is nearer; the first one was settled before `node`, so no cycle arises.
+    # If all links from predecessors have latency 0, no predecessor is nearer to the root than `node`. The first
+    # predecessor was settled before `node`, so no cycle arises.
     nearer = [other for other in before if distance[other] < distance[node]]
     return min(nearer) if nearer else before[0]
