@@ -1,4 +1,4 @@
-"""The faults of one run: listed faults, drawn intervals of faults, and pauses."""
+"""Builds the faults of one run from the faults and the fault generators of a scenario."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _TRIES = 64
 
 
 def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
-    """Returns the pauses of nodes, in order of (start, node), without the rounds in which the node is down.
+    """Returns the pauses of nodes in order of (start, node). A node is never paused while it is down.
 
     Pauses of one node that overlap or touch are merged. A crash ends a pause, and the messages that wait for the node
-    are lost. The argument `crashes` has disjoint outages for each node. Pauses that begin after the horizon are
-    omitted.
+    are lost. A pause that begins while the node is down begins when the node recovers. The outages of one node in
+    `crashes` are disjoint. Pauses that begin after the horizon are omitted.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
@@ -130,7 +130,7 @@ def build_faults(
     Equal seeds give equal faults on every machine. `kinds` returns the message kinds of the run's protocol.
 
     Raises:
-        FaultError: All problems of the faults, each with its path in the scenario.
+        FaultError: A fault is invalid. The error lists all problems, each with its path in the scenario.
     """
     problems = list(_unknown(faults, overlay, kinds))
     wrong = {problem.path[1] for problem in problems}
@@ -169,11 +169,11 @@ def build_faults(
 
 
 def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the faults without generators that one entry of the scenario's list of faults stands for.
+    """Yields the concrete faults for `fault`, the entry with index `number` in the scenario's list of faults.
 
-    A listed `fault` is yielded unchanged. A generator of pauses, breaks, partitions or replacements yields its drawn
-    faults. A generator of crashes yields nothing, because `crash_times` draws crashes. `number` is the index of `fault`
-    in the scenario.
+    If `fault` is no generator, it is yielded unchanged. If it is a generator of pauses, breaks, partitions or
+    replacements, the drawn faults are yielded. If it is a generator of crashes, nothing is yielded, because
+    `crash_times` draws crashes.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
@@ -185,7 +185,7 @@ def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, hori
 
 def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
-    # All partitions are drawn at one place, whose intervals are disjoint: only one partition exists at a time.
+    # All partitions are drawn at one place. Intervals at one place are disjoint, so partitions never overlap.
     places = np.zeros(1, dtype=np.int64)
     if isinstance(generator, PauseGenerator):
         places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
@@ -229,7 +229,7 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
-    """Yields (path of the key in the scenario, path of the file, model) for each crash trace in `faults`."""
+    """Yields (path of the key in the scenario, path of the file, settings) for each crash trace in `faults`."""
     for number, fault in enumerate(faults):
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator) and fault.generate.trace:
             trace = fault.generate.trace

@@ -42,7 +42,7 @@ class Chains:
     Attributes:
         count: The number of chains.
         length: The number of nodes in a chain.
-        stagger: Rounds between the crashes of two neighbours in a chain.
+        stagger: Rounds between the crashes of consecutive nodes in a chain.
         down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
         rounds: First and last round in which a node may crash.
         most: The largest number of nodes that may be non-operational at once; None sets no limit.
@@ -63,9 +63,9 @@ class Chains:
         return self.rounds[1] - (self.length - 1) * self.stagger
 
     def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
-        """Returns the outages of the nodes of `path`, from round `start` on.
+        """Returns the outages of the nodes of `path`; the first outage begins in round `start`.
 
-        An outage lasts ``down[0] + extra`` rounds; without `down` it never ends.
+        An outage lasts ``down[0] + extra`` rounds; if `down` is `None`, it never ends.
         """
         starts = [start + place * self.stagger for place in range(len(path))]
         ends = [FOR_GOOD if self.down is None else begin + self.down[0] + extra for begin in starts]
@@ -97,11 +97,11 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Adds chains of crashes to a copy of `timeline`; returns the copy and the number of chains that it contains.
+    """Adds chains of crashes to a copy of `timeline`; returns the copy and the most chains that an attempt placed.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
-    2. If a chain never fits, start again with all chains; the last attempts use the shortest down time.
-    3. If no attempt places all chains, place each in the earliest round in which it fits.
+    2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
+    3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
     """
 
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
@@ -147,8 +147,8 @@ def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[in
 
 
 def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) -> None:
-    # Only the first round and the rounds directly after an outage are tried: if a later round fits, so does one of
-    # these.
+    # Only the first round and the rounds directly after an outage are tried. A chain that fits in a later round also
+    # fits in one of these rounds.
     wanted = placing.wanted
     paths = list(islice(_all_paths(neighbours, wanted.length, draws), _MAX_PATHS))
     starts = [wanted.rounds[0], *_ends(placing.timeline.outages(), wanted)]
@@ -210,12 +210,12 @@ def crash_times(
 ) -> list[Outage]:
     """Returns the down times of nodes, disjoint for each node, in order of (start, node).
 
-    1. Take the listed crashes; those of unknown nodes are skipped.
+    1. Take the listed crashes; crashes of unknown nodes are skipped.
     2. Add the crashes of each generator; overlapping down times of a node are merged.
     3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
 
     Raises:
-        FaultError: All problems of the generators, each with its path in the scenario.
+        FaultError: A generator is invalid. The error lists all problems, each with its path in the scenario.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline(), list[Problem]()
     for fault in faults:
@@ -259,7 +259,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
         raise TypeError("the model lets no generator be without count, rate and trace")
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
-        # Outages are taken in order of their starts; outages of one round are in drawn order.
+        # Outages are taken in order of their starts; outages that start in one round are in random order.
         node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
         drawn = draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start)
         outages = [outages[i] for i in np.lexsort((drawn, start)).tolist() if room.take([outages[i]])]

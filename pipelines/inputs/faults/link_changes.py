@@ -42,10 +42,11 @@ class Replacement(NamedTuple):
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
     """Returns the replacements of a run, in order of (first round of the new link, round of the break).
 
-    `wanted` has the faults with their indexes in the scenario; their nodes exist in `overlay`, which is a tree.
+    `wanted` contains pairs of an index in the scenario and a fault. `overlay` is a tree that contains all nodes of the
+    faults.
 
     Raises:
-        FaultError: The link does not exist in its round, or the new link does not join the two parts of the tree.
+        FaultError: A link does not exist in the round of its break, or the new link is not possible.
     """
     ids, tree = ids_by_name(overlay), _graph(overlay)
     since: dict[frozenset[int], int] = {}
@@ -97,7 +98,7 @@ def drawn_replacements(
 ) -> Iterator[Replace]:
     """Yields drawn replacements: each breaks an existing link and adds a link that joins the two parts of the tree.
 
-    The draws assume that no other replacement changes `overlay`.
+    The draws assume that no other fault replaces a link of `overlay`.
     """
     tree, since, ending = _graph(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)

@@ -39,7 +39,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     """Returns the bad periods of links that alternate between good and bad periods (channel of Gilbert and Elliott).
 
     A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods have a
-    geometric distribution. It is memoryless, so the first period needs no age.
+    geometric distribution. This distribution is memoryless, so the age of the first period is not drawn.
 
     Args:
         burst: The mean lengths of good and bad periods.
@@ -49,7 +49,8 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
         purpose: The name of the draws.
 
     Returns:
-        Link, first round, and round after the last of each bad period, in order of (link, first round).
+        Three columns with a row for each bad period: its link, its first round, and the round after its last round.
+        Rows are in order of (link, first round).
     """
     first, end = rounds
     is_bad = draws_numpy.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
@@ -80,7 +81,7 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 
 class _Drawn(NamedTuple):
-    """A link fault, the purpose of its random draws, and the values that its rows have in columns of `LINK_FAULT`."""
+    """A link fault, the purpose of its random draws, and the values of its rows in columns of `LINK_FAULT`."""
 
     fault: LinkFaultSpec
     purpose: str
@@ -119,7 +120,7 @@ class LinkRows:
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
-        """Adds the rows and the events of `fault`, whose links must exist.
+        """Adds the rows and the events of `fault`. The overlay must contain the links of the fault.
 
         The draws of the fault depend on `number`, the index of the fault in the scenario.
         """
@@ -170,7 +171,7 @@ class LinkRows:
                 self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Adds an event for the start of a fault, and one for its end if the fault ends up to the horizon."""
+        """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon."""
         self._event.add((start, kind, node, *pair))
         if end <= self.horizon:
             self._event.add((end, f"{kind}_end", node, *pair))
@@ -253,7 +254,7 @@ def stream_of(fault: LinkFaultSpec, number: int) -> int:
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
     """Returns the kinds of a fault's events.
 
-    A fault that lets messages overtake others has events of kind ``reorder``.
+    A fault under which a message can overtake an earlier message has events of kind ``reorder``.
     """
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]

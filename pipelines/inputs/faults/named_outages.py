@@ -37,11 +37,11 @@ class NamedOutages:
     """The outages that a table lists, one for each row.
 
     Attributes:
-        places: The place of each row in the file, for messages.
-        nodes: The node of each row.
-        down: The time of the crash.
-        up: The time of the recovery; NaN if the node stays down.
-        is_rounds: Whether the times are rounds.
+        places: The position of each row in the file, for error messages.
+        nodes: The name of the node of each row.
+        down: The time of the crash of each row.
+        up: The time of the recovery of each row; NaN if the node stays down.
+        is_rounds: Whether `down` and `up` contain rounds instead of milliseconds.
     """
 
     places: tuple[str, ...]
@@ -57,7 +57,7 @@ class Profile:
 
     Attributes:
         seconds: The times of state changes, ascending.
-        is_up: Whether the node is up from each time on.
+        is_up: For each entry of `seconds`, whether the node is up from this time on.
         period: Seconds after which the profile repeats; None if the profile does not repeat.
     """
 
@@ -111,7 +111,10 @@ def outages_of_file(
 
 
 def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
-    """Returns notes on the times in a readable table of outages, one sentence for each column; none for other files."""
+    """Returns a sentence for each column of times in a table of outages; `path` must be readable.
+
+    The list is empty for other files, and for tables whose times are rounds.
+    """
     if named_format(path, spec.format) != "named":
         return []
     table = _table(path, spec.unit)
@@ -120,7 +123,7 @@ def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
-    """Returns whether a readable file is a table of outages whose times are timestamps."""
+    """Returns whether a file is a table of outages whose times are timestamps; `path` must be readable."""
     return named_format(path, spec.format) == "named" and _table(path, spec.unit).down.origin_ms is not None
 
 

@@ -109,7 +109,7 @@ class Timeline:
 
 
 class Room:
-    """The number of nodes that are not operational in each round, and its limit.
+    """Counts the nodes that are not operational in each round, and limits this count.
 
     A node is not operational while it is down and for `recovery` rounds after it recovered.
     """
@@ -126,7 +126,7 @@ class Room:
             self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
 
     def _new(self, outage: Outage) -> list[tuple[int, int]]:
-        # Returns the intervals in which the node is not operational because of `outage` alone.
+        # Returns the intervals in which the node is not operational because of `outage` but would be without it.
         return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
 
     def take(self, outages: Sequence[Outage]) -> bool:
@@ -153,7 +153,7 @@ class OutageLimitError(ValueError):
 
 
 def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key) -> Ints:
-    """Returns drawn times in whole rounds, at least 1; the shape is the broadcast shape of `keys`."""
+    """Draws durations of at least 1 whole round from distribution `times`, in the broadcast shape of `keys`."""
     drawn: Floats
     match times:
         case Exponential(mean=mean):
@@ -171,8 +171,8 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
     """Returns the outages of nodes that alternate between up and down; every node is up at first.
 
-    The times of a node depend on the node's id, not on the other `nodes`. `rounds` are the first and the last round in
-    which a node may crash.
+    The times of a node depend on its id, but not on the rest of `nodes`. `rounds` contains the first and the last round
+    in which a node may crash.
 
     Raises:
         OutageLimitError: More than `MAX_OUTAGES` crashes.

@@ -69,7 +69,7 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
     `system` selects one of the systems in the trace; None selects all.
 
     Raises:
-        DataFileError: The file is damaged or not of its format.
+        DataFileError: The file is damaged, or its content does not match its format.
         UnknownSystemError: The trace lacks the system.
     """
     titles = _titles(path)
@@ -157,7 +157,8 @@ def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> N
 
 
 def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
-    # Times are in seconds. An event of a node that is up adds no outage: it adds the node and extends the trace.
+    # Times are in seconds. An event during which the node is up adds no outage, but adds the node to the trace and can
+    # extend the trace.
     if not len(node):
         raise DataFileError(f"{path} has no events of nodes; give a trace with one or more")
     backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
@@ -180,7 +181,7 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
 
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
-    """Returns a copy of a trace; each node has its own up times and down times in random order."""
+    """Returns a copy of a trace in which the up times and the down times of each node are permuted at random."""
     first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
     place = np.arange(len(trace.node)) - first[trace.node]
     down = (trace.end - trace.start)[_permuted(trace.node, place, seed, f"{purpose}.down")]
