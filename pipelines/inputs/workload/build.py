@@ -42,7 +42,7 @@ def build_workload(
     """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads.
 
     Raises:
-        WorkloadError: All problems of the workload, each with its path in the scenario.
+        WorkloadError: The workload is invalid. The error lists all problems, each with its path in the scenario.
     """
     problems: list[Problem] = []
 
@@ -117,7 +117,7 @@ def literal_wildcards(
 ) -> str:
     """Returns a note on subscriptions whose topics look like MQTT filters but are compared literally.
 
-    The note is empty without such topics. Arguments and errors are those of `build_workload`.
+    The note is empty if there are no such topics. Arguments and errors are those of `build_workload`.
     """
     if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
         return ""
@@ -135,7 +135,7 @@ def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the keys of the scenario that name a column of timestamps, for the readable files of a workload."""
+    """Returns the scenario keys that name columns of timestamps in the files of a workload; they must be readable."""
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 
@@ -146,7 +146,7 @@ def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], Subscrip
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each source of a workload and its description, the lines of ``roundtable list workloads``."""
+    """Returns name and description of each source of workloads, as ``roundtable list workloads`` prints them."""
     return [
         ("list", "subscriptions, publications, joins, moves and other calls, listed in the scenario"),
         ("file csv", "a table in text, any delimiter, with titles or without, also as .gz or .xz"),

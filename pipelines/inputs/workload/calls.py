@@ -1,8 +1,8 @@
 """The calls that a scenario lists: subscriptions, publications, joins, moves and other calls.
 
-No protocol hands a subscriber over. So a move ends subscriptions at one node, and begins equal subscriptions at another
-node (protocol ``delta``, rule R37). The application loses the publications between the end and the confirmations of the
-new subscriptions.
+No protocol hands a subscriber over from one node to another. A move therefore ends subscriptions at one node and begins
+subscriptions with the same predicates at another node (protocol ``delta``, rule R37). The application loses what is
+published after the end of the old subscriptions and before the confirmation of the new subscriptions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = Fals
     """Returns the canonical form of a topic and a predicate. With `is_mqtt` the topic may be an MQTT filter.
 
     Raises:
-        PredicateError: The topic and the predicate are no conjunction.
+        PredicateError: The topic and the predicate do not form a valid conjunction.
     """
     return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
@@ -136,7 +136,7 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the subscriptions of a run after all moves, which apply in the order of their rounds.
+    """Applies all moves, in the order of their rounds, and returns the subscriptions of the run.
 
     A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The subscriptions that
     begin at the new node are appended to the rows of `subscription`. A subscription that ends before the move is
@@ -175,9 +175,9 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns a sentence for each of the first three moves, on the publications that the moving node loses.
+    """Returns sentences on the publications that moving subscribers lose, one for each of the first three moves.
 
-    Further moves get one sentence with their number.
+    If there are more than three moves, another sentence has the number of the remaining moves.
     """
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
@@ -194,7 +194,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     through it. So the present nodes are always connected.
 
     Raises:
-        WorkloadError: All problems of the list, each with its path in the scenario.
+        WorkloadError: A join is invalid. The error lists all problems, each with its path in the scenario.
     """
     if not joins:
         return JOIN.empty_table()

@@ -28,7 +28,7 @@ def publication_rows(
 ) -> pa.Table:  # fmt: skip
     """Returns a table of schema `PUBLICATION` with the given columns.
 
-    A column without an argument is null in every row.
+    If `guarantee` or `keys` is `None`, its column is null in every row.
     """
     given = {"guarantee": guarantee, "keys": keys}
     others = [
@@ -45,7 +45,8 @@ def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """
     if not columns:
         return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
-    # Arrow's null_handling="skip" drops a row whose parts are all null, so each part brings its own comma.
+    # Arrow's null_handling="skip" drops a row whose parts are all null. So each part starts with its own comma, and a
+    # null part becomes an empty string.
     parts = [
         pc.fill_null(pc.binary_join_element_wise(f",{to_json(name)}:", _json_values(columns[name]), ""), "")
         for name in sorted(columns)
@@ -63,7 +64,7 @@ def _json_values(column: pa.Array) -> pa.Array:
 
 
 def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Returns a table of schema `ATTRIBUTE`. The rows of a publication are its topic, then its attributes by name.
+    """Returns a table of schema `ATTRIBUTE`: for each publication its topic, then its attributes ordered by name.
 
     Null means that a publication lacks the topic or the attribute. `columns` are those of `json_rows`.
     """

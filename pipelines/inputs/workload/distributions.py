@@ -21,11 +21,11 @@ _ATTEMPTS = 64
 
 
 class RepetitionError(ValueError):
-    """A node needs more distinct draws than exist."""
+    """A node needs more distinct draws than there are values."""
 
 
 def decimals(low: float, high: float) -> int:
-    """Returns the number of decimals that gives numbers between `low` and `high` about six digits."""
+    """Returns the number of decimal places for about six significant digits of numbers from `low` to `high`."""
     return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
 
 
@@ -36,7 +36,10 @@ def _masses(size: int, exponent: float) -> Floats:
 
 
 def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
-    """Returns the levels in the name of topic `rank`. Without `levels` the name has one level."""
+    """Returns the parts of the name of topic `rank`, one for each level.
+
+    `levels` contains the number of values of each level; if it is `None`, the name has one level.
+    """
     digits: list[int] = []
     for size in reversed(levels or ()):
         digits.append(rank % size)
@@ -46,7 +49,7 @@ def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
 
 
 def topic_name(rank: int, levels: Sequence[int] | None) -> str:
-    """Returns the name of topic `rank`: ``topic3``, or with `levels` ``topic3/1/7``."""
+    """Returns the name of topic `rank`, for example ``topic3``, or ``topic3/1/7`` if `levels` has three entries."""
     return "/".join(topic_path(rank, levels))
 
 
@@ -65,8 +68,8 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
     """Returns ranks for each node, drawn by Zipf popularity without replacement.
 
-    If a node takes more than a sixteenth of all ranks, it takes the first arrivals in an exponential race of all ranks.
-    Otherwise the function draws repeated ranks again. Both methods give the same distribution.
+    If `per_node` is at least a sixteenth of `size`, the ranks of a node are the first arrivals in an exponential race
+    of all ranks. Otherwise ranks that a node draws repeatedly are drawn again. Both methods give the same distribution.
 
     Returns:
         Shape (nodes, per_node).
@@ -94,7 +97,7 @@ def _race(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, pur
 
 
 def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    # Repeated ranks are drawn again, without the ranks below the first free one of the node.
+    # Repeated ranks are drawn again. Draws exclude the ranks below the lowest free rank of the node.
     ranks = np.zeros(len(nodes) * per_node, dtype=np.int64)
     owner = np.repeat(np.arange(len(nodes), dtype=np.int64), per_node)
     index = np.tile(np.arange(per_node, dtype=np.int64), len(nodes))
@@ -149,8 +152,8 @@ def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: i
     """Returns three columns with a row for each publication: its node, its round, and its index.
 
     The index counts the publications of a node in a round. In each round of `rounds`, both ends included, a node
-    publishes the whole part of `rate`. It publishes one more with the probability of the fractional part. Rows are in
-    the order of (round, index of the node in `nodes`, index).
+    publishes ``floor(rate)`` times, and once more with probability ``rate - floor(rate)``. Rows are in the order of
+    (round, index of the node in `nodes`, index).
     """
     chunk = max(1, _SLOT_CELLS // max(len(nodes), 1))
     first, last = rounds

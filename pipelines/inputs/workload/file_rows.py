@@ -1,4 +1,4 @@
-"""The rows of a workload file: columns by name, conversion of their cells, and a list of all problems."""
+"""Converts the columns of a workload file, and collects all problems in the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def texts_of(column: pa.ChunkedArray) -> pa.Array:
 
 
 def names_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column of names or topics as strings like `texts_of`, in Unicode's composed form (NFC)."""
+    """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
     return pc.utf8_normalize(texts_of(column), form="NFC")
 
 
@@ -85,7 +85,7 @@ def _is_time(column: pa.ChunkedArray) -> bool:
 class FileRows:
     """The rows of one file, and a list of the problems in the file.
 
-    A method that cannot convert a column records a problem and returns an empty array. So the caller calls
+    A method that cannot convert a column records a problem and returns an empty array. The caller must therefore call
     `raise_problems` before it uses results.
     """
 
@@ -158,8 +158,8 @@ class FileRows:
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
         """Returns the round in which the subscription of each row ends, null for an empty cell.
 
-        Either `until` names a column of rounds, or `until_ms` a column of times. `begin` has the first round of each
-        row. A row that does not end after this round is a problem.
+        Either `until` names a column of rounds, or `until_ms` names a column of times. `begin` contains the first round
+        of each subscription. A subscription that does not end after its first round is a problem.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -191,9 +191,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        Without `nodes`, column `name` holds names of nodes. With `nodes`, the chosen nodes take turns: each distinct
-        value of the column gets the next node, in the order of first appearance. Without a column each row gets the
-        next node.
+        If `nodes` is `None`, column `name` contains node names. Otherwise the chosen nodes are assigned in turn to the
+        distinct values of the column, in the order of first appearance. If `name` is `None` too, they are assigned in
+        turn to the rows.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -232,8 +232,8 @@ class FileRows:
     def rounds(self, given: str | int, per_round: int | None) -> Ints:
         """Returns the round of each row.
 
-        If `given` is a string, it names the column of rounds. If it is a number, it is the round of the first row. Each
-        round then takes `per_round` rows; without `per_round` the first round takes all rows.
+        If `given` is a string, it names the column of rounds. If `given` is a number, it is the first round, and each
+        round takes `per_round` rows. If `per_round` is `None`, the first round takes all rows.
         """
         if isinstance(given, int):
             offset = np.zeros(self.table.num_rows, dtype=np.int64)

@@ -46,7 +46,7 @@ def subscriptions_of_file(
 def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`, in the order of publishing.
+    """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows.
 
     Raises:
         WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
@@ -92,7 +92,7 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields notes on a readable file: its detected properties, and the form of its times.
+    """Yields notes on a file: its detected properties, and the format of its times. The file must be readable.
 
     `place` is the path of the file's key in the scenario.
     """
@@ -104,9 +104,9 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
-    """Yields the key of the scenario that names the first column with timestamps in a readable file.
+    """Yields the scenario key that names the first column of timestamps in a file. The file must be readable.
 
-    Yields nothing if no named column has timestamps.
+    If no named column contains timestamps, nothing is yielded.
     """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:

@@ -1,8 +1,8 @@
 """Subscriptions and publications drawn from the seed: topics, content, stock quotes, bank operations.
 
-Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each has the weakest sufficient
-guarantee. getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer and applyInterest are
-in total order, because their effects depend on earlier operations.
+Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each operation has the weakest
+guarantee that is sufficient. getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer
+and applyInterest are in total order, because the effect of each depends on earlier operations.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def start_prices(seed: int, ranks: Ints) -> Floats:
 
 
 def quote_volumes(share: Floats) -> Floats:
-    """Returns the quantiles `share` of the volumes of quotes: whole numbers, log-uniform from 100 to 1,000,000."""
+    """Returns the volume at each quantile in `share`. Volumes are log-uniform whole numbers from 100 to 1,000,000."""
     quantiles: Floats = np.round(_VOLUME_LOW * (_VOLUME_HIGH / _VOLUME_LOW) ** share)
     return quantiles
 
@@ -259,7 +259,8 @@ def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]],
 
 
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
-    # The price is near the first price, the volume near the median, so each predicate matches about half of the quotes.
+    # The least price is near the stock's first price, and the least volume is near the median. So each of the two
+    # predicates matches about half of the quotes.
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
         ranks = zipf(draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
@@ -280,7 +281,7 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
 def generated_publications(
     spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round and index of the publisher.
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by (round, index of the publisher).
 
     Raises:
         WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.

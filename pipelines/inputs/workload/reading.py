@@ -1,4 +1,4 @@
-"""Readers of workload files: delimited text, JSON lines, Parquet and PADRES quotes, also compressed.
+"""Reads workload files: delimited text, JSON lines, Parquet and PADRES quotes. Files can be compressed.
 
 PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[date,'21-Dec-04']``.
 """
@@ -39,18 +39,18 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
-_PUBLISHED_TITLES = {  # of well-known files that are also distributed without their line of titles
+_PUBLISHED_TITLES = {  # the titles of well-known files that are also distributed without a title line
     "user_artists.dat": ("userID", "artistID", "weight"),
     "user_friends.dat": ("userID", "friendID"),
 }
 
 
 def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
-    """Returns a row for each quote and a column for each attribute, null if a quote lacks the attribute.
+    """Returns a row for each quote and a column for each attribute. Cells of missing attributes are null.
 
-    Quoted values are strings, all other values numbers. `members` are the contents of files by name, newest quote
-    first. Quotes of several members are sorted by date, newest first (with `reverse` oldest first), then by symbol.
-    Quotes without dates keep the order of the members.
+    Quoted values are strings, all other values are numbers. `members` maps the name of each file to its content, in
+    which the newest quote is first. If quotes of several files have dates, rows are sorted by date, newest first, then
+    by symbol. Otherwise rows keep the order of the files. If `reverse` is set, the oldest quote is first.
 
     Raises:
         DataFileError: A line or a date is invalid. The message names member and line.
@@ -129,15 +129,15 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file and the options with which it is read: the key of the cached content.
+    """A version of a file and the options for reading it. The content of the file is cached under this key.
 
     Attributes:
         path: The path of the file to read.
-        stamp: The time of the last change in ns, and the size.
-        format: The format.
+        stamp: The file's modification time in ns, and its size in bytes.
+        format: The file's format.
         reverse: Whether to reverse the rows, so that the last row comes first.
-        limit: The number of rows to take from the start, after `reverse`; None for all rows.
-        named: The columns that the scenario names. If they are numbers, the file has no titles.
+        limit: The number of first rows to take, counted after the reversal; None takes all rows.
+        named: The columns that the scenario names. If all are numbers, the file has no titles.
     """
 
     path: Path
@@ -153,7 +153,8 @@ class Loaded:
     """The content of a file.
 
     Attributes:
-        table: The columns. Text files have strings (null if empty), JSON lines and Parquet typed columns.
+        table: The columns. Columns of text files are strings, null for empty cells. Columns of JSON lines and Parquet
+            have the types of their values.
         notes: At most one sentence, on detected properties such as the delimiter and the titles.
     """
 
@@ -162,7 +163,7 @@ class Loaded:
 
 
 def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the `Source` of the file `path`. Without `given`, the file's name or first line decides its format.
+    """Returns the `Source` of file `path`. If `given` is `None`, the file's name or first line determines the format.
 
     Raises:
         DataFileError: The format cannot be determined.
@@ -181,7 +182,7 @@ def load_noted(source: Source) -> Loaded:
     """Returns the rows of a file, and notes on its detected properties.
 
     Raises:
-        DataFileError: The file is empty, damaged, or not of its format.
+        DataFileError: The file is empty or damaged, or its content does not match its format.
     """
     try:
         loaded = _read(source)
@@ -213,7 +214,7 @@ def _read(source: Source) -> Loaded:
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    # Arrow converts strings that look like times, so a second pass reads their columns as strings.
+    # Arrow converts strings that look like times. A second pass reads the converted columns as strings.
     _decoded(raw)
     if not raw.strip():
         return pa.table({})
@@ -288,7 +289,7 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
 
 
 def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
-    # Returns the titles and the number of their lines; a first line of numbers is a row.
+    # Returns the titles and the number of title lines, 0 or 1. A first line of numbers is a row, not a title line.
     path, first, named = source.path, lines.first, source.named
     is_numbered = bool(named) and all(name.isdigit() for name in named) and not {*named} & {*first}
     if is_numbered or all(is_number(cell) for cell in first):
