@@ -1,4 +1,4 @@
-"""Checks that calls and faults of a scenario name existing nodes and links, and rounds up to the horizon."""
+"""Checks that calls and faults of a scenario name existing nodes and links, and no round after the horizon."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
     """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash.
 
-    Node names are checked only against an overlay that lists its links, servers and clients. A round is late if it is
-    after `horizon`; without `horizon`, rounds are not checked.
+    Node names are checked only if the overlay lists its links, servers and clients. A round is late if it is after
+    `horizon`; if `horizon` is `None`, rounds are not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}
@@ -65,7 +65,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
 
 
 def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
-    # Only `pipelines.inputs` knows the names of nodes in files and generated overlays.
+    # The names of nodes in overlays from files and generators are not known here; `pipelines.inputs` checks them.
     if overlay.links is None or not isinstance(overlay.clients, list) or not isinstance(overlay.servers, list):
         return None
     brokers = [(link[0], link[1]) for link in overlay.links]
@@ -144,6 +144,6 @@ def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns a phrase with the first ten names and the number of further names, for messages."""
+    """Returns a phrase with the first ten names and the number of remaining names, for messages."""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more

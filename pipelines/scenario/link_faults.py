@@ -36,7 +36,7 @@ class LinkFaultSpec(TimedSpan):
     kind: str = Field(description="selects this type of fault")
     links: Links | None = Field(None, description="the links, each [a, b]; default: all pairs of nodes")
     direction: Literal["both", "forward"] = Field("both", description="forward: only from a to b of each link [a, b]")
-    round: Round = Field(0, description="the first round in which sent messages are struck")
+    round: Round = Field(0, description="the first round in which the fault affects the messages that are sent")
     until: Round | None = Field(None, description="the round in which the fault ends; default: it never ends")
 
     def _problems(self) -> Iterator[Problem]:
@@ -159,7 +159,7 @@ class Partition(LinkFaultSpec):
 class Delay(MessageFault):
     """Messages arrive late by a drawn number of rounds.
 
-    Later messages of the link wait for them unless `reorder` is set.
+    Unless `reorder` is set, later messages wait for delayed messages.
     """
 
     kind: Literal["delay"] = Field(description="selects this type of fault")
@@ -183,7 +183,7 @@ class Delay(MessageFault):
 
 
 class Duplicate(MessageFault):
-    """Messages arrive twice: the copy directly after its original, or some rounds later and after other messages."""
+    """Messages arrive twice. A copy arrives directly after its original, or rounds later and after other messages."""
 
     kind: Literal["duplicate"] = Field(description="selects this type of fault")
     after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")

@@ -1,4 +1,4 @@
-"""Reads scenario files: finds installed scenarios, parses, applies ``--set``, and reports errors with positions."""
+"""Reads scenario files: finds and parses a file, applies ``--set``, and reports errors with their positions."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def complaints_of(error: ValidationError, root: ValueNode) -> Iterator[Complaint
 
 
 def placed(problems: Iterable[Problem], root: ValueNode) -> Iterator[Complaint]:
-    """Yields a complaint for each problem, at the position of the nearest value to the problem's path."""
+    """Yields a complaint for each problem, at the value that `nearest_node` finds for the problem's path."""
     for problem in problems:
         yield Complaint(nearest_node(root, problem.path).place, problem.message)
 
@@ -232,7 +232,7 @@ class LoadedScenario:
     """A scenario with the positions of its values.
 
     Attributes:
-        path: The file, as the user wrote its path.
+        path: The path of the file, as the user wrote it.
         scenario: The model after the overrides; the grid has not replaced values yet.
         root: The values with their positions.
         text: The content of the file.
@@ -246,9 +246,9 @@ class LoadedScenario:
     overrides: tuple[str, ...]
 
     def locate(self, path: ValuePath) -> str:
-        """Returns ``file:line:column``, or the ``--set``, of the value at `path`.
+        """Returns ``file:line:column`` of the value at `path`, or the ``--set`` that set the value.
 
-        If no value exists at `path`, returns the position of the nearest ancestor.
+        If no value exists at `path`, the result is the position of the nearest ancestor.
         """
         return str(nearest_node(self.root, path).place)
 
@@ -257,7 +257,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
     """Reads a scenario file, and replaces values by `overrides`, each ``path=value``.
 
     Raises:
-        ScenarioError: The file or an override is invalid; the error has all problems of both.
+        ScenarioError: The file or an override is invalid. The error lists all problems of the file and the overrides.
     """
     return read_scenario(path, scenario_text(path), overrides)
 

@@ -44,7 +44,7 @@ class ValueRange(Checked):
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
     high: Annotated[int, Field(strict=True)] | Number = Field(alias="to", description="the largest possible number")
-    step: Annotated[int, Field(ge=1, strict=True)] | Positive = Field(1, description="the difference of two numbers")
+    step: Annotated[int, Field(ge=1, strict=True)] | Positive = Field(1, description="step between consecutive numbers")
 
     def _problems(self) -> Iterator[Problem]:
         if self.low > self.high:

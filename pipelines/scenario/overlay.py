@@ -264,7 +264,7 @@ class NodesOverlay(Checked):
 
     count: Size = Field(description="nodes with applications; they are called prefix1, prefix2, ...")
     supervisors: _Thousand = Field(
-        1, description="additional nodes that supervise the others, called supervisor1, supervisor2, ..."
+        1, description="additional nodes that supervise the `count` nodes; called supervisor1, supervisor2, ..."
     )
     prefix: Prefix = Field("N", description="prefix of the names of the nodes with applications")
 
@@ -341,7 +341,10 @@ def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the 
 
 
 class OverlaySpec(Checked):
-    """The overlay: exactly one of links, file, topohub, generate and nodes, with servers and clients at its brokers."""
+    """The overlay: exactly one of links, file, topohub, generate and nodes.
+
+    Servers and clients can be added to brokers.
+    """
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
         None,

@@ -23,7 +23,7 @@ _TIMES = (("round", "at_ms"), ("until", "until_ms"))
 PAGE = installed_data() / "conf" / "KEYS.md"
 _LONGEST = 60
 _HEAD = """# Keys of a scenario
-Each section lists the keys of one part of a scenario file. A scenario with any other key is refused. An example is the
+Each section lists the keys of one part of a scenario file. A scenario with any other key is rejected. An example is the
 shortest value in the installed scenarios, else the default.
 
 `python -m pipelines.scenario.pages` generates this page from the model that validates scenario files.
@@ -34,7 +34,10 @@ _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 
 
 def schema_text() -> str:
-    """Returns the content of ``scenario.schema.json``: the model's schema, and which keys exclude each other."""
+    """Returns the content of ``scenario.schema.json``: the model's schema, with rules for keys that exclude each other.
+
+    In the model, Python code checks these rules.
+    """
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
@@ -103,7 +106,7 @@ def _shown(value: object) -> str:
 
 @cache
 def _examples() -> Mapping[tuple[str, str], object]:
-    # Maps (model, key) to the shortest value.
+    # Maps (model, key) to the shortest value of the key in the installed scenarios.
     found: dict[tuple[str, str], object] = {}
     for path in shipped().values():
         for key, value in _values(load_scenario(path).scenario):

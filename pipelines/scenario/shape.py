@@ -25,9 +25,10 @@ def scenario_schema() -> Schema:
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
-    """Yields the alternatives of `schema` except null; `node`, a value of a scenario, may select some of them.
+    """Yields the alternatives of `schema`, except null, that fit the scenario value `node`; all if `node` is `None`.
 
-    If the constants of at least one alternative occur in the mapping `node`, only these alternatives are yielded.
+    An alternative fits a mapping that contains its constants and at least one of its required keys. If no alternative
+    fits, all alternatives are yielded.
     """
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -59,7 +60,7 @@ def _fits(schema: Schema, node: ValueNode | None) -> bool:
 def at_path(path: Path, root: ValueNode | None = None) -> list[Schema]:
     """Returns the schemas at `path`.
 
-    With `root`, returns only the schemas in the alternatives that the values of `root` select.
+    If `root` is given, only alternatives that fit its values are searched (see `branches`).
     """
     found: list[Schema] = list(branches(scenario_schema(), root))
     node = root
@@ -83,7 +84,7 @@ def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
 
 
 def keys(schemas: Iterable[Schema]) -> list[str]:
-    """Returns the distinct keys that mappings with one of the schemas `schemas` may have."""
+    """Returns the distinct keys that a mapping can have according to at least one of `schemas`."""
     return list(dict.fromkeys(name for schema in schemas for name in schema.get("properties", {})))
 
 

@@ -58,7 +58,7 @@ class Clock:
     """The conversion of milliseconds to rounds.
 
     Attributes:
-        round_ms: Milliseconds of a round.
+        round_ms: Duration of a round in milliseconds.
         speed: The factor by which a run replays recorded times faster; factor 2 halves the times.
         origin_ms: The time of round 0, in ms from 1970; None uses the first timestamp of a file.
     """
@@ -141,7 +141,7 @@ _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
 def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
-    """Returns the values of a scenario, with ``round`` and ``until`` computed from ``at_ms`` and ``until_ms``.
+    """Adds ``round`` and ``until``, computed from ``at_ms`` and ``until_ms``, to the values of a scenario.
 
     The function computes only the rounds that the scenario does not set. Invalid values stay unchanged, because the
     model reports them later.
@@ -226,7 +226,7 @@ def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noq
 def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Iterator[Problem]:
     """Yields a problem for each item whose round and time differ by more than a round, or whose time precedes round 0.
 
-    `items` are the items of lists with their paths; items that are not `Timed` are skipped.
+    `items` contains the path and the model of each item of a list. Items that are not `Timed` are skipped.
     """
     found = list(_moments(items))
     clock = _clock(time, [moment for *_, moment, _ in found])

@@ -83,7 +83,7 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields each step of `path` that exists in the tree, with the node that it leads to; skips all other steps."""
+    """Yields each step of `path` that exists in the tree, with the node to which it leads; skips missing steps."""
     node = root
     for step in path:
         child = node.child(step)
@@ -129,7 +129,7 @@ def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
 
 
 def shown(node: ValueNode) -> str:
-    """Returns the value of `node` for a message: a scalar as written, at most 60 characters long."""
+    """Returns a phrase for the value of `node` in a message. A scalar is shown as written, cut to 60 characters."""
     if isinstance(node.value, dict):
         return "a mapping"
     if isinstance(node.value, list):

@@ -53,7 +53,7 @@ class JoinCallSpec(_Call):
 
 
 class LeaveCallSpec(_Call):
-    """A server leaves its bundle once other servers hold copies of all its stored data."""
+    """A server leaves its bundle once other servers hold copies of all data that it stores."""
 
     kind: Literal["leave"] = Field(description="selects this type of call")
 
@@ -147,7 +147,7 @@ class ListedPublication(Timed):
 
 
 class Join(Timed):
-    """A node that joins the overlay during the run; it has no link before."""
+    """A node that joins the overlay during the run; before it joins, it has no link."""
 
     node: NodeName = Field(description="the node that joins")
     to: NodeName = Field(description="the join point: a node that the overlay links to the joining node")
@@ -274,7 +274,7 @@ class ContentSubscriptions(_Content, _GeneratedSubscriptions):
 
 
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
-    """Subscriptions to quotes of a stock above a price and a volume."""
+    """Subscriptions to the quotes of one stock whose price and volume exceed drawn limits."""
 
     kind: Literal["quotes"] = Field(description="selects this generator")
 
@@ -391,7 +391,7 @@ class WorkloadSpec(Checked):
         default_factory=list,
         description="applications that move with their subscriptions to another node, in any order",
     )
-    calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that have some")
+    calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that define them")
 
     def _problems(self) -> Iterator[Problem]:
         made = self.subscriptions.generate if isinstance(self.subscriptions, SubscriptionGenerator) else None

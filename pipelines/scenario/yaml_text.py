@@ -1,6 +1,6 @@
 """YAML with positions: reads a document as a tree of values, and writes values as a document.
 
-The reader refuses duplicate keys, tags, merge keys, dates, ``nan`` and ``inf``, numbers with a leading 0, unbounded
+The reader rejects duplicate keys, tags, merge keys, dates, ``nan`` and ``inf``, numbers with a leading 0, unbounded
 aliases, deep nesting, and several documents.
 """
 
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 class _RefusedError(Exception):
-    """A refused scalar; the message gives the reason and the remedy."""
+    """A scalar is rejected; the message gives the reason and the remedy."""
 
 
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
@@ -117,7 +117,8 @@ class _Reader:
     seen: dict[int, tuple[ValueNode, int, int]] = field(default_factory=dict)
     copies: int = 0
 
-    # Each method returns a node, the number of values in the node, and its depth; aliases share one node.
+    # Methods that read lists and mappings return a node, the number of values in the node, and its depth. All aliases
+    # of a value share one node.
     def measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
         place = self._place(source)
         known = self.seen.get(id(source))
@@ -247,7 +248,10 @@ def _tag_message(tag: str) -> str:
 
 
 def scenario_text(parts: Mapping[str, Any], heading: Sequence[str] = ()) -> str:
-    """Returns a YAML document with the comment lines `heading`; nested lists have a line for each entry."""
+    """Returns `parts` as a YAML document that starts with the comment lines `heading`.
+
+    A list of lists or mappings has a line for each entry.
+    """
     return "".join(f"{line}\n" for line in (*(f"# {line}" for line in heading), *_lines(parts, "")))
 
 
