@@ -1,6 +1,6 @@
 """Builds the input tables of all runs: nodes, links, calls, predicates, attributes and faults.
 
-The driver computes them from the scenario and from hashes of the seed, so they are equal on all engines.
+The driver computes the tables from the scenario and from hashes of the seed, so the tables are equal on all engines.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def build_inputs(
     Args:
         runs: The runs.
         beside: Folder of the scenario file, for relative paths.
-        observe: Called after each run with the number of runs built.
-        built: The results of `build_run` for all runs; None builds them.
+        observe: A function of the number of runs built so far; it is called after each run.
+        built: The results of `build_run` for all runs. If it is `None`, the function calls `build_run`.
 
     Raises:
         OverlayError: An overlay cannot be built.
@@ -88,7 +88,7 @@ def build_inputs(
             chunks.append(with_numbers({name: _combined(rows) for name, rows in parts.items() if rows}))
             parts = {name: [] for name in parts}
     whole = Inputs(**{name: _combined([getattr(one, name) for one in chunks]) for name in parts})
-    pa.default_memory_pool().release_unused()  # 290 MB of 720 at 10,000 runs
+    pa.default_memory_pool().release_unused()  # at 10,000 runs, this releases 290 of 720 MB
     return whole
 
 
@@ -103,8 +103,8 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
-        before: The inputs of a run that differs only in faults. Their overlay and workload are reused; None builds
-            both.
+        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused. If
+            `before` is `None`, both are built.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
@@ -116,12 +116,13 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
 def build_mapped_run(
     run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None
 ) -> Mapped:  # fmt: skip
-    """Builds the inputs of one run and, in a scenario with several protocols, maps them to the run's protocol.
+    """Builds the inputs of one run. If the scenario has several protocols, maps the inputs to the run's protocol.
 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
-        before: An overlay and a workload to reuse, only for a scenario with one protocol; None builds both.
+        before: An overlay and a workload to reuse, only for a scenario with one protocol. If `before` is `None`, both
+            are built.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
@@ -255,7 +256,7 @@ def _other_overlay(spec: Protocol) -> Problem:
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
     """Returns the tables of a run.
 
-    ``shared`` has the tables of overlay and workload; without it, the function builds these tables.
+    ``shared`` contains the tables of overlay and workload. If it is `None`, the function builds these tables.
     """
     overlay, workload, faults = built
     of_faults: dict[str, pa.Table] = vars(faults)
@@ -303,9 +304,9 @@ def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
 
 
 def parameters_json(run: RunConfig) -> str:
-    """Returns the protocol's settings and the grid's values of a run as a JSON object from path to value, sorted.
+    """Returns a sorted JSON object of a run that maps the path of each protocol setting and grid value to the value.
 
-    If a grid value replaces the whole protocol, the settings of the new protocol appear instead.
+    If the grid replaces the whole protocol, the object contains the settings of the new protocol, but no ``protocol``.
     """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     given = {path: value for path, value in run.parameters.items() if path != "protocol"}
@@ -318,7 +319,10 @@ def row_numbers(rows: pa.Table) -> pa.Array:
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Returns all calls of a run, by type and in the order of the workload, including calls after the horizon."""
+    """Returns the calls of a run, grouped by type, in the order of the workload. Omits late unsubscriptions.
+
+    An unsubscription is late if it is after the horizon.
+    """
     subscribe, publish = workload.subscription, workload.publication
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
         pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)
@@ -379,7 +383,10 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 
 
 def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
-    """Numbers the calls of each node from 1: joins first, then by round, type, and order in the workload."""
+    """Numbers the calls of each node from 1, postpones the calls of paused nodes, and returns the input tables.
+
+    The joins of a node come first. Its other calls follow in the order of (round, type, index in the workload).
+    """
     call = tables["call"]
     run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
     kind = _ints(pc.index_in(call["kind"], value_set=_CALL_ORDER))

@@ -12,7 +12,7 @@ from pipelines.experiment.plan import Combination
 _FINAL_CROSSINGS = 4
 """Number of times that messages cross the overlay from end to end after the last call or fault.
 
-The call and its confirmation cross it once each. After a crash, both cross it again on another path.
+A call and its confirmation cross the overlay once each. After a crash, both cross the overlay again on another path.
 """
 _MESSAGES_PER_LINK = 2
 """Number of messages that a call sends over each link: one for the call and one for its confirmation."""
@@ -59,7 +59,7 @@ class Costs:
 
     Attributes:
         n_rounds: Rounds in which a message, a call or a fault is due.
-        minutes: Minutes of the run, with start and audits.
+        minutes: Minutes of the run, including the start and the audits.
         memory_gib: Memory of the program and its engine, in GiB.
         disk_mb: Disk space of the store, in MB.
     """

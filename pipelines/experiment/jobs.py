@@ -23,22 +23,23 @@ COMMIT_BLOCKS_EVERY = 200
 COMMIT_MANY_EVERY = 500
 """Rounds between commits if a job plays several rounds, for `MANY_RUNS` runs or more.
 
-Loading and saving all nodes then takes a third of the time of 200 rounds."""
+Each commit saves and loads all nodes. With 1,000 runs, this takes a third of the time in which 200 rounds are played.
+"""
 MANY_RUNS = 16
-"""Number of runs from which parallel jobs save more time than starting processes and planning jobs costs."""
+"""With this number of runs or more, parallel jobs save more time than it takes to start processes and plan jobs."""
 MAX_ROWS: Mapping[Form, int] = {"program": 150_000, "dataflow": 2_000_000}
 """Maximal number of state rows of a batch, by form.
 
-A row of form ``program`` and its messages take about 2 KB of the driver's memory, so a batch takes 0.3 GiB. Batches of
-500 runs took as long as one batch of 2,000 runs. A row of form ``dataflow`` takes about 3 KB on the executors; the
-limit is higher because each batch needs its own jobs for each round.
+A row of form ``program`` and its messages take about 2 KB of the driver's memory, so a batch takes 0.3 GiB. Four
+batches of 500 runs took as long as one batch of 2,000 runs. A row of form ``dataflow`` takes about 3 KB on the
+executors. Its limit is higher, because each additional batch needs its own job for each round.
 """
 _FEW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """The number of rounds of a job and of a commit.
+    """The number of rounds that a job plays, and the number of rounds between commits.
 
     Attributes:
         rounds_per_job: Maximal number of rounds that one job plays.
@@ -52,12 +53,12 @@ class Jobs:
 
 
 def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None) -> Jobs:
-    """Returns the number of rounds of a job and of a commit.
+    """Returns the number of rounds that a job plays, and the number of rounds between commits.
 
     Args:
         form: The form of the protocol; a job of form ``dataflow`` plays one round.
         n_runs: Number of runs in a batch.
-        asked: The number of rounds of a job that the user requests; None plays the rounds up to the next commit.
+        asked: The number of rounds for each job that the user requests; None plays the rounds up to the next commit.
         commit_every: The number of rounds between commits that the user requests; None selects a default.
     """
     if form == "dataflow":
@@ -71,7 +72,7 @@ def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: 
 def forms_of(
     protocols: Sequence[str], asked: AskedForm, n_nodes: int, faults: Sequence[str]
 ) -> dict[str, tuple[Form, str]]:  # fmt: skip
-    """Returns, for each protocol, the form that plays its runs and the reason for it.
+    """Returns for each protocol the form that plays its runs, and the reason for the choice.
 
     Args:
         protocols: The protocols of the runs.
@@ -150,7 +151,7 @@ def _kind(run: RunConfig) -> tuple[int, str]:
 def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
     """Returns the largest number of runs per batch; ``n_rows`` is the total number of state rows of ``n_runs`` runs.
 
-    A batch has at most as many state rows as the largest limit in `MAX_ROWS` among ``forms``.
+    The largest limit in `MAX_ROWS` among ``forms`` limits the number of state rows of a batch.
     """
     n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))

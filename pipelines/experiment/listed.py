@@ -1,7 +1,7 @@
 """Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-A run of the extracted scenario writes rows equal to the rows of the original run: node ids, the order of calls and all
-random draws are equal.
+The extracted scenario writes the same rows as the original run: node ids, the order of calls and all random draws are
+equal in both.
 """
 
 from __future__ import annotations

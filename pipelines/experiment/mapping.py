@@ -1,15 +1,16 @@
 """Maps the inputs that several protocols share to the inputs that one protocol supports.
 
-A scenario with several protocols describes one network. `mapped` adapts it to a protocol by the rules below, named by
-the attributes of `Protocol` that they use. The protocol's own checks run afterwards and reject unsupported inputs.
+A scenario with several protocols describes one network. `mapped` adapts this network to a protocol by the following
+rules; each rule is named by the attribute of `Protocol` that it uses. The protocol's own checks run afterwards and
+reject unsupported inputs.
 
 1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
    spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links.
 2. ``makes_overlay``: the nodes are the clients (or all nodes if the overlay has no clients) and one supervisor. Links,
-   brokers and servers are omitted with their faults. In a partition, the supervisor belongs to the first group.
-3. ``servers``: a protocol without servers omits the servers and their faults.
+   brokers and servers are omitted, and so are their faults. In a partition, the supervisor belongs to the first group.
+3. ``servers``: if the protocol has no servers, the servers and their faults are omitted.
 4. ``calls``: unsupported calls are omitted.
-5. ``orders``: the tables keep the order that a publication requests, but the protocol does not receive it.
+5. ``orders``: the tables keep the order that a publication requests, even if the protocol does not support this order.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
     """Returns the inputs of a protocol's run, mapped from the inputs ``given`` that all protocols share.
 
     Raises:
-        InputError: A node that the protocol lacks makes a call.
+        InputError: A node that the mapping omits makes a call.
     """
     notes = [*given.notes]
     kept = _kept_nodes(spec, given.overlay)
@@ -134,8 +135,8 @@ def _kept_faults(
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
     """Returns the faults of the kept nodes, and a note for each type of omitted fault.
 
-    ``place`` has the new id of each node, `_GONE` for an omitted one. The ``n_new`` nodes that the protocol adds have
-    the lowest ids; they belong to the first group of each partition.
+    ``place`` contains the new id of each node, or `_GONE` if the node is omitted. The ``n_new`` nodes that the protocol
+    adds have the lowest ids; they belong to the first group of each partition.
     """
     moved = {name: _renumbered(table, place) for name, table in vars(given.faults).items()}
     sides = moved["side"]
@@ -150,7 +151,7 @@ def _kept_faults(
 
 
 def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
-    """Yields a note for each type of fault whose nodes or links the protocol lacks; ``place`` as in `_kept_faults`."""
+    """Yields a note for each type of fault whose nodes or links are omitted; ``place`` as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
@@ -167,7 +168,7 @@ def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str
 def _renumbered(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
     """Returns those of ``rows`` whose nodes the protocol keeps, with new node ids; null ids stay null.
 
-    ``place`` has the new id of each node, `_GONE` for an omitted one.
+    ``place`` contains the new id of each node, or `_GONE` if the node is omitted.
     """
     for name in (name for name in _ENDS if name in rows.column_names):
         ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))

@@ -104,7 +104,7 @@ class Combination:
 
 
 def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -> Inputs:
-    """Builds the input tables of all runs; ``observe`` is called after each run with the number of runs built.
+    """Builds the input tables of all runs; after each run, it calls ``observe`` with the number of runs built so far.
 
     Raises:
         ScenarioError: The inputs of a run are invalid; the error names the place of each problem.
@@ -127,12 +127,13 @@ def check(prepared: Prepared) -> None:
 
 
 def built(prepared: Prepared) -> Iterator[Built]:
-    """Yields the overlay, workload and faults of each grid combination.
+    """Yields the first run of each grid combination, and the overlay, workload and faults of this run.
 
     Combinations with equal inputs share these objects.
 
     Raises:
-        ScenarioError: Inputs are invalid; raised after the last combination with the place of each problem.
+        ScenarioError: Inputs are invalid. The error names the place of each problem; it is raised after the last
+            combination.
     """
     combinations = prepared.combinations()
     made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
@@ -207,9 +208,9 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
 def _noted(
     run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
 ) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
-    """Returns, for each part of the scenario, a cache key and a function that computes its notes.
+    """Returns for each part of the scenario a cache key, and a function that computes the notes on the part.
 
-    ``of_seeds`` are the runs of all seeds of the combination of ``run``.
+    ``of_seeds`` contains the runs of all seeds for the grid combination of ``run``.
     """
     scenario = run.scenario
 
@@ -239,7 +240,7 @@ def _noted(
 
 
 def mappings(prepared: Prepared) -> list[str]:
-    """Returns the changes by which a protocol's inputs differ from the shared inputs, see module `mapping`.
+    """Returns sentences on the changes by which module `mapping` adapts the shared inputs to each protocol.
 
     The scenario must be valid, see `check`. Each sentence begins with protocol names.
     """
@@ -337,9 +338,9 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
 
 
 def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
-    """Returns a note that the runs of all seeds of a combination are equal; "" if they differ.
+    """Returns a note that the runs of all seeds of a combination are equal, or "" if runs can differ.
 
-    ``runs`` has one run for each seed; the inputs of the first four are compared.
+    ``runs`` contains one run for each seed. The inputs of the first four runs are compared.
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""

@@ -76,7 +76,7 @@ class Prepared:
 
 
 def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
-    """Reads a scenario file, or an installed scenario by name, and expands its runs.
+    """Reads a scenario and expands its runs; ``path`` is a file or the name of an installed scenario.
 
     ``overrides`` are strings ``path=value`` that replace values of the scenario.
 
@@ -90,8 +90,8 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
     """Reads a scenario from a path, a name, a YAML string or a dict, and expands its runs.
 
     Args:
-        scenario: A path or name as in `prepare`; a YAML string of several lines; or a dict. A string or dict resolves
-            relative paths against the working directory.
+        scenario: A path or name as in `prepare`; a YAML string of several lines; or a dict. Relative paths inside a
+            YAML string or a dict are resolved against the working directory.
         overrides: One or several strings ``path=value`` that replace values of the scenario.
 
     Raises:
