@@ -1,7 +1,7 @@
 """Audits: guarantees as queries over the tables and views of a store.
 
-An audit reads only the store, no memory of the round engine. So everybody who has the store can repeat the audit. One
-query covers all runs.
+An audit reads only the store, but no memory of the round engine. Everybody who has the store can therefore repeat the
+audit. One query covers all runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ group by c.run_id
 """
 """SQL for runs with both crashes and slow messages: ``run_id, round, reason``.
 
-Protocols whose timers depend on link latencies use it as a part of `Protocol.bound`: their fault model excludes it.
+Protocols whose timers depend on link latencies use this query as a part of `Protocol.bound`, because their fault models
+exclude these runs.
 """
 
 
@@ -71,7 +72,7 @@ class Evidence:
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Stores the relations, without computing them. A relation may read the relations before it."""
+        """Stores the relations but does not compute them. A relation may read the relations that precede it."""
         self.reader = reader
         self.checkpoints = checkpoints
         self._relations = relations
@@ -84,7 +85,7 @@ class Evidence:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Drops the temporary views of relations; their frames stay readable."""
+        """Drops the temporary views of the relations. The frames of the relations stay readable."""
         for name in self._kept:
             self.checkpoints.session.spark.catalog.dropTempView(f"{self._prefix}_{name}")
 
@@ -143,9 +144,9 @@ class Audit:
         find: The violations, columns `FOUND`: one SQL statement over the history and the relations, or a function of
             the evidence. ``round``, ``source`` and ``source_seq`` may be null.
         is_unconditional: Whether the guarantee holds under all faults; no violation is then excused.
-        is_of_deliveries: Whether a violation is a delivery in its ``round``; faults beyond the bound in later rounds do
-            not excuse it.
-        is_dated: Whether ``round`` is the round of the violation; faults in later rounds do not excuse it.
+        is_of_deliveries: Whether each violation is a delivery in round ``round``. Faults beyond the bound that occur
+            after this round do not excuse the violation.
+        is_dated: Whether ``round`` is the round of the violation. Faults after this round do not excuse the violation.
     """
 
     name: str
@@ -171,7 +172,7 @@ def sql_audits(package: str) -> tuple[Audit, ...]:
     Flags of `Audit` follow the word ``audit``, as in ``-- audit, is_unconditional: no copy goes back to its sender``.
 
     Raises:
-        ValueError: A file starts with ``-- audit``, and has another form or names an unknown flag.
+        ValueError: A file starts with ``-- audit``, but its first line has a wrong syntax or an unknown flag.
     """
     audits = []
     for name, text in sorted(sql_files(package).items()):

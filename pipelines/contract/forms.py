@@ -22,13 +22,13 @@ MOST_NODES: Final = 20_000
 """The greatest number of nodes of a run that ``auto`` plays as ``program``.
 
 A run of `delta` takes 20 KB a node in the Python process of its executor: 400 MB at this limit, about the default of
-``spark.executor.memoryOverhead``. With more memory, a program is faster above this limit, too.
+``spark.executor.memoryOverhead``. With more memory, a program is faster than dataflow steps above this limit, too.
 """
 _NODE_MB: Final = 0.02
 """Megabytes of Python memory that a node program takes for each node."""
 
 NTH: Final = "faults with nth"
-"""The fault kind that affects the n-th message that matches it."""
+"""The fault kind that affects only the n-th message of those that match the fault."""
 
 
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:

@@ -47,13 +47,13 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations for dataflow steps; a crash deletes a node's rows in all of them."""
+    """Returns the tables of a program as relations for dataflow steps. A crash deletes a node's rows in all tables."""
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns the failure of a handler that the engine's exception `error` reports, or None for another failure."""
+    """Returns the failure of a handler that the engine's exception `error` reports, or None if no handler failed."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
     if not found:
         return None
@@ -76,7 +76,7 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
 
 
 def record_table(name: str, record: type) -> Table:
-    """Returns the schema of the table with the keyed rows of a record class."""
+    """Returns the schema of the table for a `keyed` declaration of a program: one row for each key of a node."""
     return _shown(name, Declared("keyed", record, is_durable=False))
 
 

@@ -142,11 +142,11 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
 
     Args:
         topic: A topic; short for a first comparison ``topic = '...'``.
-        where: The other comparisons.
+        where: The remaining comparisons.
         is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
     Raises:
-        PredicateError: ``where`` does not parse, or both arguments are None.
+        PredicateError: ``where`` does not parse, ``topic`` is empty, or both arguments are None.
     """
     if topic == "":
         raise PredicateError("the topic is empty; give it a name, or leave it out")
@@ -212,8 +212,8 @@ def read_number(text: str) -> int | float:
     """Parses a decimal number. Returns an int for a whole number of 64 bits, else a float.
 
     Raises:
-        OverflowError: The number exceeds a double, or it is a whole number of more than 64 bits without an equal
-            double.
+        OverflowError: The number exceeds the range of doubles, or it is a whole number of more than 64 bits that no
+            double represents exactly.
     """
     exact = Decimal(text)
     if -MAX_WHOLE - 1 <= exact <= MAX_WHOLE:
@@ -360,11 +360,11 @@ def compiled(predicate: pa.Table) -> pa.Table:
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
-    """Returns the topic that each canonical predicate requires by an equality, or null for a predicate without one.
+    """Returns the topic that each canonical predicate requires by an equality, or null if it requires no topic.
 
     Args:
         predicate: The predicates.
-        is_alone: Whether to return null for a predicate that has further comparisons.
+        is_alone: Whether to return null for a predicate that has comparisons besides this equality.
     """
     encoded = predicate.combine_chunks().dictionary_encode()
     topics = [_topic(text, is_alone=is_alone) for text in encoded.dictionary.to_pylist()]

@@ -56,7 +56,7 @@ class DerivedTable:
 
     Attributes:
         name: The name without the prefix ``state_``.
-        record: The record class of its columns beside ``run_id`` and ``node_id`` (`udfs.nodes.records`).
+        record: The record class (`udfs.nodes.records`) of all columns except ``run_id`` and ``node_id``.
         of: The name of the declaration whose rows are the source.
         make: Derives the rows from the rows of the declaration's table.
     """
@@ -77,28 +77,28 @@ class Protocol:
         program: The node program.
         settings: The model of section ``protocol`` of a scenario: a field ``name: Literal[name]``, and other fields
             with defaults. By default it has the name only.
-        audits: The guarantees beside the general ones.
+        audits: The guarantees of the protocol, in addition to the general guarantees.
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
         views: The package whose SQL files are views of this protocol's stores, or None if the protocol has no views.
         bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
-            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. So the
-            bound reads the input of runs and no report of a node. By default no run exceeds the bound.
+            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. The bound
+            must therefore read only the input of runs, but no report of a node. By default no run exceeds the bound.
         assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
-        steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). Its rows equal those of
-            the program. It is ``None`` if the protocol has the form ``program`` only.
+        steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). The dataflow form writes
+            the same rows as the program. `steps` is ``None`` if the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
         undecided: The runs that ended before the audits can decide, although only messages of kinds `maintenance` were
             in flight; columns as in `bound`. By default no run.
-        waits: For each declared table of the program, by name: SQL over the history for the publications that wait in
-            the table, ``run_id, node_id, source, source_seq`` and a ``reason``. `why` shows the reason.
+        waits: Maps the name of a declared table of the program to SQL over the history. The SQL returns the
+            publications that wait in the table: ``run_id, node_id, source, source_seq, reason``. `why` shows reasons.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
             since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
             ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. It is ``None`` if the
             protocol has no such waits.
         made_views: The views that functions compute, by name.
-        shown: Further tables of the store, which are derived from declarations of the program.
+        shown: Additional tables of the store, which are derived from declarations of the program.
         scenarios: The package whose YAML files are scenarios of the protocol, or None if the protocol has no scenarios.
-        check: Checks the overlay, workload and faults of a run beside the general rules. It is ``None`` if the general
+        check: Checks the overlay, workload and faults of a run by rules of the protocol. It is ``None`` if the general
             rules suffice.
         needs_tree: Whether the protocol requires a tree as overlay.
         confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
@@ -112,13 +112,13 @@ class Protocol:
             is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. It is ``None`` if the
             protocol has no such view.
         servers: The role of servers in table ``node``, or None if the protocol's overlays have no servers.
-        calls: The kinds of calls that the protocol accepts beside subscriptions, publications and joins.
+        calls: The kinds of calls that the protocol accepts, in addition to subscriptions, publications and joins.
         draws: Whether nodes draw random numbers, so that rows depend on the seed.
         maintenance: The message kinds that nodes send forever: a run that ends with only these in flight is decided.
         application: The message kinds that carry publications, for comparisons with other protocols.
         acknowledgement: The message kinds that acknowledge receipt, storage or processing.
         recovery: The message kinds that request or resend lost messages, or restore nodes. All other kinds are control.
-        variants: Settings, without the name, that comparisons of protocols on a scenario also try.
+        variants: The settings, except the name, of each variant of the protocol that comparisons of protocols include.
     """
 
     name: str
@@ -232,8 +232,8 @@ group by m.run_id
   excused.
 - ``no_duplicates``: a message arrives once. The first message that is sent after the start of a fault ``duplicate``
   breaks it.
-- ``order``: of two messages with equal ends and latency the earlier one arrives first. The first message that is sent
-  after the start of a fault ``reorder`` breaks it.
+- ``order``: two messages of the same sender, receiver and latency arrive in the order of sending. The first message
+  that is sent after the start of a fault ``reorder`` breaks it.
 """
 
 

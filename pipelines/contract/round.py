@@ -33,7 +33,7 @@ from pipelines.tables import BIGINT, STRING, Table
 CALL_TRIGGER = "4611686018427387904 + source_seq"
 """SQL for the trigger of messages that an application call causes.
 
-It sorts behind the ids of all received messages, and in the order of issue.
+The trigger is greater than the ids of all received messages, and ascends in the order of issue.
 """
 
 OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
@@ -56,7 +56,7 @@ class StateRelation:
 
     Attributes:
         table: The schema, with the name without ``state_``.
-        facts: Counters that later rounds may read: by name the SQL condition of the counted rows.
+        facts: Counters that later rounds may read: maps the name of a counter to the SQL condition of the counted rows.
         compact: For a relation that grows by increments, the function that computes the relation from the union of its
             increments. It is ``None`` if a round that changes the relation returns all of its rows.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
@@ -83,7 +83,7 @@ class Keeper(Structural):
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Computes `frame` once, and returns a frame that reads the computed rows.
 
-        Frames with one `name` have equal columns.
+        All frames that have one `name` must have the same columns.
         """
         ...
 
@@ -120,8 +120,8 @@ class Round:
     Attributes:
         number: The number of the round.
         due: The due messages and calls.
-        state: The relations of the protocol; for a relation that grows by increments their union.
-        facts: The counters of `StateRelation.facts` at the end of the last round, by relation and name.
+        state: The relations of the protocol. A relation that grows by increments is the union of its increments.
+        facts: The counters of `StateRelation.facts` at the end of the previous round, by relation and name.
         run: The constant tables of the runs.
         settings: The distinct settings objects of the runs.
         faults: The faults of the round.
@@ -192,7 +192,7 @@ class DataflowForm(ProtocolForm, ABC):
     def told_apart(self) -> Sequence[str]:
         """The message kinds that `Due.kinds` distinguishes.
 
-        `ANY_KIND` alone means that rounds only test for any message.
+        `ANY_KIND` alone means that rounds only test whether any message is due.
         """
         return self.kinds
 
@@ -215,7 +215,8 @@ class Start:
     Attributes:
         run: The constant tables of the runs.
         calls: All application calls of the runs, without column ``matches``.
-        paths: Returns δ-paths, up to n hops, between nodes that are in the overlay before the first round.
+        paths: Takes a number n; returns the δ-paths of up to n hops between the nodes that are in the overlay before
+            the first round.
         settings: The distinct settings objects of the runs.
         crashing: The runs with a scheduled crash.
         keep: As in `Round`.
@@ -256,8 +257,8 @@ class CrashesDue:
     Attributes:
         crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
         recovered: The nodes that recover, with their new incarnation.
-        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: they never
-            recover.
+        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``, which is null if
+            the node never recovers.
         disturbed: The runs in which a node has crashed up to this round.
     """
 

@@ -59,7 +59,7 @@ def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **
 
     Args:
         calls: The due calls.
-        kinds: The message kind of each selected kind of call.
+        kinds: Maps each kind of call to select to the message kind of its copies.
         payload: The protocol's payload.
         carried: SQL over the calls for each payload column of the copies.
     """

@@ -46,8 +46,8 @@ number of rounds of the effect:
 
 - ``lose``: the message is lost;
 - ``reorder``: the message is delayed and may be overtaken;
-- ``delay``: all messages of the link in one round are delayed, and later messages do not overtake them. Rounds
-  ``first_round`` to ``last_round`` have draws; messages of later rounds may wait for delayed ones;
+- ``delay``: all messages of the link in one round are delayed, and later messages do not overtake them. Delays are
+  drawn for rounds ``first_round`` to ``last_round``; messages of later rounds may wait for delayed messages;
 - ``duplicate``: a copy of the message arrives ``low`` to ``high`` rounds after the original.
 """
 NTH_FAULT = pa.schema([

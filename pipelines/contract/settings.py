@@ -1,4 +1,4 @@
-"""Models of scenario parts and of protocol settings: strict models, bounded numbers, unions, and checks of values."""
+"""Base class, bounded types, unions and checks for the models of scenario parts and of protocol settings."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
     """Checks that exactly one of the keys `names` of `model` is set.
 
     Args:
-        model: The part of the scenario with the keys.
+        model: The part of the scenario that contains the keys.
         names: The keys. A key with value None counts as absent.
         what: The name of the part in error messages.
 
     Raises:
-        InputError: No key is set, or more than one.
+        InputError: None of the keys is set, or several are.
     """
     given = [name for name in names if getattr(model, name) is not None]
     if not given:
@@ -127,7 +127,7 @@ def _scalar_identity(value: object) -> Hashable:
 def repetition_problems(
     path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
 ) -> Iterator[Problem]:
-    """Yields a problem for each value that equals an earlier one; 1 and 1.0 are equal, 1 and true are not.
+    """Yields a problem for each value that equals an earlier value; 1 equals 1.0, but 1 does not equal true.
 
     Args:
         path: The location of the values.
