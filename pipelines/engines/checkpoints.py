@@ -6,8 +6,8 @@ computes a round and returns the counts and rows that the driver needs.
 - Spark, classic or Connect, keeps many rows in the executors' memory, partitioned by run, or by run and node if there
   are fewer runs than partitions.
 - This process fetches the rows from Sail, and from Spark if all frames have few rows. Later plans contain the rows
-  inline. Spark then prunes the parts of a plan that read empty frames: a round of `delta` with a crash takes half of
-  the CPU time. With Sail, later plans read many rows from a file in the scratch folder.
+  inline. Spark then prunes the parts of a plan that read empty frames; this halves the CPU time of a round of `delta`
+  with a crash. If Sail returns many rows, later plans read them from a file in the scratch folder.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Part:
 
     Attributes:
         rows: The frame.
-        schema: Its columns; the first is ``run_id``.
+        schema: The columns of the frame; the first column is ``run_id``.
         digest: A SQL expression for a string; `CheckpointResult.counts` has the number of rows for each value of the
             string.
     """
@@ -61,7 +61,7 @@ class CheckpointResult:
     """The frames, fetched rows and counts of a checkpoint.
 
     Attributes:
-        frames: The frames by name, without the fetched frames. Their plans read the rows of the checkpoint.
+        frames: All frames except the fetched frames, by name. The plans of these frames read the checkpoint's rows.
         tables: The rows of the fetched frames, by name.
         counts: For each frame, the number of rows for each digest.
     """
@@ -101,7 +101,7 @@ class Checkpoints(ABC):
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Computes a frame once; returns a frame of the computed rows for several plans.
 
-        ``name`` labels the file of rows.
+        If the rows are written to a file, ``name`` is a part of the file's name.
         """
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
@@ -110,7 +110,7 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes frames in one job, so that later plans read their rows.
+        """Computes frames in one job, so that later plans read the computed rows.
 
         Fetches the rows of the frames in ``fetched``.
         """
@@ -129,7 +129,7 @@ class Checkpoints(ABC):
     def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees rows without a reference
         """Frees the frames of a round except the frames in ``read``, which later rounds use."""
 
-    def close(self) -> None:  # noqa: B027 - not every engine has something to give back
+    def close(self) -> None:  # noqa: B027 - an engine may have nothing to free
         """Frees all frames; no frame may be used afterwards."""
 
 
@@ -149,7 +149,7 @@ class SparkCheckpoints(Checkpoints):
     def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
         """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
 
-        ``is_by_node`` partitions frames by run and node instead of by run.
+        If ``is_by_node`` is set, frames are partitioned by run and node, otherwise by run.
         """
         super().__init__(session)
         self._by = ("run_id", "place") if is_by_node else ("run_id",)
@@ -222,7 +222,7 @@ class _FetchedFrame:
     Attributes:
         frame: The frame. This reference prevents another frame from getting the frame's `id`.
         file: The file with the rows of the frame; None if the rows are inline.
-        is_empty: Whether it has no rows.
+        is_empty: Whether the frame has no rows.
     """
 
     frame: DataFrame
@@ -231,7 +231,7 @@ class _FetchedFrame:
 
 
 class DriverCheckpoints(Checkpoints):
-    """Fetches the rows of frames; plans contain them inline, and those of Sail read large tables from scratch files."""
+    """Fetches the rows of frames. Plans contain the rows inline; plans of Sail read large tables from scratch files."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -325,7 +325,7 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
     """Returns one frame with the number of rows of each relation and digest, and the rows of the ``fetched`` relations.
 
-    Column ``n_rows`` has the number; it is null in fetched rows.
+    Column ``n_rows`` contains the number of rows; it is null in fetched rows.
     """
     read = sorted({slot for name in fetched for slot in slots.of[name].values()})
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

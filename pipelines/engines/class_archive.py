@@ -1,7 +1,7 @@
 """The archive with which a JVM maps the classes of Spark into memory, instead of parsing them at each start.
 
 The first local Spark writes the archive when its JVM exits (Java's dynamic class data sharing, JDK 17 or newer). With
-the archive, a JVM starts Spark in 2.9 CPU seconds instead of 6.4, and a cold audit takes 20 instead of 24.
+the archive, a JVM starts Spark in 2.9 CPU seconds instead of 6.4, and an audit in a new JVM takes 20 instead of 24.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 _WRITER_SECONDS = 60
 """Seconds during which no second JVM starts to write an archive. Most JVMs end sooner."""
 _STALE_SECONDS = 86400
-"""Seconds after which a partial file is removed; its JVM was killed."""
-# Waits until the JVM has ended, which happens after this program; then makes the whole file available to later JVMs.
+"""Seconds after which a partial file is removed, because the JVM that wrote the file must have been killed."""
+# Waits until the JVM has ended, which is after the end of this program. Then makes the file available to later JVMs.
 _KEEPER = """
 import os, sys, time
 process, partial, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -40,7 +40,7 @@ class ClassArchive:
 
     Attributes:
         file: The archive, which may not exist yet.
-        partial: The file that the JVM of this session writes when it exits; None if it writes none.
+        partial: The file that the JVM of this session writes when it exits; None if the JVM writes no archive.
     """
 
     file: Path
@@ -61,7 +61,7 @@ class ClassArchive:
 
     @property
     def option(self) -> str:
-        """The option of the JVM that maps or writes the archive; empty if another JVM has just begun to write it.
+        """The JVM option that maps or writes the archive; empty if another JVM has just begun to write the archive.
 
         A JVM ignores an archive that does not fit its class path.
         """
@@ -70,7 +70,10 @@ class ClassArchive:
         return f'"-XX:SharedArchiveFile={self.file}"' if self.file.exists() else ""
 
     def keep_after(self, process: int) -> None:
-        """Makes the archive available when process ``process`` has ended, if the JVM of this session writes it."""
+        """Starts a child process that makes the archive available after ``process``, the id of the JVM, has ended.
+
+        If the JVM of this session writes no archive, the method does nothing.
+        """
         if self.partial is not None:
             subprocess.Popen(  # noqa: S603 - this interpreter
                 [sys.executable, "-I", "-S", "-c", _KEEPER, str(process), str(self.partial), str(self.file)],
@@ -79,9 +82,9 @@ class ClassArchive:
 
 
 def _new_partial(file: Path) -> Path | None:
-    """Creates an empty partial file for this process, and removes stale ones.
+    """Creates an empty partial file for this process, and removes stale partial files.
 
-    Returns None if another process created one recently, or if the folder is not writable.
+    Returns None if another process recently created a partial file, or if the folder is not writable.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def running_session() -> SparkSession | None:
-    """Returns the active classic session of this program, for example in a notebook; None without a session."""
+    """Returns the classic session that a notebook or ``spark-submit`` gave this program; None if it does not exist."""
     if SparkContext._active_spark_context is not None:
         with functions_for(is_classic=True):  # in Connect mode PySpark would return a session of Sail
             return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
@@ -106,7 +106,7 @@ def _last_words(log: IO[str]) -> str:
 
 
 def _submitted_session() -> SparkSession:
-    """Creates the session of a ``spark-submit`` job, which keeps the submitter's settings."""
+    """Creates the session of a ``spark-submit`` job. The submitter's settings override the settings of this program."""
     builder = SparkSession.builder
     SparkContext._ensure_initialized()  # SparkConf reads the submitter's settings from the JVM
     given = dict(SparkConf().getAll())

@@ -52,7 +52,7 @@ _LONGEST_SECONDS = 900
 def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
     """Returns the jars that the classic engine needs in addition to Spark's own; downloads missing jars.
 
-    ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's.
+    ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's cache folder.
 
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
@@ -85,11 +85,11 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
 
 
 def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Callable[[], None]) -> list[Path]:
-    """Returns the jars of a Hadoop artifact in the version of Spark's Hadoop, without the jars that Spark contains.
+    """Returns the jars of a Hadoop artifact that Spark does not contain. The version is the version of Spark's Hadoop.
 
     Args:
         artifact: Name of the artifact.
-        more: Coordinates of further required artifacts.
+        more: Coordinates of additional required artifacts.
         excluded: Coordinates to exclude, comma-separated as in ``spark.jars.excludes``.
         fetching: Called before a download.
 
@@ -159,7 +159,7 @@ def _listed(index: Path) -> list[Path]:
 
 
 def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str) -> list[Path]:
-    """Runs the ``calls`` in child processes, in order, until one succeeds; returns the jars that it downloaded.
+    """Runs ``calls`` in child processes, in order, until a call succeeds; returns the jars that this call downloaded.
 
     A call is the name of a function of this module and the function's arguments.
 
@@ -250,7 +250,7 @@ def central_mirror() -> str | None:
 
 
 def mirror_in(file: Path) -> str | None:
-    """Returns the URL of the first mirror of Maven Central in a ``settings.xml``; None without a mirror."""
+    """Returns the URL of the first mirror of Maven Central in a ``settings.xml``; None if the file names no mirror."""
     try:
         root = ElementTree.parse(file).getroot()  # noqa: S314 - the user's own settings
     except (OSError, ElementTree.ParseError):

@@ -76,7 +76,7 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
 
 
 def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
-    """Returns the engine that runs a scenario without a caller's session; arguments and errors as in `asked_engine`."""
+    """Returns the engine of a scenario if the caller has no session; arguments and errors as in `asked_engine`."""
     return chosen_engine(asked_engine(given, otherwise))[0]
 
 
@@ -103,13 +103,13 @@ def check_java() -> int:
 
 
 def java_version() -> str:
-    """Returns the output of ``java -version``, which names the build; empty without Java."""
+    """Returns the output of ``java -version``, which names the build; empty if Java is missing."""
     program = _java_program()
     return "" if program is None else _version_text(program)
 
 
 def major_version(text: str) -> int | None:
-    """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``); None without a version."""
+    """Returns the major version in the output of ``java -version`` (8 for ``1.8.0_392``); None if it has no version."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 

@@ -1,6 +1,6 @@
 """Computes all paths of at most δ hops in trees: the nodes within distance δ of each node, with the path to each.
 
-Classic Spark uses motifs of GraphFrames, other engines use joins; the rows are equal.
+Classic Spark uses motifs of GraphFrames, other engines use joins. Both methods return the same rows.
 """
 
 from __future__ import annotations

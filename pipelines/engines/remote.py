@@ -23,7 +23,7 @@ from pipelines.errors import EngineError
 ANSWER_SECONDS = 10.0
 """Timeout of the first connection to a server; PySpark itself would retry for ten minutes."""
 _FAREWELL_SECONDS = 3.0
-# The calling thread reads the answer; without this option gRPC starts a thread for each query.
+# With this option, the calling thread reads the answer. Otherwise gRPC starts a thread for each query.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
 # A batch of an answer has a fixed number of rows. Rows of 8,000 runs with their nodes exceed the limit of 128 MiB.
 _NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
@@ -59,10 +59,10 @@ def connect(
     if hasattr(session.client, "_cleanup_ml_cache"):
         atexit.unregister(session.client._cleanup_ml_cache)
     if is_near:
-        # Recording the call site of each column takes a tenth of the time of small rounds. Spark accepts this setting
-        # only at its start.
+        # PySpark records the call site of each column by default, which takes a tenth of the time of small rounds.
+        # Spark accepts this setting only when it starts.
         session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
-        # Streams within a process do not break; without reattachable execution a small query takes half the time.
+        # Streams within a process do not break. Reattachable execution would double the time of a small query.
         session.client.disable_reattachable_execute()
         # Ctrl-C ends the server immediately; retries and a release request would delay the exit by ten minutes.
         session.client.set_retry_policies([])
@@ -122,7 +122,7 @@ def is_sail(session: SparkSession) -> bool:
     """Returns whether Sail answers a Spark Connect session.
 
     The SQL function ``version()`` returns a release and a revision on Spark, but only a release on Sail.
-    ``session.version`` does not distinguish them.
+    ``session.version`` does not distinguish Spark and Sail.
     """
     answer = session.sql("select version()").collect()[0][0]
     return len(str(answer).split()) == 1

@@ -86,11 +86,11 @@ class Session:
 
     @property
     def n_python_workers(self) -> int:
-        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which starts its own."""
+        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which starts workers."""
         return n_workers_of(self.engine)
 
     def ship_udfs(self) -> None:
-        """Sends package `udfs` to all present and later executors of a cluster."""
+        """Sends package `udfs` to all current and future executors of a cluster."""
         is_local = self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "")
         if self.engine != "local" and not is_local:
             self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
@@ -132,7 +132,7 @@ class Session:
         Args:
             is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling takes longer than
                 running.
-            is_in_one: Whether exchanges use one partition; each further partition would add a task.
+            is_in_one: Whether exchanges use one partition; each additional partition would add a task.
         """
         conf = self.spark.conf
         wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
@@ -150,7 +150,7 @@ class Session:
                     conf.set(key, before)
 
     def close(self) -> None:
-        """Stops an owned engine and removes the scratch folder; further calls do nothing."""
+        """Stops an owned engine and removes the scratch folder; later calls do nothing."""
         atexit.unregister(self._closing.close)
         self._closing.close()
 
@@ -224,7 +224,7 @@ def engine_of(spark: SparkSession) -> Engine:
 
 
 def engine_of_program(spark: SparkSession | None) -> Engine | None:
-    """Returns the engine of ``spark``, else of the classic session of this program; None without a session."""
+    """Returns the engine of ``spark``, else of the classic session of this program; None if neither session exists."""
     found = spark or running_session()
     return None if found is None else engine_of(found)
 
@@ -262,7 +262,7 @@ def open_scratch(closing: ExitStack) -> Path:
 def _udfs_archive() -> Path:
     """Returns an archive of package `udfs`.
 
-    Each process creates it once, because Spark rejects a second file of its name.
+    Each process creates the archive once, because Spark rejects a second file of the same name.
     """
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
@@ -280,8 +280,8 @@ def _has_room(place: Path) -> bool:
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs functions in ``n_threads`` threads; returns their results in order.
 
-    If a function fails or the program is interrupted, no further function starts, and the call waits for running
-    functions.
+    If a function fails or the program is interrupted, no other function starts, and `concurrently` waits for the
+    functions that are running.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

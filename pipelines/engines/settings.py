@@ -57,7 +57,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
 
 def heap_megabytes() -> int | None:
-    """Returns the JVM's heap size in MB: a share of the memory of the machine or container; None if this is unknown."""
+    """Returns the JVM's heap size in MB, a share of the memory of the machine or container; None if it is unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -184,7 +184,7 @@ def mapped_on_executors(
 ) -> pa.Table:  # fmt: skip
     """Returns the result of an Arrow function that Spark's executors call in one job; arguments as in `mapped_here`.
 
-    Each slice of rows travels as one binary value, because Spark would convert each value of each row. The slices are
+    Each slice of rows is sent as one binary value; otherwise Spark would convert each value of each row. The slices are
     distributed round-robin, so the numbers of slices of two tasks differ by at most one.
 
     Raises:
