@@ -1,4 +1,4 @@
-"""Creates, checks and locks the location of a store, without an engine.
+"""Creates, checks and locks the location of a store. These operations need no engine.
 
 An operating-system lock ends with its process; file servers offer no such lock. On a server the writer holds a lease
 instead: a lock file that names the writer. A writer creates the lock file only if it does not exist, and renews it only
@@ -87,7 +87,7 @@ def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator
 
     Args:
         file: The lock file.
-        writer: Name of this writer, for the messages of other programs.
+        writer: Name of this writer. Other programs show the name in their error message if they find the lease held.
         say: Called with a progress message while the function waits for another lease to expire.
 
     Raises:
@@ -154,7 +154,7 @@ LOCK = ".lock"
 MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
-_LOCK_SECONDS = 0.5  # waits while `is_being_written` of another program holds the lock for a moment
+_LOCK_SECONDS = 0.5  # in another program, `is_being_written` may hold the lock for a moment
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
@@ -241,7 +241,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
         raise StoreError(f"{_writer(root)} is writing the store {str(root)!r}; wait for its end, or end it") from None
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
-    with suppress(OSError):  # the writer's name only serves other programs' messages
+    with suppress(OSError):  # only the error messages of other programs use the writer's name
         (root / LOCK).write_text(json.dumps({"process": os.getpid(), **_here()}), "utf-8")
     try:
         yield lambda: None
@@ -312,7 +312,7 @@ def resume_hint(root: Root) -> str:
 
 
 def _link_latest(root: Path) -> Path | None:
-    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link, or None without one."""
+    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link, or None for a new link."""
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
     point(link, Path(root.name))

@@ -83,9 +83,9 @@ class Ledger:
 
     @property
     def last_round(self) -> int:
-        """The last committed round of the unfinished batch.
+        """The last committed round of the batch of the newest commit, if this batch has not ended.
 
-        If all batches have ended, it is the last round of all batches.
+        If the batch has ended, the property is the last committed round of all batches.
         """
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 

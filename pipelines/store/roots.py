@@ -29,7 +29,7 @@ _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
 _REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
 _PLAIN = re.compile(r"[A-Za-z0-9/_.,:;=@!$&'()+-]*")
-# Only one program writes a store, so a plain rename is safe, also on file systems without hard links.
+# Only one program writes a store, so a plain rename is safe. It also works on file systems without hard links.
 _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
 

@@ -32,7 +32,7 @@ from pipelines.store.roots import Root, delta_rows, engine_path, options_of, pla
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
-    # Sail cannot read a version before a log checkpoint, and Delta refuses versions past the retention.
+    # Sail cannot read a version before a log checkpoint, and Delta rejects versions older than the retention period.
     "delta.checkpointInterval": "1000",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 36500 days",
@@ -89,7 +89,7 @@ class Store:
         self._open: dict[str, _Open] = {}
 
     def reopened(self) -> Store:
-        """Returns a new reader and writer of this store, without cached table versions."""
+        """Returns a new `Store` object for this store. The object has no cached table versions."""
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
@@ -173,7 +173,8 @@ class Store:
         self._check_locked()
         name = ROUND_COMMIT.name
         ledger, known = self._opened(name), self._known(name)
-        if isinstance(self.root, Path) and self.version(name) > known:  # an unconditional rename replaces its row
+        # A local commit is an unconditional rename, which would replace the row of another program.
+        if isinstance(self.root, Path) and self.version(name) > known:
             raise self._written_by_others(name)
         once = CommitProperties(max_commit_retries=0)
         try:
@@ -192,7 +193,8 @@ class Store:
         concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
-        # The Delta library commits faster than an engine: for Sail, whose rows are in this process, and for few rows.
+        # The Delta library commits faster than Sail, whose rows are in this process, and faster than Spark if there are
+        # few rows.
         if self.session.engine == "local" or self.is_small:
             self.load(name, rows.toArrow(), mode)
             return
@@ -249,7 +251,7 @@ class Store:
             raise VacuumedError(self.root, name, version, newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a table as dicts; the engine reads a large table, the Delta library a small one.
+        """Returns the rows of a table as dicts. The engine reads large tables; the Delta library reads small tables.
 
         Raises:
             StoreError: The table does not exist, or it is damaged.
@@ -332,6 +334,6 @@ def _digest(rows: pa.Table) -> bytes:
 
 
 def _columns(table: DeltaTable) -> T.StructType:
-    """Returns the schema of a table without comments: Sail fails to plan some unions of commented columns."""
+    """Returns the columns of a table, but not their comments: Sail fails to plan some unions of commented columns."""
     schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
     return T.StructType([T.StructField(field.name, field.dataType) for field in schema])
