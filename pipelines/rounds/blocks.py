@@ -1,5 +1,6 @@
-"""The program form: a job plays a block, consecutive rounds of whole runs, and one core plays each run.
+"""The program form: a job plays a block, which is a number of consecutive rounds of all runs.
 
+In a block, one core plays all rounds of a run.
 Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
 blocks the driver holds the runs as Arrow tables. The driver commits a block while the next block is being played.
 """
@@ -112,7 +113,7 @@ class RunState:
                 (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`); after a block also a list for
                 each declared table.
             protocol: The program form of the protocol.
-            after: The last played round; messages that are due up to it are dropped.
+            after: The last played round; messages that are due up to this round are dropped.
         """
         rows = rows_of(protocol.program)
         self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
@@ -127,9 +128,9 @@ class RunState:
 
     @property
     def next_rounds(self) -> list[int]:
-        """The rounds in which nodes act next, without calls and faults.
+        """The next round in which a message is due, and the next rounds in which timers expire.
 
-        The list has the round of the next due message, and for each Arrow chunk of `runs` the round of the next timer.
+        The list has one round of a timer for each Arrow chunk of `runs`. It omits the rounds of calls and faults.
         """
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
@@ -228,7 +229,7 @@ class Blocks(Rounds):
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects the input columns of each run that are constant; `setting` has one row per run."""
+        """Collects the input columns that are equal in all blocks; `setting` has one row per run."""
         self.round = BEFORE
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
@@ -383,7 +384,7 @@ class Blocks(Rounds):
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the state."""
-        assert self._state is not None  # noqa: S101 - the first block comes before
+        assert self._state is not None  # noqa: S101 - the first block is played before
         messages = self._state.messages()
         state = self._changed_state(self._state) if self._is_changed else {}
         self._is_changed = False
@@ -402,7 +403,7 @@ class Blocks(Rounds):
         self._block = None
 
     def close(self) -> None:
-        """Interrupts the block that is being played. No block follows."""
+        """Interrupts the block that is being played. Afterwards no block can be played."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
@@ -411,7 +412,10 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Returns a context with worker processes for the runs; they start while the inputs of the runs are built."""
+    """Returns a context manager that starts worker processes for `runs`, if the runs need any.
+
+    The processes start in the background, so that the caller can build the inputs of the runs at the same time.
+    """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
     protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None

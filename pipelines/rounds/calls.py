@@ -25,7 +25,7 @@ from pipelines.tables import BIGINT, LONGS, STRING
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
   partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
-"""SQL for the rank of a comparison in its subscription. Comparisons with equal ranks are equal."""
+"""SQL for the rank of a comparison in its subscription. Comparisons with equal sort keys are equal."""
 _WINDOW_CALLS = 200_000
 _ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
 
@@ -54,7 +54,7 @@ end"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds the columns ``position`` (1 for the anchor) and ``n_comparisons`` (of the subscription)."""
+    """Adds ``position``, which is 1 for the anchor, and ``n_comparisons``, the comparisons of the subscription."""
     return predicate.selectExpr(
         "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )
@@ -149,7 +149,7 @@ class Calls:
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
         """Returns the calls of rounds ``after + 1`` to `last`.
 
-        If the calls are very many, an earlier round is the last one.
+        If these rounds have more than 200,000 calls, the result ends at an earlier round.
 
         Returns:
             The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,
@@ -169,7 +169,7 @@ class Calls:
         return self._checkpoints.load(self._call.select(CALL.names))
 
     def _read_window(self, round_: int) -> None:
-        """Loads the window that begins with `round_`, unless the present window contains `round_`."""
+        """Loads the window that begins with `round_`, unless the loaded window contains `round_`."""
         if self._window[0] <= round_ < self._window[1]:
             return
         start = int(np.searchsorted(self._rounds, round_))

@@ -1,13 +1,14 @@
-"""History rows: buffers them between commits, appends them to the history tables, and keeps the call log.
+"""Buffers history rows between commits, appends the rows to the history tables, and maintains the call log.
 
 A call is final when its history row cannot change any more. The call log (``state_call_log``) holds the accepted calls
-that are not final. A node may hold a call and issue it later.
-The log then has the round of the call at first, and later the round of the issue. If the node crashes before the issue,
-the call is lost and counts as issued in the round of the call. A call that is held to the end of the run has no
-row in ``publication`` or ``subscription``.
+that are not final.
 
-A row of ``publication`` is written when the publication is confirmed, a row of ``subscription`` when the subscription
-has ended. The last commit writes the rows of all other publications and subscriptions.
+A node may hold a call and issue it later. The log contains the round of the call until the node issues the call, and
+then the round of the issue. If the node crashes before the issue, the call is lost and counts as issued in the round of
+the call. A call that is held to the end of the run has no row in ``publication`` or ``subscription``.
+
+A row of ``publication`` is written when the publication is confirmed. A row of ``subscription`` is written when the
+subscription has ended. The last commit writes the rows of all other publications and subscriptions.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class CallLog:
         subscribed = opened.join(ending, _SUBSCRIPTION, join_type="left outer" if is_final else "inner")
         over = closed.join(subscribed.select(_SUBSCRIPTION), _SUBSCRIPTION, join_type="left semi")
         final = pa.concat_tables(rows.select(_CALL) for rows in (published, subscribed, over))
-        # Without a later round a subscription needs no row for its end; other calls without a confirmation stay.
+        # No round follows a final commit, so the log then keeps only calls of kinds that have no history row.
         rest = log.filter(pc.invert(pc.is_in(log["kind"], _CLOSED))) if is_final else log
         held = self.rows.filter(self.rows["is_held"])
         self.rows = pa.concat_tables([rest.join(final, _CALL, join_type="left anti"), held]).cast(_LOGGED)
@@ -116,7 +117,7 @@ class CallLog:
         """
         accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
         accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
-        # A held call has a second event when its node issues it: the later round counts.
+        # A held call has a second event when its node issues the call. The later round counts.
         accepted = accepted.group_by(_CALL, use_threads=False).aggregate([("round", "max"), ("is_issued", "any")])
         accepted = accepted.append_column("is_held", pc.invert(accepted["is_issued_any"]))
         accepted = accepted.rename_columns({"round_max": "issued_round"}).join(self._call, _CALL)
@@ -178,7 +179,7 @@ class History:
         return sum(int(table.nbytes) for tables in self._rows.values() for table in tables)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
-        """Overwrites the state tables `state` before the next commit, which records their versions in the ledger."""
+        """Overwrites the state tables `state`. The next commit records the versions of the tables in the ledger."""
         for name, rows in state.items():
             self._store.overwrite(self._names[name], rows)
 
@@ -246,8 +247,8 @@ class History:
 def _release_memory() -> None:
     """Returns freed memory to the operating system.
 
-    Arrow and glibc keep it; other C libraries lack `malloc_trim`. On Spark the process grew by 100 MB with each batch
-    of 500 runs, to 1.2 GiB.
+    Arrow and glibc keep freed memory; other C libraries lack `malloc_trim`. Without this function, the process on Spark
+    grew by 100 MB with each batch of 500 runs, to 1.2 GiB.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):

@@ -286,7 +286,7 @@ class RoundEngine(Rounds):
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.
 
-        `waiting` has the messages that were sent earlier and stay in flight.
+        `waiting` contains the messages that were sent in earlier rounds and stay in flight.
         """
         job, messages = self._job, list(waiting)
         if result.outbox is not None:
@@ -305,7 +305,8 @@ class RoundEngine(Rounds):
     ) -> None:
         """Computes the frames of round `round_` in one job, stores the relations, and buffers the history rows.
 
-        `what` describes the job in Spark's UI. `due` has the messages that are due in this round; None: none.
+        `what` describes the job in Spark's UI. `due` contains the messages that are due in this round; it is `None` if
+        no message is due.
         """
         history = {
             name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None

@@ -104,15 +104,16 @@ def execute(
 ) -> None:  # fmt: skip
     """Plays all rounds of all runs, one batch after the other.
 
-    If the store has complete rounds, the function removes the rows of later rounds and resumes after the last complete
-    round. The final tables equal those of an uninterrupted run. At the end the audits compute the verdicts.
+    If the store has a commit, the function removes the rows that were written after the commit, and resumes from it.
+    The final tables equal the tables of an uninterrupted run. The verdicts of the runs stay null until the audits
+    compute them.
 
     Args:
         experiment: The runs with their inputs and options.
         session: The session of the engine.
-        store: A store without runs, or with unfinished ones.
+        store: A new store, or a store whose runs are unfinished.
         observe: Receives the progress after each job.
-        start: Receives each batch before its rounds.
+        start: Receives each batch before the rounds of the batch are played.
     """
     session.ship_udfs()
     protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
@@ -143,7 +144,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Plays the rounds of `batch` after the commit `last`, or all rounds if `last` has no value."""
+    """Plays the rounds of `batch` after the commit `last`, or all rounds if `last` is `None`."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
@@ -262,7 +263,8 @@ def execute_and_survive(
     Args:
         experiment: As in `execute`.
         session: As in `execute`.
-        open_store: Opens the store; a failure invalidates the table versions that a `Store` has read.
+        open_store: Opens the store before each call of `execute`. A `Store` caches table versions, which are wrong
+            after a failure.
         observe: As in `execute`.
         start: As in `execute`.
         say: Receives one line for each loss, with the round after which `execute` resumes.

@@ -1,14 +1,14 @@
 """The faults of runs by round: crashes, link faults and link replacements.
 
-The driver holds the rounds of crashes and recoveries. The crashes of a round are a filter of one frame, the crash
+The driver holds the rounds of crashes and recoveries. A filter selects the crashes of a round from one frame, the crash
 schedule.
 
 The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles no event
 from that round on. If the node recovers in ``end_round``, its next incarnation begins.
 
 Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`). The periods of link
-faults are cut at the start and end of each fault. So at most one row applies to a message: an array of the faults that
-may strike it.
+faults are cut at the start and end of each fault. Therefore at most one row applies to a message. This row contains an
+array of all faults that can affect the message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
-"""The columns of the crash schedule: in ``round``, the node crashes in its ``incarnation``. One row per crash.
+"""The columns of the crash schedule, one row per crash: in ``round``, the node crashes in incarnation ``incarnation``.
 
 Column ``end_round`` is the round of the recovery, null if the node never recovers.
 """
@@ -166,10 +166,11 @@ class LinkFaultTimes:
     """The link faults of all runs, cut into periods.
 
     Attributes:
-        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None without these faults.
-        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None without these faults.
-        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None without
-            partitions.
+        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None if no such fault
+            exists.
+        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None if no such fault exists.
+        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None if no partition
+            exists.
         duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
             reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """
@@ -207,9 +208,9 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the next round after `after` with a crash or recovery, and the next round with a link replacement.
+        """Returns the next round after `after` of a crash or recovery, and the next round of a link replacement.
 
-        The list omits a round that does not exist.
+        If one of the two rounds does not exist, the list omits it.
         """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]
@@ -225,8 +226,8 @@ def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa
 
     Returns:
         ``keys, round, end_round, faults``: one row per period of an entity in which the set of its faults is constant
-        and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows. The rows are
-        sorted by keys and round.
+        and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows of `fault`. The
+        returned rows are sorted by keys and round.
     """
     n_rows = len(fault)
     entity = [fault[name].to_numpy() for name in keys]

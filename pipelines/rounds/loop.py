@@ -21,7 +21,7 @@ class Rounds(ABC):
     """Plays the rounds of the runs of one protocol, in one of the two forms.
 
     Attributes:
-        round: The last played round; -1: none.
+        round: The last played round; -1 before the first round.
         history: Buffers history rows.
     """
 
@@ -46,7 +46,10 @@ class Rounds(ABC):
         """
 
     def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - optional
-        """Starts the job of the next call of `play`, which has equal arguments. The job may run during a commit."""
+        """Starts the job whose result the next call of `play` returns. The job may run during a commit.
+
+        The next call of `play` must have the same arguments.
+        """
 
     @abstractmethod
     def commit(self, *, is_final: bool) -> None:
@@ -56,7 +59,7 @@ class Rounds(ABC):
         """Drops the state that a failed job has computed."""
 
     def close(self) -> None:  # noqa: B027 - optional
-        """Ends the running job. No round follows."""
+        """Ends the running job. Afterwards no round can be played."""
 
 
 class Loop:

@@ -1,10 +1,10 @@
-"""The network step of the dataflow form: puts messages on links, and selects the due ones.
+"""The network step of the dataflow form: puts messages on links, and selects the due messages.
 
-A message in flight has the columns of `in_flight_schema`: those of table ``message``, the protocol's payload, and
-``remaining_rounds``, the rounds until it is due. Because of this countdown all rounds have equal plans, which an engine
-compiles once. A comparison of ``due_round`` with a literal would change the plan in each round.
+A message in flight has the columns of `in_flight_schema`: the columns of table ``message``, the protocol's payload, and
+``remaining_rounds``, the rounds until the message is due. Because of this countdown all rounds have the same plan, and
+an engine compiles the plan once. A comparison of ``due_round`` with a literal would change the plan in each round.
 
-The fate of a message is how it ends: ``delivered``, or the reason why no node handles it. Crashes are known in advance.
+The fate of a message is ``delivered``, or the reason why no node handles the message. Crashes are known in advance.
 A message whose receiver will be down gets fate ``lost_crash`` when it is sent, and no node handles it. A message from a
 node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and link replacements
 exist in the form ``program`` only (`udfs.nodes`).
@@ -26,7 +26,7 @@ _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds",
 _GROUP = "src div 1024"
 """SQL for the group of a sender; the messages of a group are numbered in one window partition.
 
-A window partition for each sender takes four times as long.
+With one window partition for each sender, the numbering takes four times as long.
 """
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
@@ -53,7 +53,7 @@ class Outbox:
 def put_on_links(
     outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
 ) -> DataFrame:
-    """Returns the messages of `outbox` as messages in flight. Links keep order, because their latency is constant.
+    """Returns the messages of `outbox` as messages in flight. Latencies are constant, so messages keep their order.
 
     Args:
         outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
@@ -121,10 +121,10 @@ class InFlightCounts:
     Attributes:
         waits: For each message kind, the rounds until its first message is due. Messages that no node will handle are
             not counted.
-        last_wait: The rounds until the last message is due; 0 without messages.
+        last_wait: The rounds until the last message is due; 0 if no message is in flight.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.
-        n_new: The number of messages that nodes sent in the last round.
+        n_new: The number of messages that nodes sent in the last played round.
     """
 
     waits: dict[str, int]
