@@ -149,12 +149,12 @@ def split(
 ) -> TextRows:
     """Splits the content of a file into lines. If `delimiter` is `None`, the function detects the delimiter.
 
-    The function selects a delimiter that splits each of the first 50 lines into the same number of cells, at least
-    two. If several delimiters do, it selects the one with the most cells; if none does, the one with the most cells in
-    the first line.
+    A delimiter qualifies if it splits each of the first 50 lines into the same number of cells, at least two. If
+    several delimiters qualify, the function selects the delimiter with the most cells. If no delimiter qualifies, it
+    selects the delimiter with the most cells in the first line.
 
     Lines that begin with a character of `comments` are comments. Comments and blank lines are removed. If `only_before`
-    is set, they are removed only before the first row, because a later one can be a line of a quoted cell.
+    is set, they are removed only before the first row, because a later line can belong to a quoted cell.
     """
     numbered = list(enumerate(text.rstrip().split("\n"), start=1))
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]

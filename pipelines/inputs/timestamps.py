@@ -26,7 +26,7 @@ class Moments:
 
     Attributes:
         ms: Milliseconds from the start of the run, or from `origin_ms` for timestamps; NaN for an empty cell.
-        is_wrong: Whether each cell is neither empty nor a time; shape as `ms`.
+        is_wrong: For each cell, whether the cell is neither empty nor a time; shape as `ms`.
         origin_ms: The first timestamp, in ms from 1970; None if the times count from the start of the run.
         form: A phrase that describes the format of the cells, for notes.
     """

@@ -97,11 +97,13 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Adds chains of crashes to a copy of `timeline`; returns the copy and the most chains that an attempt placed.
+    """Adds chains of crashes to a copy of `timeline`; returns the copy and the largest number of placed chains.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
     2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
     3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
+
+    The returned number is the largest number of chains that one attempt placed.
     """
 
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
@@ -208,7 +210,7 @@ class _Context:
 def crash_times(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
 ) -> list[Outage]:
-    """Returns the down times of nodes, disjoint for each node, in order of (start, node).
+    """Returns the down times of nodes in order of (start, node). The down times of one node are disjoint.
 
     1. Take the listed crashes; crashes of unknown nodes are skipped.
     2. Add the crashes of each generator; overlapping down times of a node are merged.

@@ -44,7 +44,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     Args:
         burst: The mean lengths of good and bad periods.
         link: A number for each directed link, which determines the draws of the link.
-        rounds: The first round, and the round after the last one.
+        rounds: The first round, and the round after the last round.
         seed: The run's seed.
         purpose: The name of the draws.
 

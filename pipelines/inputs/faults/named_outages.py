@@ -92,7 +92,7 @@ def outages_of_file(
 ) -> list[Outage]:
     """Returns the outages of `nodes` that a file describes, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
-    A table names its nodes; rows of nodes that `nodes` lacks are skipped. A profile applies to every node of `nodes`.
+    A table names its nodes; rows of nodes that are not in `nodes` are skipped. A profile applies to all of `nodes`.
 
     Raises:
         DataFileError: The file cannot be used; the message names the rows.

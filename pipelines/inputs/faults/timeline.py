@@ -175,7 +175,7 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
     in which a node may crash.
 
     Raises:
-        OutageLimitError: More than `MAX_OUTAGES` crashes.
+        OutageLimitError: The nodes have more than `MAX_OUTAGES` crashes.
     """
     found: list[Outage] = []
     for some in _cycles(rate, nodes, rounds, seed, purpose):

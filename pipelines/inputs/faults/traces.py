@@ -1,4 +1,4 @@
-"""Recorded outages (Failure Trace Archive, for example Grid'5000, and LANL), mapped to nodes and rounds of a run."""
+"""Reads outages from traces of the Failure Trace Archive and of LANL; maps them to nodes and rounds of a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Trace:
         node: The node of each outage; shape (outages,).
         start: The start in hours from the beginning of the trace; shape (outages,).
         end: The end in hours from the beginning of the trace; shape (outages,).
-        hours: The length of the trace.
+        hours: The length of the trace in hours.
     """
 
     n_nodes: int

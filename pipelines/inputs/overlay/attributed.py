@@ -1,4 +1,4 @@
-"""Overlays from graphs whose nodes and edges have attributes, such as names, positions and latencies (networkx)."""
+"""Overlays from networkx graphs whose nodes and edges have attributes, such as names, positions and latencies."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(?i:strict\s+)?(?i:di)?(?i:graph)\s*(\w+|\"[^\"]*\")?\s*\{", "dot"), (r"(?s:.*?)\bgraph\s*\[", "gml"),
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
-"""Regular expressions for the beginning of a file, each with the format of files that match."""
+"""Regular expressions for the beginning of a file, each with the format of the files that it matches."""
 _PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")

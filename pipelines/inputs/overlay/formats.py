@@ -220,7 +220,7 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_json(content: bytes) -> Graph:
-    """Reads node-link JSON (networkx, D3): lists ``nodes`` and ``links`` or ``edges``.
+    """Reads node-link JSON (networkx, D3): an object with a list ``nodes`` and a list ``links`` or ``edges``.
 
     The id of a node without ``id`` is its index in the list.
 

@@ -276,8 +276,8 @@ class LinkLatencies:
     """One-way latencies of links, computed from a file.
 
     Attributes:
-        ms: Latency from ``a`` to ``b``; shape (links,).
-        back_ms: Latency from ``b`` to ``a``; shape (links,). None if equal to `ms`.
+        ms: Latency from ``a`` to ``b`` in ms; shape (links,).
+        back_ms: Latency from ``b`` to ``a`` in ms; shape (links,). None if equal to `ms`.
         notes: Sentences on the derivation of the latencies.
     """
 

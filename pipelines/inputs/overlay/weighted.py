@@ -25,7 +25,7 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 class ContentError(ValueError):
-    """The content of a file or package is no usable overlay.
+    """The content of a file or package does not describe a valid overlay.
 
     Attributes:
         field: The key of the scenario that caused the error, relative to the overlay's source, for example
@@ -182,7 +182,10 @@ def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
 
 @lru_cache(maxsize=64)
 def largest_component(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the connected component with the most nodes. If several have this size, the lowest node id decides."""
+    """Returns the connected component with the most nodes.
+
+    If several components have this size, the result is the component with the lowest node id.
+    """
     label = component_labels(len(graph.names), graph.a, graph.b)
     size = np.bincount(label)
     inside = label == size.argmax()
@@ -196,7 +199,10 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
 
 
 def split_message(graph: WeightedGraph) -> str | None:
-    """Returns an error message if the graph is not connected, otherwise None. It names a node of each component."""
+    """Returns an error message if the graph is not connected, otherwise None.
+
+    The message names one node of each of the first six components.
+    """
     label = component_labels(len(graph.names), graph.a, graph.b)
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
@@ -218,7 +224,7 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
 
 
 def propagation_ms(km: Floats) -> Floats:
-    """Returns one-way latencies in ms. Light travels 200 km/ms in fibre, which is 1.3 times as long as `km`.
+    """Returns one-way latencies in ms: the time of light, at 200 km/ms, in a fibre of length ``1.3 * km``.
 
     A latency is at least 0.5 ms. A link without a distance (NaN) takes the median latency of the links with a distance,
     or 0.5 ms if no link has a distance.

@@ -135,7 +135,7 @@ def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the scenario keys that name columns of timestamps in the files of a workload; they must be readable."""
+    """Returns the scenario keys that name columns of timestamps in files of a workload. The files must be readable."""
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 

@@ -56,8 +56,8 @@ def topic_name(rank: int, levels: Sequence[int] | None) -> str:
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
     """Returns ranks from `first` to ``size - 1``, drawn with weights ``(rank + 1) ** -exponent``.
 
-    `uniform` has a number in [0, 1) for each draw; inversion maps it to a rank. `first` is one rank for all draws, or a
-    rank for each draw.
+    `uniform` contains a number in [0, 1) for each draw; inversion maps this number to a rank. `first` is one rank for
+    all draws, or an array with a rank for each draw.
     """
     masses = _masses(size, exponent)
     wanted = (1.0 - uniform) * masses[size - 1 - first]

@@ -35,7 +35,7 @@ def typed_column(column: pa.ChunkedArray) -> pa.Array:
     """Converts `column` to the type of its values: int64, float64, bool or string.
 
     Raises:
-        pa.ArrowInvalid: The column has a type that content cannot hold, or numbers without a common exact type.
+        pa.ArrowInvalid: Content cannot hold the column's type, or no single type represents all its numbers exactly.
     """
     values = column.combine_chunks()
     if pa.types.is_string(values.type):

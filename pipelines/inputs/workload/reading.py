@@ -46,7 +46,7 @@ _PUBLISHED_TITLES = {  # the titles of well-known files that are also distribute
 
 
 def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
-    """Returns a row for each quote and a column for each attribute. Cells of missing attributes are null.
+    """Returns a row for each quote and a column for each attribute. A cell is null if the quote lacks the attribute.
 
     Quoted values are strings, all other values are numbers. `members` maps the name of each file to its content, in
     which the newest quote is first. If quotes of several files have dates, rows are sorted by date, newest first, then
