@@ -21,7 +21,7 @@ _NODE_KEYS = (
     *((key, key) for key in ("at", "node", "to", "peer", "links", "groups", "link", "by")),
     ("from", "sender"), ("to", "receiver"),
 )  # fmt: skip
-"""The keys that name nodes, each with the name of its attribute in the model."""
+"""Pairs of a scenario key that names nodes, and the attribute of the model that contains the names."""
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:

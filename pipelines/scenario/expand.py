@@ -35,7 +35,7 @@ class RunConfig:
     Attributes:
         run_id: Number of the run from 0; runs are ordered by protocol, then by combination of the grid, then by seed.
         seed: The seed of the run's random draws.
-        scenario: The scenario with the grid's values; all seeds of a combination share this object.
+        scenario: The scenario, in which the grid's values replace values; all seeds of a combination share this object.
         parameters: The grid's values by path, without the seed.
         protocols: All protocols of the experiment if it has several, else empty.
     """

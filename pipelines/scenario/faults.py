@@ -46,7 +46,7 @@ class Exponential(Strict):
 
 
 class Weibull(Strict):
-    """Times by a Weibull distribution; with a shape below 1, many times are short and some are very long."""
+    """Weibull-distributed times; with a shape below 1, many times are short and some are very long."""
 
     kind: Literal["weibull"] = Field(description="selects this distribution")
     shape: _Shape = Field(description="shape of the distribution; below 1 it has a heavy tail")
@@ -54,7 +54,7 @@ class Weibull(Strict):
 
 
 class Pareto(Strict):
-    """Times by a Pareto distribution, each at least `scale`; a shape of 1 or less has an infinite mean."""
+    """Pareto-distributed times, each at least `scale`; with a shape of 1 or less, the mean is infinite."""
 
     kind: Literal["pareto"] = Field(description="selects this distribution")
     shape: _Shape = Field(description="shape of the distribution; a smaller shape has a heavier tail")
@@ -62,7 +62,7 @@ class Pareto(Strict):
 
 
 class LogNormal(Strict):
-    """Times by a log-normal distribution."""
+    """Log-normally distributed times."""
 
     kind: Literal["lognormal"] = Field(description="selects this distribution")
     mu: Annotated[float, Field(ge=-100.0, le=100.0, strict=True)] = Field(
@@ -88,7 +88,7 @@ Times = TypeAliasType(
 class CrashRate(Strict):
     """Distributions of alternating up and down times.
 
-    All nodes are up at first; times are rounded, to at least one round.
+    All nodes are up at first. Times are whole rounds, at least one.
     """
 
     up: Times = Field(description="distribution of the times for which a node is up")

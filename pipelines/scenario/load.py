@@ -197,8 +197,8 @@ def _unquoted(text: str, kinds: set[Any]) -> str:
 def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNode, list[Complaint]]:
     """Sets values in the tree `root` of a scenario.
 
-    Returns the changed tree, and a complaint about each invalid override. An override is ``path=value``: a dotted path,
-    in which list items are indexes from 0, and a value in YAML.
+    Returns the changed tree, and a complaint about each invalid override. An override is ``path=value``. The path is
+    dotted, with indexes from 0 for list items; the value is YAML.
     """
     complaints: list[Complaint] = []
     for rank, text in enumerate(overrides, start=1):

@@ -65,7 +65,7 @@ _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS
 
 
 class Latency(Checked):
-    """Latencies that replace the overlay's own: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
+    """Link latencies that override the source: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
@@ -120,7 +120,7 @@ class Latency(Checked):
 
 
 def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields a problem for each self-loop and repeated link, and one if the links do not connect all nodes.
+    """Yields a problem for each self-loop and repeated link, and a problem if the links do not connect all nodes.
 
     The path of a problem starts at ``links``.
 

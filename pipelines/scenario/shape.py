@@ -1,7 +1,7 @@
 """The allowed keys and values at each path of a scenario, derived from the model's JSON Schema.
 
-Error messages about values and unknown keys use this module, and so does the check of paths in ``--set`` and
-``runs.grid``.
+Error messages about values and unknown keys use this module. The check of paths in ``--set`` and ``runs.grid`` also
+uses it.
 """
 
 from __future__ import annotations

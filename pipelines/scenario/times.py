@@ -13,7 +13,7 @@ from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
 from pipelines.errors import InputError, Problem
 
 EPOCH_SECONDS = 9e8
-"""Seconds from 1970 to July 1998: larger numbers are timestamps, smaller ones count from the start of a run."""
+"""Seconds from 1970 to July 1998: larger numbers are timestamps, smaller numbers count from the start of a run."""
 _EPOCH_MS = EPOCH_SECONDS * 1000.0
 
 

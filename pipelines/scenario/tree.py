@@ -107,7 +107,7 @@ def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
     """Returns a copy of the tree with node `new` at `path`; missing mappings on the path are added.
 
     Raises:
-        LookupError: The path leads through a scalar, or to an item that a list lacks.
+        LookupError: The path leads through a scalar, or to a list item that does not exist.
     """
     if not path:
         return new

@@ -301,7 +301,7 @@ class QuotePublications(_Symbols, _GeneratedPublications):
 
 
 class BankPublications(Checked):
-    """Operations on bank accounts: getBalance is eventual, deposit causal, all other operations in total order."""
+    """Operations on bank accounts: getBalance in eventual order, deposit in causal order, the rest in total order."""
 
     kind: Literal["bank"] = Field(description="selects this generator")
     nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
