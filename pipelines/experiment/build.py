@@ -364,7 +364,7 @@ def _other_rows(call: pa.Table) -> pa.Table:
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
     """Returns the joins that build the whole overlay in round 0 (``overlay.start: joining``).
 
-    Each node except ``root`` joins at its neighbour towards ``root``.
+    Each node except ``root`` joins at its neighbour on the path to ``root``.
     """
     linked = neighbours(overlay)
     order = [overlay.names.index(root) if root is not None else 0]

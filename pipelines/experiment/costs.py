@@ -30,7 +30,7 @@ class _Measured:
         round_s: Seconds for a round with few messages.
         crash_s: Additional seconds for a round in which nodes crash.
         messages_per_s: Messages per second in rounds with many messages.
-        memory_gib: Memory of the process without rows, in GiB.
+        memory_gib: Memory of the process before it holds rows, in GiB.
     """
 
     start_s: float

@@ -32,7 +32,7 @@ MAX_ROWS: Mapping[Form, int] = {"program": 150_000, "dataflow": 2_000_000}
 
 A row of form ``program`` and its messages take about 2 KB of the driver's memory, so a batch takes 0.3 GiB. Four
 batches of 500 runs took as long as one batch of 2,000 runs. A row of form ``dataflow`` takes about 3 KB on the
-executors. Its limit is higher, because each additional batch needs its own job for each round.
+executors. The limit of ``dataflow`` is higher, because each additional batch needs its own job for each round.
 """
 _FEW_ROWS = 50_000
 
@@ -127,7 +127,7 @@ class Batch:
 
 
 def batches_of(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
-    """Partitions runs, sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
+    """Partitions ``runs``, which are sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
     pieces = list(_pieces(runs, at_most or len(runs)))
     return [
         Batch(number, len(pieces), runs[first].run_id, runs[last].run_id, len(runs) - last - 1,
