@@ -1,6 +1,6 @@
 """Audits: guarantees as queries over the tables and views of a store.
 
-An audit reads only the store, but no memory of the round engine. Everybody who has the store can therefore repeat the
+An audit reads only the store, not the memory of the round engine. Everybody who has the store can therefore repeat the
 audit. One query covers all runs.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.engines.checkpoints import Checkpoints
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
-"""The columns of a violation: table ``violation`` without ``guarantee`` and ``excused``."""
+"""The columns of a violation: the columns of table ``violation`` except ``guarantee`` and ``excused``."""
 
 SLOW_CRASHING_RUN = """
 select c.run_id, greatest(min(c.round), min(l.round)) as round,
@@ -68,7 +68,7 @@ def arrow_rows(
 class Evidence:
     """The input of audits: the tables and views of a store, and the relations that audits share.
 
-    SQL uses a relation by its name, like a table. A relation is computed when it is first read, and then kept.
+    SQL uses a relation by its name, like a table. A relation is computed when it is first read; its rows are kept.
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:

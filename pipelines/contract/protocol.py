@@ -93,28 +93,29 @@ class Protocol:
             publications that wait in the table: ``run_id, node_id, source, source_seq, reason``. `why` shows reasons.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
             since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
-            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. It is ``None`` if the
-            protocol has no such waits.
+            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. `waited` is ``None`` if
+            the protocol has no such waits.
         made_views: The views that functions compute, by name.
         shown: Additional tables of the store, which are derived from declarations of the program.
         scenarios: The package whose YAML files are scenarios of the protocol, or None if the protocol has no scenarios.
-        check: Checks the overlay, workload and faults of a run by rules of the protocol. It is ``None`` if the general
-            rules suffice.
+        check: Checks the overlay, workload and faults of a run by rules of the protocol. `check` is ``None`` if the
+            general rules suffice.
         needs_tree: Whether the protocol requires a tree as overlay.
         confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
         confirms_delivery: Whether the confirmation of a publication implies its delivery to all subscribers; otherwise
             it implies less, for example that the publication is stored.
-        keeps_source_order: Whether a subscriber receives the publications of a source in their order.
+        keeps_source_order: Whether a subscriber receives the publications of a source in the order of publishing.
         orders: The delivery orders that a publication may request (``guarantee``).
         builds_overlay: Whether joins may build the whole overlay (``overlay.start: joining``).
         makes_overlay: Whether nodes link themselves, so that the scenario lists nodes only (``overlay.nodes``).
         edges: The view of the links of a protocol with `makes_overlay`, for reports: ``run_id, node_id, held_node_id,
-            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. It is ``None`` if the
+            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. `edges` is ``None`` if the
             protocol has no such view.
         servers: The role of servers in table ``node``, or None if the protocol's overlays have no servers.
         calls: The kinds of calls that the protocol accepts, in addition to subscriptions, publications and joins.
         draws: Whether nodes draw random numbers, so that rows depend on the seed.
-        maintenance: The message kinds that nodes send forever: a run that ends with only these in flight is decided.
+        maintenance: The message kinds that nodes send forever. If only messages of these kinds are in flight when a run
+            ends, the audits can decide the run.
         application: The message kinds that carry publications, for comparisons with other protocols.
         acknowledgement: The message kinds that acknowledge receipt, storage or processing.
         recovery: The message kinds that request or resend lost messages, or restore nodes. All other kinds are control.

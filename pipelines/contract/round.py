@@ -14,7 +14,7 @@ Several frames have fixed columns:
   has an equality with a topic), ``guarantee``, ``keys`` and ``matches`` (publish; the ids of the matching
   subscriptions). Other calls (`contract.protocol.Protocol.calls`) use ``topic``, ``peer`` and ``role``.
 - *outbox*: one row per message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
-  payload's columns and ``latency_rounds``. The messages of a node leave in the order (trigger, rank, dst). The trigger
+  payload's columns and ``latency_rounds``. A node sends its messages in the order (trigger, rank, dst). The trigger
   is the id of the message that caused the message, or `CALL_TRIGGER`. A null ``latency_rounds`` stands for the latency
   of the link. A message from a node to itself is a timer.
 """
@@ -58,11 +58,11 @@ class StateRelation:
         table: The schema, with the name without ``state_``.
         facts: Counters that later rounds may read: maps the name of a counter to the SQL condition of the counted rows.
         compact: For a relation that grows by increments, the function that computes the relation from the union of its
-            increments. It is ``None`` if a round that changes the relation returns all of its rows.
+            increments. `compact` is ``None`` if a round that changes the relation returns all of its rows.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
-        derived_from: The relation from which this one is derived at a commit, so that rounds neither read nor write it.
-            It is ``None`` if rounds read and write this relation.
+        derived_from: The relation from which this relation is derived at a commit. Rounds neither read nor write a
+            derived relation. `derived_from` is ``None`` if rounds read and write this relation.
     """
 
     table: Table
@@ -148,7 +148,8 @@ class RoundResult:
         sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. The engine
             adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
-        call_event: One row per event of a call: ``held`` (the node will issue it later), ``issued`` or ``confirmed``.
+        call_event: One row per event of a call: ``held`` (the node will issue the call later), ``issued`` or
+            ``confirmed``.
         node_status: The status changes of nodes, columns of table ``node_status``. A node whose recovery takes rounds
             reports RECOVERING first and OPERATIONAL later.
         fate: The due messages that nodes drop: ``run_id, message_id, fate``. The fate is ``duplicate``, ``lost_crash``
@@ -166,10 +167,10 @@ class RoundResult:
 
 
 class ProtocolForm:
-    """The tables and messages of one form of a protocol; `contract.protocol.Protocol` has its other declarations.
+    """The tables and messages of one form of a protocol. `contract.protocol.Protocol` contains all other declarations.
 
     Attributes:
-        payload: The columns of a message beside its head.
+        payload: The columns of a message, in addition to the columns that every message has.
         body: SQL over the payload for column ``body`` of table ``message``; null: the history shows no body.
         states: The state relations.
     """

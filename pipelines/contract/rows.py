@@ -1,4 +1,4 @@
-"""Rows of dataflow steps: copies, deliveries, call events, the outbox; total orders, routing entries, draws.
+"""Functions for dataflow steps: copies, deliveries, call events, the outbox, total orders, routing entries and draws.
 
 A *copy* is a message that reaches a node, or a call that the node's own application issues: ``run_id, node_id, source,
 source_seq, kind, trigger, sender, round`` and further columns. Column ``sender`` is null for a call.
@@ -8,7 +8,7 @@ execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUN
 check.
 
 Routing entries change within a round. A message sees the changes by messages that its node handles before it, and no
-changes by later messages (`seen_entries`). So the result equals that of a node that handles one message after the
+changes by later messages (`seen_entries`). So the result equals the result of a node that handles one message after the
 other, in the order of triggers.
 
 A draw is a pseudorandom number: a hash of the run's seed, a purpose and the keys of an entity. It is equal on every

@@ -57,9 +57,9 @@ NTH_FAULT = pa.schema([
 ])  # fmt: skip
 """One row per fault of a single message: the ``nth`` message that matches the other columns.
 
-Columns as in `LINK_FAULT`; ``src`` or ``dst`` alone may be null. Messages count in the order of their ids; copies do
-not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. Effect ``copy`` duplicates the message. The id of the copy
-is that of the message plus 2^29, so that all other ids stay unchanged.
+The columns have the meaning of `LINK_FAULT`, but ``src`` or ``dst`` alone may be null. Messages count in the order of
+their ids; copies do not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. Effect ``copy`` duplicates the message.
+The id of the copy is the id of the message plus 2^29, so that all other ids stay unchanged.
 """
 SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
 """One row per node and period of a partition: messages between different sides are lost.
@@ -125,7 +125,7 @@ class Overlay:
 
     @property
     def has_links(self) -> bool:
-        """Whether the overlay has links at the start; an overlay that the protocol builds has none."""
+        """Whether the overlay has links at the start; an overlay that the protocol builds has no links."""
         return len(self.a) > 0 or len(self.names) == 1
 
     @property
@@ -145,7 +145,7 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Workload:
-    """The application calls of one run, in the order of their source.
+    """The application calls of one run, in the order of the list, file or generator.
 
     Attributes:
         subscription: One row per subscription. A null ``end_round`` stands for the end of the run. ``predicate`` is
