@@ -191,7 +191,7 @@ class History:
     def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
         """Buffers the history rows of `first_round` and later rounds.
 
-        `tables` has rows of history tables except ``round_metric``, and rows of `CALL_EVENT`, by table name.
+        `tables` contains rows of history tables except ``round_metric``, and rows of `CALL_EVENT`, by table name.
         """
         if self.first_round is None:
             self.first_round = first_round

@@ -104,9 +104,9 @@ def execute(
 ) -> None:  # fmt: skip
     """Plays all rounds of all runs, one batch after the other.
 
-    If the store has a commit, the function removes the rows that were written after the commit, and resumes from it.
-    The final tables equal the tables of an uninterrupted run. The verdicts of the runs stay null until the audits
-    compute them.
+    If the store has a commit, the function removes the rows that were written after the last commit, and resumes from
+    this commit. The final tables equal the tables of an uninterrupted run. The verdicts of the runs stay null until the
+    audits compute them.
 
     Args:
         experiment: The runs with their inputs and options.

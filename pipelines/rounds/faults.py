@@ -208,9 +208,9 @@ class RunFaults:
     changes: Replacements
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the next round after `after` of a crash or recovery, and the next round of a link replacement.
+        """Returns the next round in which a node crashes or recovers, and the next round in which a link is replaced.
 
-        If one of the two rounds does not exist, the list omits it.
+        Both rounds are after `after`. If one of the two rounds does not exist, the list omits it.
         """
         found = (self.crashes.next_round(after), self.changes.next_round(after))
         return [round_ for round_ in found if round_ is not None]
