@@ -52,7 +52,7 @@ class ClassArchive:
 
         Args:
             folder: The folder of archives.
-            jars: The jars on the class path before those of Spark.
+            jars: The jars on the class path before the jars of Spark.
             java: The output of ``java -version``.
         """
         names = "\n".join([java, sys.prefix, *map(str, jars)])

@@ -1,4 +1,4 @@
-"""The engines' names, the choice of an engine, and the check of Java; imports no engine."""
+"""The engines' names, the choice of an engine, and the check of Java. This module imports no engine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngi
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
-    """Returns the engine that runs a scenario, and the reason; ``running`` is the engine of the caller's session."""
+    """Returns the engine of a scenario, and the reason. ``running`` is the engine of the caller's session."""
     if running is not None and asked in ("auto", running):
         return running, "the session of this program"
     if asked != "auto":

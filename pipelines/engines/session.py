@@ -86,7 +86,7 @@ class Session:
 
     @property
     def n_python_workers(self) -> int:
-        """Number of worker processes for Python functions: one per core for Sail, 0 for Spark, which starts workers."""
+        """Number of Python worker processes: one per core for Sail, 0 for Spark, which starts its own workers."""
         return n_workers_of(self.engine)
 
     def ship_udfs(self) -> None:

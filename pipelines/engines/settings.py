@@ -77,7 +77,7 @@ def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
 
 
 def endpoint() -> str | None:
-    """Returns the S3 endpoint that the environment variables name; None if they name none.
+    """Returns the S3 endpoint that the environment variables name; None if no variable names an endpoint.
 
     If the endpoint uses plain HTTP, the function sets AWS_ALLOW_HTTP, so that S3 clients accept it.
     """
