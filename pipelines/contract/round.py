@@ -286,7 +286,7 @@ class RunSet:
         if self.is_all:
             return rows
         if self.run is None:
-            # This filter keeps the partitioning of the rows; a filter that is known to be false does not.
+            # Spark keeps the partitioning of the rows under this filter, but not under a filter that it knows is false.
             return rows.where("run_id < 0")
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 

@@ -185,7 +185,7 @@ def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | N
     Returns:
         The columns of both frames.
     """
-    # The few messages are the left side: engines without size estimates build the hash table of that side.
+    # The few messages are the left side, because engines without size estimates build the hash table of the left side.
     seen = message.hint("shuffle_hash").join(entry, _KEY)
     if changes is None:
         return seen
