@@ -47,8 +47,8 @@ class Part:
     Attributes:
         rows: The frame.
         schema: The columns of the frame; the first column is ``run_id``.
-        digest: A SQL expression for a string; `CheckpointResult.counts` has the number of rows for each value of the
-            string.
+        digest: A SQL expression for a string. `CheckpointResult.counts` contains the number of rows for each value of
+            the string.
     """
 
     rows: DataFrame
