@@ -167,7 +167,7 @@ def is_writable(root: Root) -> bool:
 
 
 def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:
-    """Returns all rows of a small Delta table with the given columns, read by Delta's own reader.
+    """Reads the given columns of all rows of a small Delta table with Delta's own reader.
 
     Arrow's reader threads call into Python through Delta's file system. If a thread is active at exit, the process ends
     with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader does not call into Python.

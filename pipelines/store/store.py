@@ -69,7 +69,7 @@ class Store:
     """The Delta tables of one experiment.
 
     Attributes:
-        is_small: Whether tables have few rows; the store reads and writes small tables without the engine.
+        is_small: Whether tables have few rows. The store then reads and writes tables without the engine.
     """
 
     def __init__(self, root: Root, session: Session, check_locked: Callable[[], None] = lambda: None) -> None:
@@ -93,7 +93,7 @@ class Store:
         return Store(self.root, self.session, self._check_locked)
 
     def within(self, *, is_small: bool) -> Store:
-        """Returns a store object for the tables of this store, whose attribute ``is_small`` has the given value.
+        """Returns a `Store` object for this store with the given value of ``is_small``.
 
         Both objects share the cached table versions.
         """
@@ -310,10 +310,10 @@ class Store:
         return newest
 
     def written_versions(self) -> dict[str, int]:
-        """Returns the version of each table except the ledger that this program last wrote or read.
+        """Returns for each table, except the ledger, the version that this program last wrote or read.
 
-        The result has the tables that this program has created, written or read. The call sends no request to a remote
-        store.
+        The result contains the tables that this program has created, written or read. The method sends no request to a
+        remote store.
         """
         return {name: version for name, version in self._versions.items() if name != ROUND_COMMIT.name and version >= 0}
 
