@@ -82,7 +82,7 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
 
 
 def _names(path: Path, value: object) -> Iterator[tuple[Path, str]]:
-    """Yields each string in `value`, which may be nested lists, with the path of the string."""
+    """Yields each string in `value` (a string or nested lists of strings), and the path of the string."""
     if isinstance(value, str):
         yield path, value
     for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):

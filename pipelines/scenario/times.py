@@ -110,7 +110,7 @@ class Timed(Checked):
 
 
 class TimedSpan(Timed):
-    """A part of a scenario that begins in a round and can end in a later round, `until` or `until_ms`."""
+    """A part of a scenario that begins in a round and can end in a later round; `until` or `until_ms` gives its end."""
 
     until_ms: Moment | None = Field(None, description="replaces until; values as in at_ms")
 
