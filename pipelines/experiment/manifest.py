@@ -28,7 +28,7 @@ _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
 
 def versions(protocols: Iterable[str]) -> dict[str, str]:
-    """Returns the versions of the packages on which a store's rows depend, including those of ``protocols``."""
+    """Returns the versions of the packages on which a store's rows depend, including the packages of ``protocols``."""
     return {name: version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
 
 
