@@ -134,7 +134,7 @@ def row_number(what: str, partition: str, order: str) -> str:
 
 @contextmanager
 def ties_named() -> Iterator[None]:
-    """Converts an engine's report of tied rows inside the block to an error that names the sort keys.
+    """Inside the block, converts an engine's report of tied rows to an error that names the sort keys.
 
     Raises:
         AmbiguousOrderError: Two rows had equal keys in a window of `row_number`.
