@@ -38,8 +38,12 @@ from pipelines.why.overview import overview
 Strategy = Literal["guided", "aimed", "exhaustive", "random"]
 STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
 RUNS = 1_000
-_AT_ONCE = 100
-"""The number of schedules in a job."""
+_AT_ONCE = 100, 400
+"""The least and the largest number of schedules in a job after the first one.
+
+In between, a job has half of the number of schedules executed before. The audits of a job take 2 to 3 CPU seconds for
+any number of its schedules; the schedules of a job do not depend on each other's features.
+"""
 _AT_FIRST = 25
 """The number of schedules in the first job, which is small so that the hunt reports frequent findings early."""
 _RUN = re.compile(r"\brun (\d+)\b")
@@ -296,8 +300,9 @@ class _Search:
         """
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
-            size = _AT_FIRST if self._counts["played"] < _SEEDS else _AT_ONCE
-            batch = self._batch(schedules, min(size, most - self._counts["played"]))
+            n_played, (least, largest) = self._counts["played"], _AT_ONCE
+            size = _AT_FIRST if n_played < _SEEDS else min(max(n_played // 2, least), largest)
+            batch = self._batch(schedules, min(size, most - n_played))
             if not batch:
                 break
             self._play(batch)

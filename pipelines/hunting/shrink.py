@@ -262,10 +262,14 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
     """Returns the run of a scenario with its overlay, workload and faults, or None if the scenario is invalid.
 
-    ``before`` is a run that differs only in its faults. The result reuses the overlay and workload of ``before``.
+    ``before`` is a run that differs only in its faults and its seed. The result reuses the overlay and workload of
+    ``before``.
     """
     try:
-        scenario = Scenario.model_validate(parts)
+        if before is None:
+            scenario = Scenario.model_validate(parts)
+        else:
+            scenario = before.run.scenario.varied(parts.get("faults", ()), parts["runs"])
         run = RunConfig(0, scenario.runs.all_seeds()[0], scenario, {})
         return Playable(run, build_run(run, None, None if before is None else before.built))
     except (ValidationError, InputError):

@@ -7,14 +7,14 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, Tag, TypeAdapter, model_validator
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.settings import Count, Number, Positive, Seed, Strict, by_form, by_name, repetition_problems
 from pipelines.engines.names import AskedEngine, current_name
-from pipelines.errors import Problem
+from pipelines.errors import InputError, Problem
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
 from pipelines.scenario.faults import Fault
@@ -131,6 +131,28 @@ class Scenario(Checked):
     def _in_rounds(cls, data: Any) -> Any:  # noqa: ANN401 - any value of the file
         return with_rounds(data)
 
+    def varied(self, faults: Sequence[Mapping[str, Any]], runs: Mapping[str, Any]) -> Self:
+        """Returns this scenario with other faults and seeds, and checks only these.
+
+        Args:
+            faults: The list at key ``faults``, with times in rounds.
+            runs: The object at key ``runs``.
+
+        Raises:
+            ValidationError: A fault or ``runs`` is invalid.
+            InputError: The faults contradict each other, the overlay or the horizon.
+        """
+        found = _FAULTS.validate_python(faults)
+        if problems := [*self._problems_of(WorkloadSpec(), found)]:
+            raise InputError(*problems)
+        return self.model_copy(update={"faults": found, "runs": RunsSpec.model_validate(runs)})
+
     def _problems(self) -> Iterator[Problem]:
-        yield from time_problems(self.time, calls(self.workload, self.faults))
-        yield from call_problems(self.overlay, self.time.rounds, calls(self.workload, self.faults))
+        return self._problems_of(self.workload, self.faults)
+
+    def _problems_of(self, workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Problem]:
+        yield from time_problems(self.time, calls(workload, faults))
+        yield from call_problems(self.overlay, self.time.rounds, calls(workload, faults))
+
+
+_FAULTS = TypeAdapter(list[Fault])

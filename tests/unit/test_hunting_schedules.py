@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from pipelines.errors import InputError
 from pipelines.hunting.coverage import reached
 from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.scenario.model import Scenario
@@ -89,6 +92,35 @@ def test_all_faults_are_valid_in_a_scenario() -> None:
             "name": "one", "protocol": {"name": "forwarding"}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
             "faults": [fault],
         })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [{"kind": "crash", "node": "B", "round": 3}, {"kind": "crash", "node": "B", "round": 5}],
+        [{"kind": "crash", "node": "X", "round": 3}],
+        [{"kind": "loss", "round": 3, "links": [["A", "C"]], "rate": 1.0}],
+        [{"kind": "crash", "node": "B", "round": 1000}],
+        [{"kind": "crash", "round": 3}],
+    ],
+    ids=["overlap", "node", "link", "horizon", "key"],
+)
+def test_a_scenario_with_other_faults_is_checked_as_a_whole_one(faults: list[dict[str, Any]]) -> None:
+    parts = {
+        "name": "line", "protocol": {"name": "forwarding"}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
+        "workload": {"publications": [{"at": "A", "round": 20, "topic": "a"}]}, "time": {"rounds": 60},
+    }  # fmt: skip
+    scenario, runs = Scenario.model_validate(parts), {"seeds": [7]}
+    valid = [{"kind": "crash", "node": "B", "round": 3, "until": 5}]
+    assert scenario.varied(valid, runs) == Scenario.model_validate({**parts, "faults": valid, "runs": runs})
+    with pytest.raises((InputError, ValidationError)) as varied:
+        scenario.varied(faults, runs)
+    with pytest.raises(ValidationError) as whole:
+        Scenario.model_validate({**parts, "faults": faults, "runs": runs})
+    if isinstance(varied.value, InputError):
+        assert str(varied.value) in str(whole.value)
+    else:
+        assert [one["msg"] for one in varied.value.errors()] == [one["msg"] for one in whole.value.errors()]
 
 
 def test_drawn_schedules_follow_from_the_seed() -> None:
