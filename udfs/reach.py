@@ -33,7 +33,7 @@ def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[i
 
 
 def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
-    """Returns the neighbours of each node. Each link counts in both directions."""
+    """Returns the neighbours of each node. A link makes each of its two ends a neighbour of the other end."""
     found: dict[int, set[int]] = {}
     for a, b in links:
         found.setdefault(a, set()).add(b)
@@ -72,7 +72,7 @@ def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     Args:
         batches: One row per run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
             ``slow_round`` (first pause or delay), ``left_round`` (first unsubscription), ``latency_rounds`` (largest
-            latency), and settings.
+            latency of a link), and the settings of the protocol.
     """
     return _beyond(batches, _gossipsub)
 

@@ -9,9 +9,9 @@ Terms:
 
 - declaration: a class attribute of a program that declares a part of a node's state; it becomes a table of the store;
 - durable, volatile: state that survives a crash of its node, and state that a crash deletes;
-- incarnation: the life of a node from a start or recovery to the next crash, or its number, counted from 0;
+- incarnation: the period of a node from a start or recovery to the next crash; also the number of this period, from 0;
 - watch: the observation of another node by the failure detector, which reports a crash to handler ``on_down``;
 - fate: how a message ends, as in column ``fate`` of table ``message``: ``delivered``, or the reason of its loss;
 - block: consecutive rounds of whole runs, which one job plays;
-- dataflow form: the joins with which an engine computes a round of all runs; its rows equal those of node programs.
+- dataflow form: the joins with which an engine computes a round of all runs; it produces the same rows as the program.
 """

@@ -33,7 +33,7 @@ def structs(**fields: pa.DataType) -> pa.DataType:
 INTERNAL: Mapping[str, pa.DataType] = {
     "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
-"""The columns of a node that is up, except its durable state.
+"""The columns of a node that is up, except the columns of its durable state (`KEPT`).
 
 Column ``volatile_tables`` has one JSON document for each declaration in `ProgramColumns.volatile`.
 """
@@ -117,7 +117,7 @@ class ProgramColumns:
 
     @property
     def kept(self) -> Mapping[str, pa.DataType]:
-        """The columns of durable state; empty if the program has none."""
+        """The columns of durable state; empty if the program declares no durable state."""
         return KEPT if self.durable else {}
 
     def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
@@ -158,7 +158,7 @@ class ProgramColumns:
         return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
 
     def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
-        """Returns `nodes` with their table rows `tables` as columns `INTERNAL` and `kept`."""
+        """Returns the columns `INTERNAL` and `kept` of `nodes`. `tables` contains the table rows of `nodes`."""
         columns = {
             "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
             "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
@@ -208,7 +208,7 @@ def settings_of(text: str) -> Mapping[str, Any]:
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
     """Returns the call in a row with columns `CALL`.
 
-    The call gets `matches`, the subscriptions that a publication satisfies.
+    A publication gets `matches`, the subscriptions that it satisfies. Calls of other kinds ignore `matches`.
     """
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     match kind:
@@ -243,7 +243,7 @@ def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Splits `rows` into consecutive lists. The lengths of the lists are those of the lists in `column`."""
+    """Splits `rows` into consecutive lists: one for each list in `column`, of equal length. Null counts as length 0."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -253,7 +253,10 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Returns a column of type `kind` from a list of tuples for each node. The tuples have the order of fields."""
+    """Returns a column of type `kind`, whose item n is the list n of `of_nodes`.
+
+    Each list contains tuples, whose values are in the order of the struct fields of `kind`.
+    """
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
     columns: Any = list(zip(*flat, strict=True)) or [()] * kind.value_type.num_fields
@@ -321,7 +324,7 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
     """Returns the records of each table from `texts`, JSON documents that `rows_text` wrote.
 
-    A None in `texts` stays None.
+    A ``None`` in `texts`, which stands for an empty table, becomes ``None`` in the result.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
@@ -372,7 +375,7 @@ class Messages:
 
 
 def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads the pair (source, source_seq) of a message; None for a missing field."""
+    """Returns a function that reads (source, source_seq) of a message, with None for a field that its class lacks."""
     if has_source and has_seq:
         return attrgetter(*HEAD)
     return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)

@@ -61,8 +61,8 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "comparisons": COMPARISON,
     "replacements": LinkReplacement._fields,
 }
-"""The list columns of a run's input, and the fields of their structs. A list may be null. `link_faults` describes
-faults.
+"""The list columns of a run's input, and the struct fields of each column. A list may be null. Module `link_faults`
+describes the faults.
 """
 OVERLAY = ("node_id", "name", "role")
 """The struct fields of a node in the input of the first block."""
@@ -107,7 +107,8 @@ class BlockRun(NamedTuple):
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The history rows from the start of the run, if the block is the first one. The block adds rows to them.
+        history: The object to which the block adds its history rows. Before the first block it contains the initial
+            statuses and appended rows; before a later block it is empty.
         last: The last round of the block.
         faults: The link faults, or None if the run has no link faults.
     """
@@ -124,8 +125,8 @@ def first_block_of(program: type[NodeProgram]) -> Play:
 
     An input row is one run: ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
     the lists `GIVEN`, ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` (`matching.ATTRIBUTE`) of
-    the publications. For the initial state the row has the fields of `world.World`: ``overlay`` (`OVERLAY`),
-    ``all_calls`` (as ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
+    the publications. Three more columns describe the initial state (`world.World`): ``overlay`` (`OVERLAY`),
+    ``all_calls`` (fields of ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
     """
     return _play_of(program, _begun)
 
@@ -153,7 +154,7 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays runs of `upcoming` until their messages exceed `_BATCH_ROWS`, and returns the result rows of these runs.
+    """Plays runs of `upcoming` until they have handled more than `_BATCH_ROWS` messages, and returns their result rows.
 
     Returns None if no run remains.
     """
@@ -176,7 +177,7 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields the runs in `batch`, input rows of `first_block_of`, before their first round."""
+    """Yields each run in `batch` in its initial state. `batch` contains input rows of `first_block_of`."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
     has_crashes = batch.column("has_crashes").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
@@ -187,7 +188,7 @@ def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields the runs in `batch`, input rows of `block_of`, after the last round of the previous block."""
+    """Yields each run in `batch` in its state after the previous block. `batch` contains input rows of `block_of`."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
@@ -236,7 +237,7 @@ def _by_round(
 ) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
     """Returns the calls of a block by round and by node.
 
-    The call of a publication has the subscriptions that it satisfies.
+    Attribute ``matches`` of a publish call has the subscriptions that the publication satisfies.
     """
     matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
@@ -328,7 +329,7 @@ def _shown_lists(
         declared: The declarations of the tables.
         n_runs: The number of runs.
         owners: The (run index, node id) of each node of all runs.
-        of_nodes: The `TableRows` of each node of `owners`; a node that is down has an empty one.
+        of_nodes: The `TableRows` of each node of `owners`. For volatile tables, those of a node that is down are empty.
     """
     found = {}
     for place, (name, one) in enumerate(declared.items()):

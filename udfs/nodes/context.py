@@ -1,4 +1,4 @@
-"""The actions of a node in a round: handlers act through a `Context` and read nothing else of the run."""
+"""The actions of a node in a round. Handlers act, and read data of the run, only through a `Context`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Context:
         self.run = run or RunView()
 
     def begin(self, round_: int, run: RunView) -> None:
-        """Starts round `round_`, with no actions of the node yet. A node keeps its context until it crashes."""
+        """Starts round `round_` with empty lists of actions. A node keeps its context until it crashes."""
         self.round, self.run = round_, run
         if self.sent:
             self.sent = []
@@ -119,10 +119,10 @@ class Context:
             self.issued = []
 
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
-        """Sends a message. The messages of a node leave in the order in which they are sent.
+        """Sends a message. Within a round, the order of calls of `send` is the order of the node's message ids.
 
         Args:
-            dst: The receiver; without ``after`` a link to it must exist.
+            dst: The receiver. If ``after`` is ``None``, a link from this node to the receiver must exist.
             message: An instance of a message class of the program.
             after: Rounds until the message is due, at least 1; None for the latency of the link.
 
@@ -163,7 +163,7 @@ class Context:
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Starts a watch on `peer`: handler `on_down` will get a report of its crash, even of an earlier crash.
+        """Starts a watch on `peer`: handler `on_down` gets a report when `peer` crashes or if it is down already.
 
         The report arrives after the detection delay plus `latency_rounds`, the latency of the connection.
         """

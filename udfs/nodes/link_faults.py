@@ -1,7 +1,7 @@
-"""Link faults of node programs: lose, delay and duplicate messages, with draws equal to those of the dataflow form.
+"""Link faults of node programs lose, delay and duplicate messages. Their draws equal the draws of the dataflow form.
 
 A message is subject to the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is
-a hash of the salt of the fault and of the message. So a draw does not depend on other events.
+a hash of two inputs: the salt of the fault, and the message. So a draw does not depend on other events.
 
 An `NthFault` applies to one message only: the n-th message that matches its links, rounds and kinds.
 """
@@ -30,8 +30,8 @@ class Fault(NamedTuple):
         salt: The salt of the hashes that serve as draws.
         low: The minimum delay in rounds.
         high: The maximum delay in rounds.
-        first_round: For ``delay``: the first sending round with a draw.
-        last_round: For ``delay``: the last sending round with a draw.
+        first_round: For ``delay``: the first sending round in which messages are delayed.
+        last_round: For ``delay``: the last sending round in which messages are delayed.
     """
 
     effect: str
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns the delay in rounds of message `flight`, which does not overtake earlier messages of its link."""
+        """Returns a delay in rounds with which message `flight` does not overtake earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -204,7 +204,7 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
     """Returns the hash of a message that call number `seq` of node `source` has caused.
 
-    `place` counts the messages of a round with equal other inputs of the hash, from 1.
+    `place` is the number, from 1, of the message among the messages of its round whose other hash inputs are equal.
     """
     keys = (-1 if source is None else source, -1 if seq is None else seq)
     return signed(of_int(place, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))

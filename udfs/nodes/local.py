@@ -86,12 +86,12 @@ class LocalNetwork:
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
-        """Schedules a crash of `node` in `round_`. The node recovers in `end_round`, or never if it is ``None``."""
+        """Schedules a crash of `node` in `round_`. It recovers in `end_round`; with ``None`` it never recovers."""
         self._check_is_ahead("a crash", node)
         self._down.append(NodeInterval(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
-        """Schedules a pause of `node` from `round_` on, before `end_round`. A pausing node handles no messages."""
+        """Schedules a pause of `node`, which handles no messages from `round_` to the round before `end_round`."""
         self._check_is_ahead("a pause", node)
         self._paused.append(NodeInterval(node, round_, end_round))
 

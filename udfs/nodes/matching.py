@@ -1,4 +1,4 @@
-"""Matches publications with subscriptions in plain Python; `pipelines.rounds.calls` finds equal matches by joins."""
+"""Matches publications with subscriptions in plain Python. `pipelines.rounds.calls` computes these matches by joins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Value(NamedTuple):
 
     Attributes:
         number: A numeric value; None for a string.
-        whole: `number` as an integer, if it is a whole number of 64 bits: doubles are exact up to 2^53 only.
+        whole: `number` as an integer; None unless it is a whole number that fits in 64 bits. Integers above 2^53 are
+            not exact as doubles.
         text: A string value; None for a number.
     """
 
@@ -72,12 +73,12 @@ def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> 
 class Matcher:
     """The predicates of a run's subscriptions, with an index that finds the candidates for a publication.
 
-    A predicate is a conjunction of comparisons. Its index key is the value of an equality. A predicate without an
-    equality has an attribute as its index key.
+    A predicate is a conjunction of comparisons. Its index key is the attribute and the value of its first equality. If
+    a predicate contains no equality, its index key is its first attribute.
     """
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
-        """Builds the index from rows with the columns `COMPARISON`; topic filters are regular expressions."""
+        """Builds the index from rows with the columns `COMPARISON`. A topic filter is given as a regular expression."""
         self._predicates: dict[int, dict[str, list[_Comparison]]] = defaultdict(lambda: defaultdict(list))
         for subscription, attribute, op, *value in comparisons:
             self._predicates[subscription][attribute].append(_Comparison(op, Value(*value)))

@@ -67,7 +67,7 @@ class RunInput:
         crashes: The crashes of nodes.
         pauses: The pauses of nodes.
         strike: The function that applies link faults to sent messages. It is ``None`` if the run has no link faults.
-        may_duplicate: Whether a link fault copies messages; every second message id is then reserved for copies.
+        may_duplicate: Whether a link fault copies messages. If so, every second message id is reserved for copies.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
         replacements: The link replacements, in the order in which they apply.
@@ -220,7 +220,7 @@ class Network:
         return ctx
 
     def close(self) -> None:
-        """Drops the nodes after the last round, and breaks the reference cycles of their programs."""
+        """Drops the nodes, and breaks the reference cycles of their programs. Callers play no round after this call."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()
@@ -288,7 +288,7 @@ class Network:
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
         """Replaces the links that end in round `round_`.
 
-        Returns the changes of links by node; empty if the program does not handle them.
+        Returns the changes of links by node, or no changes if the program does not handle them (`notices_links`).
         """
         changes = self._links.change(round_)
         if changes:

@@ -22,7 +22,10 @@ _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Makes this worker process ignore Ctrl-C, and exit within a second after process `parent` has ended."""
+    """Prepares this worker process: it ignores Ctrl-C, and collects garbage rarely.
+
+    Starts a thread that ends the process within a second after process `parent` has ended.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
 
@@ -80,7 +83,7 @@ def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
 
 
 def stream_of(batch: pa.RecordBatch, compression: str | None = None) -> pa.Buffer:
-    """Returns a batch as an Arrow stream, compressed by the codec `compression` if it is given.
+    """Returns a batch as an Arrow stream, which codec `compression` compresses. With ``None`` it is uncompressed.
 
     The stream of a slice contains the rows of the slice only; a pickle would contain the whole batch.
     """
@@ -96,7 +99,7 @@ def batches_of(stream: pa.Buffer) -> list[pa.RecordBatch]:
 
 
 def _packed(place: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    # Spark copies the bytes several times: 1,000 runs take 34 CPU s with compression, and 41 without.
+    # Spark copies the bytes several times: 1,000 runs take 34 CPU s with compression, and 41 CPU s without compression.
     stream = stream_of(batch, _COMPRESSION).to_pybytes()
     columns = [pa.array([place], pa.int64()), pa.array([stream], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED)
@@ -111,9 +114,9 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Interrupts the rounds of this thread inside the ``with`` block when event `ended` is set.
+    """Returns a context manager that interrupts the rounds of this thread when event `ended` is set.
 
-    Function `check`, which runs before each round, then raises `Interrupted`.
+    Inside its ``with`` block, `check` runs before each round, and raises `Interrupted` if the event is set.
     """
     token = _ended.set(ended)
     try:
@@ -142,7 +145,7 @@ def collect_rarely() -> None:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Raises the GC thresholds of the process inside the block.
+    """Returns a context manager that raises the GC thresholds of the process inside its ``with`` block.
 
     History rows stay alive, so the default collection after every 700 new objects would find no garbage.
     """

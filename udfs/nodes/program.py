@@ -310,20 +310,20 @@ class LocalSubscription:
     """A subscription of the node's own application."""
 
     subscription_id: Annotated[int, "the subscription"]
-    topic: Annotated[str | None, "topic that it asks for; null: its predicate names none"]
-    issued_round: Annotated[int, "round in which it was issued"]
+    topic: Annotated[str | None, "topic that the predicate requires; null: the predicate requires no topic"]
+    issued_round: Annotated[int, "round in which the subscription was issued"]
 
 
 @message()
 class RoutedCopy:
     """A copy of an application's message that nodes forward over the overlay."""
 
-    source: Annotated[int, "the node whose application issued it"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
+    source: Annotated[int, "the node whose application issued the message"]
+    source_seq: Annotated[int, "number of the call among the calls of the source"]
+    hops: Annotated[int, "number of links that this copy has travelled from the source to the receiver"]
 
     def onward(self) -> Self:
-        """Returns the copy to send to the next node: its number of hops is one higher."""
+        """Returns the copy to send to the next node, with a number of hops that is 1 higher than in this copy."""
         return replace(self, hops=self.hops + 1)
 
 
@@ -331,8 +331,8 @@ class RoutedCopy:
 class PublicationCopy(RoutedCopy):
     """A copy of a publication."""
 
-    issued_round: Annotated[int, "round in which it was issued"]
-    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
+    issued_round: Annotated[int, "round in which the publication was issued"]
+    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate the publication satisfies"]
 
     @classmethod
     def of(cls, call: PublishCall, node: int) -> Self:
@@ -344,9 +344,9 @@ class PublicationCopy(RoutedCopy):
 class SeenPublication:
     """A publication that a node has received."""
 
-    source: Annotated[int, "its publisher"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    round: Annotated[int, "round of its first copy"]
+    source: Annotated[int, "the publisher"]
+    source_seq: Annotated[int, "number of the publication among the calls of the publisher"]
+    round: Annotated[int, "round in which the first copy arrived"]
 
 
 class SubscribingNode(NodeProgram):
@@ -364,7 +364,7 @@ class SubscribingNode(NodeProgram):
         self.subscription.pop(call.subscription_id, None)
 
     def is_subscribed(self, matches: Iterable[int]) -> bool:
-        """Returns whether the node has one of the subscriptions `matches`."""
+        """Returns whether the node has at least one of the subscriptions `matches`."""
         return any(one in self.subscription for one in matches)
 
     def deliver(self, m: PublicationCopy, ctx: Context) -> None:

@@ -51,8 +51,8 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
     """Returns a class decorator that declares a record.
 
     Args:
-        key: The fields that identify a row among the rows of its node, separated by commas. Empty: the node has one
-            row, or an ordered list of rows.
+        key: The fields that identify a row among the rows of its node, separated by commas. An empty key declares a
+            single row or an ordered list of rows.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -67,12 +67,13 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
 def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
     """Returns a class decorator that declares an immutable message.
 
-    Type checkers enforce immutability. A class that is frozen at run time needs 1.3 µs instead of 0.2 µs to construct a
-    message of twelve fields; the class is frozen only if a base class is.
+    Type checkers enforce immutability. The decorator freezes a class at run time only if a base class is frozen,
+    because constructing a message of twelve fields takes 1.3 µs in a frozen class and 0.2 µs in any other class.
 
     Args:
-        kind: The message kind in the history; empty: the name of the class.
-        hidden: The fields that the history omits, separated by commas; empty: the hidden fields of the base class.
+        kind: The message kind in the history. If it is empty, the name of the class is the message kind.
+        hidden: The fields that the history omits, separated by commas. If it is empty, the class inherits the hidden
+            fields of its base class.
     """
 
     def declare(cls: type[T]) -> type[T]:

@@ -1,6 +1,7 @@
 """The view of a whole run: its links and their replacements, its subscribers, and the crashes and pauses of nodes.
 
-A node reads only what its neighbours, its failure detector and its store provide, through its `Context`.
+A node reads the view through its `Context`. It reads only data that its neighbours, its failure detector and its store
+provide.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A crash or pause of a node, from ``round`` on and before ``end_round``. None stands for the end of the run."""
+    """A crash or pause of a node, from ``round`` to before ``end_round``; None stands for the end of the run."""
 
     node: int
     round: int
@@ -69,7 +70,7 @@ class Ended(NamedTuple):
     """The newest ended incarnation of a node. An incarnation lasts from a start or restart to the next crash.
 
     Attributes:
-        incarnation: The number of the incarnation, from 0; -1: no incarnation has ended.
+        incarnation: The number of the incarnation, from 0, or -1 if no incarnation has ended.
         is_down: Whether the node is down; otherwise its next incarnation is up.
     """
 
@@ -102,8 +103,8 @@ class RunView:
         crashes: The crashes of all nodes.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        stored: The function that returns a declared attribute of a node, from the end of the last round. Its
-            arguments are the node, which may be down, and the name of the declaration.
+        stored: The function that returns the value of a declared attribute of a node at the end of the previous round.
+            Its arguments are the node, which may be down, and the name of the declaration.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
@@ -195,7 +196,7 @@ class LinkChange:
 
 
 UNCHANGED = LinkChange()
-"""The change of links of a node whose links stay."""
+"""The `LinkChange` of a node whose links do not change."""
 
 
 class Links:
@@ -232,7 +233,7 @@ class Links:
     def change(self, round_: int) -> dict[int, LinkChange]:
         """Replaces the links that end in `round_`, and returns the changes by node.
 
-        If a new link has the ends of the link that it replaces, the neighbour is in ``gone`` and in ``come``.
+        If a link is replaced by a link between the same nodes, the neighbour is in ``gone`` and in ``come``.
         """
         changes: dict[int, LinkChange] = defaultdict(LinkChange)
         for one in self._by_round.get(round_, ()):
