@@ -1,4 +1,4 @@
-"""Connections, their failure detectors, and the bypass of failed nodes (sections 4.3 and 5, Algorithms 3 and 4).
+"""Connections of a node, reports of failed peers, and the bypass of failed nodes (sections 4.3 and 5, Alg. 3 and 4).
 
 Rules R9, R19 to R21, R24, R25 and R35.
 """
@@ -56,7 +56,7 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the peers that messages of this round report as failed, each with its incarnation that ended.
+    """Returns the incarnation that ended of each peer that messages of this round report as failed, by peer.
 
     A report is a DETECT, a JOIN_REQUEST of the peer's next incarnation, or a STATUS with the value DETACHED.
     """
@@ -76,8 +76,8 @@ def _failures(turn: Turn) -> dict[int, int]:
 def _is_gone(turn: Turn, joiner: int) -> bool:
     """Returns whether a JOIN_REQUEST of `joiner` implies that the earlier incarnation of `joiner` has ended.
 
-    It does if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node cannot answer the
-    request yet, and suspects `joiner` until it can answer.
+    This is the case if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node cannot answer
+    the request yet, and suspects `joiner` until it can answer.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
@@ -118,8 +118,8 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """Returns the path to the closest live node on each path through a `lost` synchronisation point.
 
-    The closest live node may be nearer than the lost synchronisation point. It was down when SYN_REQUEST passed it, and
-    has recovered since.
+    The closest live node may be nearer than the lost synchronisation point. In this case the closest live node was down
+    when SYN_REQUEST passed it, and has recovered since.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -222,7 +222,7 @@ def notice_crashes(turn: Turn) -> None:
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Schedules a failure report for each connection of `made` to an incarnation that has ended already (rule R35)."""
+    """Schedules a failure report for each connection in `made` whose incarnation of the peer has ended (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
@@ -250,9 +250,14 @@ def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
 
 
 def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`, along its path.
+    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`.
 
     The request carries TOP, the view of this node. A receiver that was no peer yet becomes a peer with status WAITING.
+
+    Args:
+        turn: The round of this node.
+        kind: The message kind of the request.
+        asked: The path to each receiver. The sum of the link latencies on the path is the latency of the request.
     """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
@@ -266,7 +271,7 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
 
-    A node gets one SYN_REQUEST a round at most (Algorithm 6, lines 2 to 8). Its earlier answer no longer counts.
+    A node gets one SYN_REQUEST a round at most (Alg. 6, lines 2 to 8). An earlier answer of the node no longer counts.
     """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()

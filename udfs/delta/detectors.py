@@ -21,7 +21,7 @@ _MSG_IDS = 1 << 20
 
 
 def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Returns those of `copies` that are first copies of a message, in their order (Algorithm 1, lines 1 to 12)."""
+    """Returns the first copies of messages among `copies`, in the order of `copies` (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
     first, seen, detector = list[MulticastCopy](), set[Key](), turn.node.detector
@@ -34,7 +34,7 @@ def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastC
 
 
 def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Returns the first copies according to their visited lists, tested one after the other.
+    """Tests the visited lists of `copies` one after the other. Returns the first copies, and sets the MsgId of each.
 
     A copy that this node issued is always a first copy.
     """
@@ -58,7 +58,7 @@ def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[Multicast
 def record_identifiers(turn: Turn, first: Iterable[MulticastCopy]) -> None:
     """Stores the identifiers of the first copies `first` in the detector (Algorithm 1, line 11).
 
-    The source of a message stores its own MsgId (rule R18).
+    If visited lists detect duplicates, the source of a message also stores its own MsgId of the message (rule R18).
     """
     is_visited = _is_visited(turn)
     for copy in first:
@@ -93,9 +93,10 @@ ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "
 
 
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Detects duplicates by visited lists for the dataflow form; tests the copies of a node one after the other.
+    """Yields the copies that are no duplicates according to their visited lists. The dataflow form uses this function.
 
-    A copy is a duplicate if an earlier accepted copy has an equal or higher MsgId for a node that both copies visited.
+    Tests the copies of a node in the order of their triggers. A copy is a duplicate if an earlier accepted copy has an
+    equal or higher MsgId for a node that both copies visited.
 
     Args:
         batches: One row for each node with columns ``run_id``, ``node_id`` and ``copies``. ``copies`` is a list of

@@ -66,7 +66,7 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """Yields the Guided copies, which carry the paths to their recipients, and drops all others.
+    """Yields the Guided copies, which carry the paths to their recipients, and drops all other copies.
 
     A RECOVERING node cannot route other copies (section 6.1).
     """
@@ -78,7 +78,7 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 
 
 def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
-    """Applies the routing information of J, SUB and UNSUB copies that a synchronising node refuses as duplicates.
+    """Applies the routing information of J, SUB and UNSUB copies that a synchronising node rejects as duplicates.
 
     Newer messages may overtake PAR_SUB and raise the highest number in the duplicate detector. If the sender of PAR_SUB
     fails, the next synchronisation point sends the content of PAR_SUB as messages with lower numbers. Applying known
@@ -125,8 +125,8 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
     """Forwards a copy to the node `responsible` (Algorithm 1, lines 16 to 18).
 
-    If this node answers a JOIN_REQUEST of `responsible` in this round, the copy leaves after the answer (rule R16). It
-    also leaves after the older messages that `responsible` gets from ProcessingList.
+    If this node answers a JOIN_REQUEST of `responsible` in this round, the copy leaves after the answer, and after the
+    older messages that `responsible` gets from ProcessingList (rule R16).
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
@@ -136,7 +136,7 @@ def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
 
 
 def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -> list[int]:
-    """Returns the next hops of a message (Out), ascending; finishes the message if it has none (rule R13)."""
+    """Returns the next hops of a message (Out), ascending. Finishes a message without next hops (rule R13)."""
     out = {one.responsible for one in recipients.values() if one.responsible is not None}
     out.discard(turn.id)
     if not out:
@@ -158,8 +158,8 @@ def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) 
 def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
     """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
 
-    The node accepted `m` as Guided while it was RECOVERING. It sends `m` to the recipients that were missing then.
-    Returns `m` in a list if the node itself is a recipient, else an empty list.
+    The node accepted `m` as Guided while it was RECOVERING. It now sends `m` to the recipients that its entry of `m` in
+    ProcessingList lacks. Returns `m` in a list if the node itself is a recipient, else an empty list.
     """
     matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
@@ -316,12 +316,12 @@ def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
 
 
 def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
-    """Returns a `Recipient` that has not confirmed for the target of each path in `paths`, by node."""
+    """Returns an unconfirmed `Recipient` for the target of each path in `paths`, by target."""
     return {one.target: Recipient(None, one.responsible) for one in paths}
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns a `Recipient` that has not confirmed for each target in `paths` that is not in `known`, by node.
+    """Returns an unconfirmed `Recipient` for each target in `paths` that is not in `known`, by target.
 
     Targets behind a confirmed recipient are left out.
     """

@@ -1,4 +1,4 @@
-"""The join operation (section 4.6, Algorithm 2; rules R5, R6, R16, R17), and application calls that wait for its end.
+"""The join operation (section 4.6, Alg. 2; rules R5, R6, R16, R17), and application calls that wait for a join to end.
 
 The steps for a joining node N and its join point M:
 
@@ -74,7 +74,7 @@ def _send_join_request(turn: Turn, call: JoinCall) -> None:
 def _advance_status(turn: Turn) -> None:
     """Advances the status of this node.
 
-    A joining node becomes ATTACHED, CONFIRMED or VALID_JOINED, a recovered node OPERATIONAL (Alg. 5, line 23).
+    A joining node becomes ATTACHED, CONFIRMED or VALID_JOINED. A recovered node becomes OPERATIONAL (Alg. 5, line 23).
     """
     node, join = turn.node, turn.node.own_join
     confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
@@ -101,7 +101,7 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
     """Handles PAR_TOP and PAR_SUB from the join point at the joining node: issues J and stores the entries.
 
     Returns:
-        The links of PAR_TOP without marks, and the link to the join point, marked.
+        The links of PAR_TOP, unmarked, and the link to the join point, which is marked.
     """
     links = list[view.LinkRow]()
     for one in turn.of("PAR_TOP"):
@@ -142,7 +142,7 @@ def _waiting(call: Call) -> WaitingCall:
 
 
 def _answer_requests(turn: Turn) -> list[view.LinkRow]:
-    """Answers each JOIN_REQUEST at the join point; returns the new links to the joining nodes, marked.
+    """Answers each JOIN_REQUEST at the join point. Returns the new, marked links to the joining nodes.
 
     A blocked join point stores the requests and returns no links.
     """
@@ -219,11 +219,11 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 
 
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
-    """Makes `joiner` a recipient of unconfirmed messages in the ProcessingList of the join point, and sends them.
+    """Adds `joiner` to the recipients of messages in the ProcessingList of the join point, and sends it the messages.
 
     These messages are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is
-    excluded: it may be unconfirmed if `joiner` crashed and joins again. If the join point sent this J to `joiner`, the
-    two nodes would wait for each other.
+    excluded: if `joiner` has crashed and joins again, its earlier J may be unconfirmed. If the join point sent this J
+    to `joiner`, the two nodes would wait for each other.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

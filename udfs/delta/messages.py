@@ -27,7 +27,7 @@ class ToldLink(NamedTuple):
 
 
 class ToldEntry(NamedTuple):
-    """A routing entry (of SUBS_SET) in a message; `origin` and `distance` are those at the receiver."""
+    """A routing entry (of SUBS_SET) in a message. The sender computes `origin` and `distance` for the receiver."""
 
     subscription_id: int
     origin: int

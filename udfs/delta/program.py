@@ -7,8 +7,8 @@ A node handles a round in five phases, each for all due messages (rule R34):
 3. join: the node handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before it computes recipients (rule R6);
 4. forward: the node computes Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18), and changes routing
    information (Algorithm 1, line 26); a PUB is routed by the entries that exist at its turn;
-5. finish: the node sends CONF to the senders of finished messages (Algorithm 1, lines 27 to 29), and all other
-   messages.
+5. finish: the node sends CONF to the senders of finished messages (Algorithm 1, lines 27 to 29). Then it sends the
+   messages of all phases, in the order of rule R36.
 """
 
 from __future__ import annotations

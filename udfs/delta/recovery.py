@@ -21,7 +21,7 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of a peer, taken from a message of the peer about a connection.
+    """The status of a peer, as a message of the peer about a connection states or implies it.
 
     Attributes:
         peer: The new state of the peer.
@@ -110,8 +110,8 @@ def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the newest status of each peer that sent a message about a connection.
 
     The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
-    does not count. Since the failure of that peer, messages for nodes behind it are on another path, and new messages
-    would overtake them. This node then waits for a SYN_REQUEST of the peer.
+    does not count: this node has sent messages for nodes behind the peer over another path, and new messages over the
+    peer would overtake them. This node then waits for a SYN_REQUEST of the peer.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -142,9 +142,9 @@ def _status_of(one: Flight) -> str:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes the FAILED rows of nodes behind the recovered peers `back`, except for the nodes `told`.
+    """Deletes the FAILED rows of nodes behind the recovered peers `back`. The rows of the nodes in `told` stay.
 
-    A node behind one of these peers reports its recovery only to that peer.
+    A node behind one of the recovered peers reports its own recovery only to that peer.
     """
     node = turn.node
     for peer in node.peer.values():
@@ -155,7 +155,7 @@ def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
 
 
 def _told_links(turn: Turn) -> list[view.LinkRow]:
-    """Returns the links in the received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, without PAR_TOP of a join."""
+    """Returns the links in the received SYN_REQUEST, CON_REQUEST and PAR_TOP messages. Ignores a PAR_TOP of a join."""
     told = [one for one in turn.of("SYN_REQUEST", "CON_REQUEST", "PAR_TOP")
             if one.kind != "PAR_TOP" or one.message.source_seq is None]  # fmt: skip
     return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
@@ -165,8 +165,8 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Resends messages to the peers of `answers`.
 
     A peer that answered a request gets the messages that waited for this answer (rule R20). A recovering peer gets the
-    messages of PrevOut (Alg. 7, lines 8 to 11). New recipients are added first, so that one pass resends in the order
-    of ProcessingList.
+    messages of PrevOut (Alg. 7, lines 8 to 11). New recipients of a message are added before the message is resent, so
+    one pass over ProcessingList resends all messages in its order.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -186,9 +186,9 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
     """Resends `m` to each node of `asked` that is on the path to an unconfirmed recipient (PrevOut, rule R26).
 
     A node of `asked` becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one
-    path, both get `m`, and the last one is responsible. A node of `asked` that is in `reach` is also a recipient, even
-    if it had confirmed `m` before its crash: it has lost the effect of `m`. PAR_SUB contains this effect only after
-    this node has finished `m`. The nodes behind the node of `asked` need not confirm again.
+    path, both get `m`, and the later one in `asked` is responsible. A node of `asked` that is in `reach` becomes a
+    recipient, even if it had confirmed `m` before its crash: it has lost the effect of `m`. PAR_SUB contains this
+    effect only after this node has finished `m`. The nodes behind the node of `asked` need not confirm again.
 
     Returns:
         The recipients for which a node of `asked` is responsible now.
@@ -213,8 +213,9 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Sends SYN_REQUEST again to peers that crashed and recovered (rule R28).
 
-    A recovering node sends it to the peers that had not answered. A joining node sends it to all of them: nodes behind
-    a crashed peer may not know this node yet, so the entries of this node lack what the peer lost.
+    If this node is RECOVERING, the receivers are the peers that have not answered its earlier SYN_REQUEST. If this node
+    joins, the receivers are all peers: nodes behind a crashed peer may not know this node yet, and the crash may have
+    lost a SUB or UNSUB for it.
     """
     node = turn.node
     open_ = {peer for peer, one in node.synch.items() if not one.is_answered}
@@ -361,8 +362,8 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
 def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
     """Returns the entries of PAR_SUB for the recovering node `peer`, rewritten for `peer` (rule R30).
 
-    The result has each entry whose origin is not behind `peer`. Of the entries behind `peer` it has those whose origin
-    is the subscriber, at most δ+1 hops from `peer`.
+    The result has each entry whose origin is not behind `peer`. It also has each entry behind `peer` whose origin is
+    the subscriber itself and is at most δ+1 hops from `peer`.
     """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers

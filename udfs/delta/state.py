@@ -109,7 +109,7 @@ class Processing(Processed):
 
 @record(key="source,source_seq,sender")
 class Waiting:
-    """A sender of a duplicate, which gets CONF when the message is finished."""
+    """A node that has sent a duplicate of an unconfirmed message, and gets CONF when the message is finished."""
 
     source: Annotated[int, "source of the multicast message m"]
     source_seq: Annotated[int, "number of m at its source"]
@@ -126,11 +126,11 @@ class Detected:
 
 @record(key="join_point")
 class JoinState:
-    """The progress of a node that joins the overlay during the run, or has joined the overlay."""
+    """The join of a node that is not in the initial overlay, and the progress of the join."""
 
     join_point: Annotated[int, "the join point"]
-    source_seq: Annotated[int, "number of its join call"]
-    is_asked: Annotated[bool, "whether it has sent its JoinRequest; false in runs without crashes"]
+    source_seq: Annotated[int, "number of the node's join call"]
+    is_asked: Annotated[bool, "whether the node has sent its JOIN_REQUEST; false in runs without crashes"]
     status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (its J is confirmed, an answer is missing) or VALID_JOINED"]
 
 
@@ -139,7 +139,7 @@ class JoinRequest:
     """A JOIN_REQUEST that waits at the join point until the join point is VALID_JOINED."""
 
     joiner: Annotated[int, "the joining node"]
-    source_seq: Annotated[int, "number of its join call"]
+    source_seq: Annotated[int, "number of the joining node's join call"]
     incarnation: Annotated[int, "incarnation of the joining node"]
 
 
@@ -168,7 +168,7 @@ class Status:
     """The status of a node since its last crash."""
 
     status: Annotated[str, "RECOVERING, REJOINING (until its REJOIN is confirmed) or OPERATIONAL"]
-    incarnation: Annotated[int, "number of its recoveries"]
+    incarnation: Annotated[int, "number of recoveries of the node"]
 
 
 @record(key="peer")
@@ -281,7 +281,7 @@ class NodeTables(NodeProgram):
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether the node has a connection to `peer` beyond those to its live neighbours."""
+        """Returns whether table ``peer`` has a connection to `peer`. It has no rows of live neighbours."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 

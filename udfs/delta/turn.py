@@ -40,14 +40,14 @@ class MulticastCopy:
         source_seq: The number of the message at its source.
         trigger: The message id of the copy; for an issued message `CALL` plus the number of the call.
         sender: The neighbour that sent the copy; None at the source.
-        hops: The number of links from the source.
+        hops: The number of links from the source to N.
         issued_round: The round in which the message was issued.
         subscription_id: SUB, UNSUB: the subscription.
         origin: SUB, UNSUB: m.from.
         join_point: J: the join point; REJOIN: the source.
         matches: PUB: the subscriptions whose predicate the message satisfies.
         guide: g.to of a Guided message.
-        origin_path: The path from N to m.from, of a Guided message.
+        origin_path: Guided messages: the path from N to m.from.
         visited: m.visited.
         msg_id: MsgId_N; None unless visited lists detect duplicates.
     """
@@ -278,8 +278,8 @@ def _copy(
 def _path_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
     """Returns the path from receiver `dst` to m.from.
 
-    The path ends at the node δ+1 hops away if it is longer (rule R1). Returns None if this node knows no path to `dst`
-    or to m.from.
+    If the path has more than δ+1 hops, it is cut off δ+1 hops from `dst` (rule R1). Returns None if this node knows no
+    path to `dst` or to m.from.
     """
     paths = turn.node.path
     onward = m.origin_path
@@ -302,7 +302,7 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
 
 
 def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
-    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind it, according to ProcessingList.
+    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind `dst`, from ProcessingList.
 
     Returns None if no recipient is behind `dst`, or if this node has finished the message in this round.
     """

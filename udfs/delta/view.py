@@ -162,7 +162,7 @@ Changes = tuple[dict[int, tuple[int, SubscriptionEntry]], dict[int, int]]
 
 
 def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
-    """Returns the changes of SUBS_SET by `finished` messages and by the join point's PAR_SUB (Algorithm 1, line 26)."""
+    """Returns the changes that `finished` messages and the join point's PAR_SUB make to SUBS_SET (Alg. 1, line 26)."""
     node, added = turn.node, dict[int, tuple[int, SubscriptionEntry]]()
     ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
     for trigger, entry in (*turn.told, *ended):
@@ -205,8 +205,8 @@ def store_own_subscriptions(turn: Turn, finished: Iterable[Finished]) -> None:
 def apply_finished(turn: Turn, finished: Sequence[Finished]) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not receive these messages again. So they must be applied before this
-    node sends its routing entries to the synchronising node in this round.
+    A node that synchronises in this round does not receive these messages again. So this node must apply the messages
+    before it sends its routing entries to the synchronising node in this round.
     """
     unmark(turn, finished)
     store_tombstones(turn, finished)
