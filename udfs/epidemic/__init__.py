@@ -11,8 +11,9 @@ Terms of the paper:
   source's counter for it, so a gap in the counters reveals a lost event;
 - digest: the events that a gossip message lists: cached events (push), or lost events (pull);
 - gossip round: one start of digests by a dispatcher; gossip interval T: the number of rounds between two starts;
-- subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: it goes to the source;
+- subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: a digest goes back to the
+  source of the lost events;
 - Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the events that it has lost and wants;
-- Routes: the path of the newest event from each source; publisher-based pull follows it back;
+- Routes: the path of the newest event from each source; publisher-based pull follows this path back to the source;
 - unicast: direct messages between two dispatchers (REQUEST, REPLY), which the tree does not carry.
 """

@@ -154,7 +154,7 @@ class ReceivedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    is_routed: Annotated[bool, "whether a copy arrived over the tree or was published here, not replies alone"]
+    is_routed: Annotated[bool, "true: it came over the tree, or the dispatcher published it; false: it came as REPLY"]
 
 
 @record(key="source,pattern_id")
@@ -173,7 +173,7 @@ class CachedEvent:
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
     position: Annotated[int, "number of the event among the events that the dispatcher has cached, from 1"]
-    is_own: Annotated[bool, "whether the dispatcher published the event or a client there subscribed to it"]
+    is_own: Annotated[bool, "whether the dispatcher published the event, or one of its clients subscribed to it"]
     cached_round: Annotated[int, "round in which the dispatcher cached the event"]
     hops: Annotated[int, "links that the event travelled over"]
     issued_round: Annotated[int, "round of the publication"]
@@ -206,7 +206,7 @@ class GossipTimer:
     """The gossip timer of a dispatcher, and the number of events that the dispatcher has cached."""
 
     interval_rounds: Annotated[int, "the gossip interval, in rounds"] = 1
-    next_round: Annotated[int, "round of the next gossip round; later ones follow at whole intervals"] = 0
+    next_round: Annotated[int, "round of the next gossip round; later gossip rounds follow at whole intervals"] = 0
     push_end_round: Annotated[int | None, "round from which no push digest is sent; null: no event was cached"] = None
     lost_end_round: Annotated[int | None, "round from which no pull digest is sent; null: LostBuffer is empty"] = None
     n_cached: Annotated[int, "number of events that the dispatcher has cached"] = 0
@@ -214,7 +214,7 @@ class GossipTimer:
 
     @property
     def end_round(self) -> int:
-        """The round from which the dispatcher has no digest to send; 0 if it has never had one."""
+        """The round from which the dispatcher has no digest to send; 0 if it never had a digest."""
         return max(self.push_end_round or 0, self.lost_end_round or 0)
 
 

@@ -37,7 +37,7 @@ from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 
 
 def take_events(turn: DispatcherRound) -> None:
-    """Handles the EVENT and REPLY messages of a round, then the publications."""
+    """Handles the EVENT and REPLY messages of a round. Then publishes the events that are due in the round."""
     for one in turn.of("EVENT", "REPLY"):
         if not _handle_event(turn, one.message, one.message_id, one.src):
             turn.ctx.drop("duplicate", one.message_id)
@@ -75,7 +75,10 @@ def _handle_event(turn: DispatcherRound, event: EventCopy, trigger: int, sender:
 
 
 def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int | None) -> None:
-    """Sends `event` to the next hops of its patterns except `sender`, with this dispatcher added to its path."""
+    """Adds this dispatcher to the path of `event`, and sends `event` to the next hops of its patterns.
+
+    The event does not return to `sender`.
+    """
     wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
     if wanted:
         copy = TreeEvent(
@@ -89,7 +92,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
     """Returns the event that `call` publishes.
 
-    It has a tag for each matching pattern of the subscription table (rule E10).
+    The event has a tag for each pattern of the subscription table that it matches (rule E10).
     """
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)
@@ -167,7 +170,7 @@ def _take_call(turn: DispatcherRound, call: _Call) -> None:
 
 
 def _forget_patterns(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
-    """Deletes entries of LostBuffer and expected counters of patterns whose last client has unsubscribed (rule E10)."""
+    """Deletes LostBuffer entries and expected counters of patterns whose last client has unsubscribed (rule E10)."""
     node = turn.node
     ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
@@ -183,7 +186,7 @@ def _send_changes(
 ) -> None:
     """Sends SUB and UNSUB for patterns whose next hops differ between the tables `before` and `after`.
 
-    Neighbours in `fresh` have a new link; `_send_table` sends them SUB for all patterns instead.
+    Neighbours in `fresh` have a new link or have recovered; `_send_table` sends them SUB for all patterns instead.
     """
     for pattern in before:
         for neighbour in turn.ctx.neighbours:

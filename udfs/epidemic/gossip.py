@@ -1,8 +1,8 @@
 """Gossip: push (section 4.1, Figure 2), pull (section 4.2, Figure 3), and the adaptive gossip interval (section 5).
 
 The gossip rounds of a dispatcher are a whole number of intervals apart, with a random phase (rule E1). The timer stops
-while the dispatcher has no digest to send. A push digest lists cached events, a pull digest lost events.
-Subscriber-based pull sends a digest towards subscribers, publisher-based pull back to the publisher.
+while the dispatcher has no digest to send. A push digest lists cached events, and a pull digest lists lost events.
+Subscriber-based pull sends a digest towards subscribers. Publisher-based pull sends it back to the publisher.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def _skip_missed(timer: GossipTimer, now: int) -> None:
 
 
 def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
-    """Halves the interval if a loss or REQUEST was noticed since the last gossip round, else doubles it (section 5)."""
+    """Halves the interval if a loss was detected or a REQUEST arrived since the last gossip round (section 5).
+
+    Otherwise doubles the interval. Does nothing unless setting ``adaptive`` is true.
+    """
     if not turn.setting("adaptive"):
         return
     if timer.is_busy:
@@ -117,7 +120,7 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
 def start_pull(turn: DispatcherRound) -> None:
     """Figure 3, startGossipRound: sends a digest of lost events of a random pattern, or of a random source (rule E5).
 
-    Setting ``recovery`` selects one of them, or both.
+    Setting ``recovery`` selects the digest of a pattern, the digest of a source, or both.
     """
     lost = [
         DigestEntry(one.source, one.pattern_id, one.number)
@@ -136,9 +139,9 @@ def start_pull(turn: DispatcherRound) -> None:
 
 
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Figure 3, handleGossipMsg: sends cached events of the digest to the initiator, and forwards the rest.
+    """Figure 3, handleGossipMsg: sends cached events of the digest to the initiator, and forwards the digest.
 
-    Subscriber-based pull forwards the whole digest (rule E7).
+    Publisher-based pull forwards only the events that are not cached; subscriber-based pull forwards all (rule E7).
     """
     cached = turn.cached_by_counter()
     for entry in message.digest:
@@ -186,9 +189,10 @@ def send_back(
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Forwards a push or subscriber-based message. At points that the figures name, drops it at random (rule E2).
+    """Forwards a push or subscriber-based message, at some dispatchers only with probability ``p_forward`` (rule E2).
 
-    The probability of forwarding is setting ``p_forward``.
+    A dispatcher whose clients do not subscribe to the pattern always forwards a subscriber-based message. If setting
+    ``push_draw`` is ``subscribers``, this dispatcher also always forwards a push message.
     """
     is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
     keys = turn.now, message.initiator, _STYLES[message.style]
