@@ -1,11 +1,12 @@
 """Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
 
-The *mesh* of a node for a topic consists of the neighbours to which it sends publications on the topic. It has about D
-neighbours. A node that *grafts* a neighbour adds it to the mesh and sends it GRAFT; a node that *prunes* a neighbour
-removes it and sends PRUNE. After a PRUNE the neighbour has a *backoff*: rounds in which it is not grafted. The *fanout*
+The *mesh* of a node for a topic consists of about D neighbours, to which it sends publications on the topic. A node
+that *grafts* a neighbour adds it to the mesh and sends it GRAFT; a node that *prunes* a neighbour removes it from the
+mesh and sends it PRUNE. After a PRUNE the neighbour has a *backoff*: rounds in which it is not grafted. The *fanout*
 replaces the mesh at a publisher that has not joined the topic. The *peers* of a topic are the neighbours that have
-announced it. At each *heartbeat* a node repairs its meshes and sends the ids of recent publications (IHAVE) to peers
-outside the mesh, which request missing ones (IWANT). A *relay* joins all topics without a subscription.
+announced the topic. At each *heartbeat* a node repairs its meshes and sends the ids of recent publications (IHAVE) to
+peers outside the mesh. These peers request the publications that they lack (IWANT). A *relay* joins all topics without
+a subscription.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class GossipTopic:
     is_joined: Annotated[bool, "whether the node has joined the topic"]
     peers: Annotated[set[int], "neighbours that have announced the topic"]
     mesh: Annotated[set[int], "neighbours in the node's mesh"]
-    fanout: Annotated[set[int], "neighbours that get the node's publications while it has not joined"]
+    fanout: Annotated[set[int], "neighbours that get the node's publications while the node has not joined the topic"]
     fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes earlier"]
     backoff: Annotated[dict[int, int], "first round in which the node may graft a neighbour again, by neighbour"]
 

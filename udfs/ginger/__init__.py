@@ -8,17 +8,18 @@ Terms of the thesis and of the rules in the README:
 
 - sub-tree of a topic: the brokers on the paths between the edge brokers of its subscribers; an edge broker is the
   broker of a client; the members of the topic are these brokers and the subscribers;
-- topic's root: the broker of the sub-tree whose parent is outside of it;
+- topic's root: the broker of the topic's sub-tree whose parent is outside the sub-tree;
 - key item: a part of a topic, for example a bank account; a total-order message locks its key items at all members;
 - entry queue: the messages of clients that wait at their edge broker, for example for locked key items;
 - passed, processed: an eventual or causal message passes a node without a lock; a total-order message is processed when
   all members have locked its key items;
 - covered: the members that have locked the key items of a message, as far as a node knows;
 - view: the brokers within maxHops links of a node; sibling: a child of the same parent;
-- residual degree: the number of further neighbours that a broker may accept; breakDegree: a request to exceed it;
+- residual degree: the number of connections that a broker can still accept; breakDegree: a request to accept a
+  connection even if the residual degree is 0;
 - orphan: a node whose parent failed; newcomer: a broker that joins or recovers and has had no parent since;
-- under repair: from a failure of the parent until the missed messages have arrived;
-- exchange: two nodes that connect during a repair (partners) send each other the messages that the other lacks;
+- under repair: the state of a node from a failure of its parent until the missed messages have arrived;
+- exchange: two nodes that connect during a repair (partners) send each other the messages that the receiver lacks;
 - body: the guarantee, key items and round of a message; a node may know only the id of a message;
 - Exception: the request to a publisher for a message that has left all buffers; the answer is Repeat;
 - blow: failures that follow each other within the time of a repair.

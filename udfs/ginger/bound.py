@@ -25,7 +25,7 @@ START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint
 _PARENTS = schema_of(START_PARENTS)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
-"""The number of unanswered requests of a node, one after the other, that a repair may need in the worst case."""
+"""The largest number of successive requests of a node during a repair that remain unanswered."""
 _NEVER = 1 << 62
 _PARENT_OF_PARENT = 2
 """Links from a node to its parent's parent."""
@@ -143,7 +143,7 @@ def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
-    """Yields the round of the first crash, with a reason, if it precedes the confirmation of a subscription."""
+    """Yields the round of the first crash and a reason if this crash precedes the confirmation of a subscription."""
     reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
     stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
@@ -204,7 +204,7 @@ def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]
 def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
     """Yields a reason for each topic whose sub-tree has lost all its brokers, and so the locks of its key items.
 
-    `failed` has the brokers of the `n_failures` failures of the blow, and `gone` those of earlier blows.
+    `failed` has the brokers of the `n_failures` failures of the blow, and `gone` has the brokers of earlier blows.
     """
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
@@ -217,9 +217,9 @@ def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[
 
 
 def _without_contact(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields a round and reason for each broker that recovers or joins without a live broker to ask.
+    """Yields a round and a reason for each broker that has no live broker to ask when it recovers or joins.
 
-    A recovering broker asks its neighbours in the overlay, a joining broker its join point.
+    A recovering broker asks its neighbours in the overlay. A joining broker asks its join point.
     """
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:

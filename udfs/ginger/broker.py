@@ -3,7 +3,7 @@
 Subscribe (sections 3.4 and 4.2.1) floods the tree and carries its path, from which each broker derives the topic's
 sub-tree. A broker that has forwarded a Subscribe waits until all receivers have answered Subscribed, and then answers
 Subscribed itself. So the client's edge broker learns that the sub-tree is complete. In the exchange (section 4.3.2,
-Alg. 10 to 12) a new parent and its child send each other the messages that the other lacks.
+Alg. 10 to 12) a new parent and its child send each other the messages that the receiver lacks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Subscribing:
         self._topics = topics
 
     def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
-        """Updates the topic's members (section 4.2.1). Forwards the Subscribe with this broker added to its path."""
+        """Updates the topic's members (section 4.2.1). Adds this broker to the path of Subscribe, and forwards it."""
         node = self._node
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
@@ -65,9 +65,9 @@ class Subscribing:
     def _join(self, m: ms.Subscribe, sender: int) -> None:
         """Adds the new subscriber to the topic's members, and brokers that connect the subscriber to the sub-tree.
 
-        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. It begins like the path
-        from this broker to the edge broker of the subscriber. The last broker that both paths share, and the brokers
-        that follow it on either path, are in the sub-tree.
+        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. This path and the path
+        from this broker to the subscriber's edge broker start with the same brokers. The last shared broker, and the
+        brokers that follow it on either path, are in the sub-tree.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]

@@ -99,7 +99,7 @@ def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
 
 
 def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
-    """Returns the union of `runs` and `others`. Runs of the two may overlap."""
+    """Returns the union of `runs` and `others`. A run of `others` may overlap a run of `runs`."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
         merged: list[list[int]] = []
@@ -118,9 +118,9 @@ def runs_of(ids: Collection[Id]) -> Runs:
 
 
 class Known(set[Id]):
-    """A set of ids. Membership tests also find the ids that `buffer` has collected.
+    """A set of message ids. Membership tests also find the ids of messages that `buffer` has garbage-collected.
 
-    Iteration and length omit these ids.
+    Iteration and length omit the ids of garbage-collected messages.
     """
 
     def __init__(self, buffer: Buffer) -> None:
@@ -128,7 +128,7 @@ class Known(set[Id]):
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Returns whether the id `of` is an element of the set, or was collected."""
+        """Returns whether the id `of` is an element of the set, or the id of a garbage-collected message."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
@@ -175,7 +175,7 @@ class Buffer:
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
     def add(self, position: int, event: Event) -> bool:
-        """Appends `event` at `position`, unless its message was collected. Returns whether `event` was added."""
+        """Adds `event` at `position` unless its message was garbage-collected. Returns whether `event` was added."""
         if in_runs(self.collected, event.message.id):
             return False
         self.whole[position] = event
@@ -198,7 +198,7 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Drops the events of the messages `runs`, and keeps their ids (section 6.1).
+        """Drops the events of the messages `runs`, and keeps the ids of the messages (garbage collection, section 6.1).
 
         Returns the positions of the dropped events.
         """

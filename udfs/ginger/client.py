@@ -139,7 +139,7 @@ class Client(Role):
         self._search.seek()
 
     def request(self) -> ParentRequest:
-        """Returns a ParentRequest with all topics of the client, and with the topics to which it subscribes."""
+        """Returns a ParentRequest that lists the client's topics, and separately those to which it subscribes."""
         topics = self._state.client_topic
         subscribed = tuple(topic for topic in topics if self._subscribes(topic))
         return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
@@ -179,7 +179,7 @@ class Client(Role):
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
         """Delivers the missed messages, and the messages that the client held during its repair.
 
-        Then sends all publications again that the client has published and not delivered itself (rule G14).
+        Then resends those of its own publications that the client has not delivered (rule G14).
         """
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
@@ -205,7 +205,7 @@ class Client(Role):
         return self._subscribes(event.message.topic)
 
     def own_copy(self, message: Message) -> Message:
-        """Returns `message`: a client has bodies of messages in its buffers only."""
+        """Returns `message`: no table of a client except its buffers contains bodies of messages."""
         return message
 
     def resume(self, parked: Parked) -> None:

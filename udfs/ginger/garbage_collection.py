@@ -47,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic` from the buffer, and from the number of reported messages."""
+        """Drops the messages `runs` of `topic` from the buffer, and subtracts them from the last report's count."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)

@@ -1,4 +1,4 @@
-"""The messages of the thesis, with its names. The fields of a message have the order of column ``body``."""
+"""The messages of the thesis, under their names in the thesis. Column ``body`` has the fields in the declared order."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Failed:
 class ParentRequest:
     """The request of a node to become a child of the receiver (Alg. 3 and 4)."""
 
-    topics: Annotated[tuple[str, ...], "topics whose sub-tree the node is in without being its root (subscribedTopics)"]
+    topics: Annotated[tuple[str, ...], "topics whose sub-tree contained the failed parent; of a client: all its topics"]
     break_degree: Annotated[bool, "whether the receiver should accept beyond totalDegree (breakDegree)"]
     is_joining: Annotated[bool, "whether the node is new in the tree"] = False
     is_client: Annotated[bool, "whether the node is a client"] = False

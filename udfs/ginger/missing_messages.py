@@ -99,9 +99,9 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Sends the Exceptions again.
+        """Sends the Exceptions again. After `MAX_ASKED` times, gives up the missing messages instead.
 
-        After `MAX_ASKED` times marks the messages as given up and handles stored answers.
+        Then handles the stored answers without these messages.
         """
         if not self._state.parked:
             return

@@ -1,6 +1,6 @@
 """A node: its tables, its neighbours and view of the tree, and the interface between its parts (`Role`).
 
-A run without crashes and joins of brokers never repairs its tree; its buffers and the tables of repairs stay empty.
+If no broker of a run crashes or joins, the run never repairs its tree: all buffers and tables of repairs stay empty.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Node:
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst`. The latency is the known one, or that of the link if none is known."""
+        """Sends `message` to node `dst` with the known latency to `dst`, or else with the latency of the link."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages

@@ -173,7 +173,7 @@ class Ordering:
 
 
 APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed)
-"""The types of application messages. A broker under repair holds these messages, and handles all others."""
+"""The types of application messages. A broker under repair holds these messages, and handles all other messages."""
 
 
 def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
@@ -254,7 +254,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops the held messages from the failed `partner`, because this broker lacks earlier ones (rule G23)."""
+        """Drops held messages of the failed `partner`, because this broker lacks its earlier messages (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

@@ -30,7 +30,7 @@ class Publication:
 
     @property
     def message(self) -> Message:
-        """The message, without the further fields of the record."""
+        """The publication that the record is about, as a `Message`."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)
 
 

@@ -21,7 +21,7 @@ class Repair:
     is_root: Annotated[bool, "whether the node is the root"] = False
     is_level: Annotated[bool, "false from the failure of the parent until the missing messages have arrived"] = True
     is_new: Annotated[bool, "whether the node joined or recovered, and so left the sub-trees of the start"] = False
-    is_joining: Annotated[bool, "whether the node joins or recovers, without an exchange with a parent so far"] = False
+    is_joining: Annotated[bool, "whether the node joins or recovers, until its exchange with a parent ends"] = False
     join_seq: Annotated[int | None, "number of the call by which the node joins; null: no call"] = None
     asked: Annotated[int | None, "broker that has not answered the ParentRequest; null: no broker"] = None
     awaited: Annotated[int | None, "broker whose answer the timer limits; null: the timer ends a pause"] = None
@@ -68,7 +68,7 @@ class ElectionState:
     below: Annotated[list[int], "siblings that have become descendants of another sibling"] = field(
         default_factory=list
     )
-    decided: Annotated[list[int] | None, "failed brokers that the last finished election was about; null: none"] = None
+    decided: Annotated[list[int] | None, "failed brokers named in the last election; null: no election ended"] = None
     expected: Annotated[list[int], "siblings that elected the broker, and have not sent a ParentRequest"] = field(
         default_factory=list
     )
@@ -192,4 +192,4 @@ class Reported:
     """The number of messages in a node's last report Received to its parent."""
 
     topic: Annotated[str, "the topic"]
-    n_messages: Annotated[int, "number of messages in the report, without messages collected since"]
+    n_messages: Annotated[int, "number of messages in the report that have not been garbage-collected since"]

@@ -89,7 +89,7 @@ def belongs(up: int, down: int, max_hops: int) -> bool:
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns ``sibling`` or ``ancestor``: the relationship to a node of a broker in its view.
+    """Returns the relationship of a broker to a node whose view contains the broker: ``sibling`` or ``ancestor``.
 
     Args:
         up: The number of links upwards, with which the path from the broker to the node begins.
@@ -104,7 +104,7 @@ _BROKEN = schema_of(BROKEN)
 
 
 def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds the brokers whose ancestors do not include a root, and the roots beyond the first.
+    """Finds the brokers whose ancestors do not include a root, and all roots except the one with the lowest id.
 
     Args:
         batches: One row per run: ``run_id``, and ``nodes``, structs ``node_id, parent``; a root has a null parent.

@@ -36,9 +36,9 @@ class TreeRepair:
     def on_parent_request(self, request: ParentRequest, sender: int) -> None:
         """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
-        A broker outside the sub-trees of requested topics first joins them, and then accepts. During an election, the
-        request of a sibling waits for the result. If this broker has accepted an earlier incarnation of `sender`, that
-        child has failed (rule G28).
+        A broker outside the sub-trees of requested topics first joins these sub-trees, and then accepts. During an
+        election, the request of a sibling waits for the result. If this broker has accepted an earlier incarnation of
+        `sender`, it treats that incarnation as failed (rule G28).
         """
         node, election = self._node, self._state.election
         accepted = self._state.awaited.get(sender)

@@ -1,10 +1,10 @@
 """Decisions about messages at one broker and topic, for the dataflow form (rules G1 and G2).
 
 A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. A decision
-depends on earlier messages that share a key item with the message. These messages depend on further messages that share
-other key items, in chains of any length. One turn also causes the next: a processed message unlocks key items, and an
-entering message locks key items. An SQL window sees only the rows of one key item, so this module decides message by
-message.
+depends on earlier messages that share a key item with the message. Each of these depends on earlier messages that share
+its other key items, in chains of any length. A turn can also cause another turn: a processed message unlocks key items,
+and a message that enters the tree locks key items. An SQL window sees only the rows of one key item, so this module
+decides message by message.
 """
 
 from __future__ import annotations
