@@ -9,12 +9,13 @@ handlers take an `at.At`: one topic at one node in one round. `topics` sets the 
 Terms of the paper and of the rules in the README:
 
 - bundle: the repositories that serve a topic; they are its members;
-- steering repository: the member that a client has designated; the number of a designation is its round;
+- steering repository: the member that a client has designated; the number of a designation is the round of its start;
 - incarnation: the life of a publisher from its start, or from a recovery, to the next crash;
 - catenation: a message's incarnation, and its number n within the incarnation;
 - slot: a position in a repository's list of messages; it has a stored message, or is reserved for a missing one;
 - sequence number: the number of a slot; each repository numbers its slots itself;
-- frontier: the last sequence number before the first reserved one; a filled prefix ends there;
+- frontier: the last sequence number before the first reserved slot; filled prefix: the messages of an incarnation up to
+  the frontier;
 - stable: every member has stored the message;
 - void: a number whose message no repository waits for any more;
 - designation: the choice of a steering repository by a client, in its role as publisher or as subscriber;
@@ -25,7 +26,7 @@ Terms of the paper and of the rules in the README:
 - heard: a member from which an event arrived in the last T_assist rounds;
 - discovery: an event that brokers forward to all repositories, because the sender knows no live member;
 - cut: a message number for each incarnation; a new subscription gets only messages after its cut, and a deregistered
-  client only those up to its cut;
+  client gets only messages up to its cut;
 - sync: a sequence number up to which a subscriber has acknowledged all its messages;
 - orphan: a message of a closed incarnation that is stored without a slot, because an earlier message is missing;
 - action: a registration, a deregistration or a change of subscriptions;

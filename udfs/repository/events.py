@@ -60,7 +60,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription of a client with its cut: for each publisher's incarnation the last message that it excludes."""
+    """A subscription of a client, and its cut: the last message of each incarnation that the subscription excludes."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]
@@ -161,7 +161,7 @@ class Subscribe(Designated):
 
 @message("S2R-Recovery")
 class SubscriberRecovery(Designated):
-    """A subscriber's designation with all its subscriptions (section 3.11). The answer is R2S-Rectify."""
+    """A subscriber's designation, and all its subscriptions on the topic (section 3.11). The answer is R2S-Rectify."""
 
     interests: Annotated[tuple[Interest, ...], "all subscriptions of the client on the topic"]
 

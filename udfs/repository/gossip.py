@@ -26,7 +26,7 @@ def on_leave(at: At, m: GossipLeave) -> None:
 def send_gossip(at: At) -> None:
     """Sends Gossip-ACK to each member, with the entries that the member lacks (rule P17).
 
-    Members that lack equal entries get the same event.
+    All members that lack the same entries get one common event.
     """
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
@@ -66,7 +66,8 @@ def unlisted_messages(at: At) -> tuple[Upto, ...]:
 def on_gossip(at: At, m: GossipAck) -> None:
     """Gossip-ACK (rules P17, P18): merges the sender's members, incarnations, entries, designations and syncs.
 
-    If the sender has left the bundle, only its members are merged, and it gets an answer that lists its departure.
+    If the sender has left the bundle, merges only the sender's list of members, and answers with Gossip-ACK, which
+    lists the departure of the sender.
     """
     membership.merge_members(at, m.members, m.leaving, m.left)
     if at.log.is_left:

@@ -46,7 +46,7 @@ def record_heard(at: At, repository: int) -> None:
 def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
     """Merges the lists of members that another repository has sent.
 
-    If `gone` contains this repository, its clients have to designate other repositories, and it departs (rule P36).
+    If `gone` contains this repository, it asks its clients to designate other repositories, and departs (rule P36).
     """
     for one in gone:
         record_departure(at, one)
@@ -77,7 +77,7 @@ def record_departure(at: At, repository: int) -> None:
 
 
 def remove(at: At, call: RemoveCall) -> None:
-    """Call ``remove`` (rule P36): records that the dead member `call.peer` has left.
+    """Handles call ``remove`` (rule P36): records that the dead member `call.peer` has left.
 
     Gossip informs the other members.
     """
@@ -115,7 +115,7 @@ def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def leave(at: At) -> None:
-    """Call ``leave`` (section 4.10): this repository stops steering clients, and starts to leave the bundle."""
+    """Handles call ``leave`` (section 4.10): this repository stops steering clients, and starts to leave the bundle."""
     log = at.log
     if log.is_member and not log.is_left:
         log.is_leaving = True
@@ -123,7 +123,7 @@ def leave(at: At) -> None:
 
 
 def on_leave_timer(at: At) -> None:
-    """Timer ``leave``: sends R2C-Migrate to clients. Leaves if the remaining members can replace this repository (P26).
+    """Timer ``leave``: sends R2C-Migrate to clients. Departs if other members can replace this repository (P26).
 
     A repository that has left repeats Gossip-LEAVE.
     """
@@ -147,9 +147,9 @@ def _migrate(at: At) -> None:
 def _is_covered(at: At) -> bool:
     """Returns whether the heard members can replace this repository, and no member with a lower id is leaving.
 
-    The heard members that stay must have every message and registration of this repository, and know that it leaves.
-    Members leave one after the other, because two that leave in one round would rely on each other (rule P30). At least
-    one staying member must have been operational.
+    The heard members that stay must have every message and registration of this repository, and must know that this
+    repository leaves. Members leave one after the other, because two members that leave in one round would rely on each
+    other (rule P30). At least one staying member must have been operational.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -179,7 +179,7 @@ def on_farewell(at: At, m: GossipAck) -> None:
 
 
 def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
-    """Call ``register`` or ``deregister``: sends the action to the bundle until a repository confirms it.
+    """Handles call ``register`` or ``deregister``: sends the action to the bundle until a repository confirms it.
 
     A later call about the same client and role replaces the action.
     """
@@ -191,9 +191,9 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 
 
 def repeat_registrations(at: At) -> None:
-    """Timer T_p: sends each unconfirmed action to another member of the bundle than before.
+    """Timer T_p: sends each unconfirmed action to the next member of the bundle.
 
-    After all members have been tried, the action goes to all repositories as a discovery (rule P33).
+    After the last member, the action goes to all repositories as a discovery (rule P33), and then to the first member.
     """
     for row in at.of(at.node.registering):
         row.tries += 1
@@ -218,9 +218,9 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 def on_register(at: At, m: Register | Deregister) -> None:
     """Register, Deregister (section 3.3): stores the action of the topic's owner.
 
-    The event has no cut: a member adds its filled prefixes when it first receives a deregistration (rule P25). If the
-    owner repeats the event, the cut stays. The owner gets a confirmation when all heard members have the action (rule
-    P34). A sender that is not the owner gets Refuse.
+    Deregister has no cut: the first time that this member receives a deregistration, its filled prefixes become the cut
+    (rule P25). If the owner repeats the event, the cut stays. The owner gets a confirmation when all heard members have
+    the action (rule P34). A sender that is not the owner gets Refuse.
     """
     if not at.is_operational:
         return
@@ -236,7 +236,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Confirms the actions that all heard members have, and deletes actions that a newer action replaces (rule P34)."""
+    """Confirms the actions that all heard members have, and forgets actions that a newer action replaces (rule P34)."""
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role
         done = at.node.registration[index]

@@ -42,7 +42,7 @@ from udfs.repository.state import State
 
 
 def publish_best_effort(at: At, call: PublishCall) -> None:
-    """Call ``publish``, best effort: sends a message once to each subscriber with a matching subscription."""
+    """Handles call ``publish``, best effort: sends a message once to each subscriber with a matching subscription."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
     at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
@@ -140,7 +140,7 @@ class Repository(State):
         topics.set_initial_topics(world)
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Broker-Up (rule P31): answers with Broker-Up-ACK, and recomputes routes with the recovered broker."""
+        """Broker-Up (rule P31): answers with Broker-Up-ACK, and allows routes over the recovered broker again."""
         routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
@@ -202,47 +202,47 @@ class Repository(State):
             recovery.finish(At(self, ctx, topic))
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Call ``publish``: publishes a message on a topic (section 3.4)."""
+        """Handles call ``publish``: publishes a message on a topic (section 3.4)."""
         part = publish_best_effort if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Call ``subscribe``: adds a subscription to a topic."""
+        """Handles call ``subscribe``: adds a subscription to a topic."""
         part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Call ``unsubscribe``: ends a subscription."""
+        """Handles call ``unsubscribe``: ends a subscription."""
         part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_steer(self, call: SteerCall, ctx: Context) -> None:
-        """Call ``steer`` (section 4): the client designates the repository that the call names."""
+        """Handles call ``steer`` (section 4): the client designates the repository that the call names."""
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
     def call_register(self, call: RegisterCall, ctx: Context) -> None:
-        """Call ``register`` (section 3.3): the owner of a topic registers a client."""
+        """Handles call ``register`` (section 3.3): the owner of a topic registers a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
-        """Call ``deregister`` (section 3.3): the owner of a topic deregisters a client."""
+        """Handles call ``deregister`` (section 3.3): the owner of a topic deregisters a client."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
-        """Call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
+        """Handles call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
         for topic in sorted(self.log):
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_leave(self, call: LeaveCall, ctx: Context) -> None:
-        """Call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
+        """Handles call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_remove(self, call: RemoveCall, ctx: Context) -> None:
-        """Call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles of this repository."""
+        """Handles call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles."""
         for topic in sorted(self.log):
             membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

@@ -17,7 +17,7 @@ def start(at: At) -> None:
 
 
 def call(at: At, call: PublishCall) -> None:
-    """Call ``publish``: publishes a message, or queues it until the steering repository has answered."""
+    """Handles call ``publish``: publishes a message, or queues it until the steering repository has answered."""
     publication = Publication(at.me, call.source_seq, at.round, call.matches)
     if _steering(at).is_established:
         _publish(at, publication)
@@ -100,7 +100,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
 
 
 def on_nak(at: At, m: PublisherNak) -> None:
-    """R2P-NAK (section 3.6): sends P2R-Retransmit with each requested message to the whole bundle."""
+    """R2P-NAK (section 3.6): sends each requested message in a P2R-Retransmit to all members of the bundle."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
         return

@@ -132,7 +132,7 @@ def on_probe(at: At, m: Probe) -> None:
 
 
 def join(at: At) -> None:
-    """Call ``join`` (section 4.9): starts this repository as a member of the bundle."""
+    """Handles call ``join`` (section 4.9): starts this repository as a member of the bundle."""
     if not at.log.is_member:
         at.log.is_member = True
         begin(at)

@@ -68,7 +68,7 @@ def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
 
 
 def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
-    """Records a designation of `client`. Returns False if a newer designation is known.
+    """Records a designation of `client` and returns True. If a newer designation is known, only returns False.
 
     Args:
         at: The topic at this repository.

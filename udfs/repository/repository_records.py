@@ -47,7 +47,7 @@ class Duty:
 
 @record(key="topic, seq")
 class Slot:
-    """A sequence number of a repository: of a message, of an action, or reserved for a missing message (P2, P5)."""
+    """A sequence number of a repository, which a message or an action has, or a missing message reserves (P2, P5)."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number"]
@@ -241,12 +241,12 @@ class Peer:
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "id of the other repository"]
-    seen: Annotated[int, "this repository has received the other one's entries up to this sequence number"] = 0
-    told: Annotated[int, "the other repository has received this one's entries up to this sequence number"] = 0
+    seen: Annotated[int, "this repository has received the entries of the other repository up to this number"] = 0
+    told: Annotated[int, "the other repository has received the entries of this repository up to this number"] = 0
     beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored behind its frontier"] = ()
-    knows_leaving: Annotated[bool, "whether the other repository knows that this one is leaving"] = False
+    knows_leaving: Annotated[bool, "whether the other repository knows that this repository is leaving"] = False
     is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
-    heard_round: Annotated[int, "round of the last event from the other repository, or else of its addition"] = 0
+    heard_round: Annotated[int, "round of the last event from the other repository; before: round of its addition"] = 0
 
 
 @record(key="topic, repository, publisher, incarnation")
@@ -275,7 +275,7 @@ class ForeignAck:
 
 @record(key="topic, repository, client")
 class ForeignSync:
-    """The sync of a subscriber at another repository: up to its number all messages are acknowledged (rule P16)."""
+    """The sync of a subscriber at another repository: it has acknowledged its messages up to number ``seq`` (P16)."""
 
     topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]

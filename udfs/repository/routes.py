@@ -1,8 +1,9 @@
 """Routes between clients and repositories: shortest paths, one message per link (rule P29).
 
-A node with one neighbour needs no routes. Every other node knows the overlay, watches the brokers, and routes around
-crashed brokers. A recovered broker repeats its announcement to each node with routes until that node answers (rule
-P31). An event without receivers is a discovery: the first node with routes sends it to all repositories (rule P33).
+A node with one neighbour needs no routes. Every other node is a *router*: it knows the overlay, watches the brokers,
+and computes routes around crashed brokers. A recovered broker repeats its announcement to each router until that router
+answers (rule P31). An event with an empty list of receivers is a discovery: the first router on its way sends it to all
+repositories (rule P33).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def start(state: State, ctx: Context) -> None:
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Starts the announcements of this broker's recovery to all nodes with routes (rule P31)."""
+    """Starts the announcements of this broker's recovery to all other routers: nodes with several links (rule P31)."""
     n_links = Counter(link.src for link in state.link.values())
     state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)
@@ -126,7 +127,8 @@ def send(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noq
 
     Args:
         state: The tables of the node.
-        event: The event. Receivers without a route are omitted. An event without receivers is a discovery.
+        event: The event. The function omits receivers to which this node has no route. If the list of receivers is
+            empty, the event is a discovery, and goes to all repositories.
         ctx: The context of the node in this round.
         extra: The number of rounds by which the event is delayed.
     """

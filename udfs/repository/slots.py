@@ -94,7 +94,7 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def record_heard(at: At, publisher: int, incarnation: int) -> None:
-    """Records an event from `publisher` in this round. Reopens `incarnation` if no newer one is known (rule P32)."""
+    """Records an event from `publisher` in this round. Reopens `incarnation` if it is the newest known one (P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation

@@ -90,13 +90,13 @@ def on_refuse(at: At, m: Refuse) -> None:
 
 
 def call(at: At, call: SteerCall) -> None:
-    """Call ``steer`` (section 4): designates the repository `call.peer` in each role of the client."""
+    """Handles call ``steer`` (section 4): designates the repository `call.peer` in each role of the client."""
     for row in at.of(at.node.steering):
         designate(row, call.peer)
 
 
 def designate(row: Steering, repository: int) -> None:
-    """Sets `repository` as the one that the client designates at the end of the round."""
+    """Sets `repository` as the repository that the client designates at the end of the round."""
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 

@@ -116,7 +116,7 @@ def recompute_sync(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if none is."""
+    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if no message is."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 
@@ -205,7 +205,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 
 
 def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """During a recovery, marks as missing the messages before the first one that arrives from a publisher (P21).
+    """During a recovery, marks as missing the messages before the first message that arrives from a publisher (P21).
 
     Also requests these messages from the assistant. A message that waits as an orphan is stored already.
     """
@@ -247,7 +247,7 @@ def finish_write(at: At, key: Key, publication: Publication) -> None:
 
 
 def settle(at: At, key: Key | None = None) -> None:
-    """Moves the frontier over stored messages. Notifies subscribers of these messages, and acknowledges to publishers.
+    """Moves the frontier over stored messages. Notifies their subscribers, and sends R2P-ACK to their publishers.
 
     The publisher of message `key` gets an acknowledgement even if the frontier does not pass the message.
     """
@@ -280,7 +280,7 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
 def stable(at: At, row: Incarnation) -> int:
     """Returns the catenation number up to which every member has all messages of the incarnation `row` (rule P3).
 
-    Members that are down count, too.
+    A member that is down counts with the messages that this repository knows it to have.
     """
     rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
     return min((row.prefix, *(0 if held is None else held.n for held in rows)))

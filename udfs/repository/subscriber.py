@@ -226,7 +226,7 @@ def start(at: At) -> None:
 
 
 def call_subscribe(at: At, call: SubscribeCall) -> None:
-    """Call ``subscribe``: stores the subscription, and requests the cut of the subscription (rule P10)."""
+    """Handles call ``subscribe``: stores the subscription, and requests the cut of the subscription (rule P10)."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, call.source_seq)
     row = _steering(at)
@@ -238,7 +238,7 @@ def call_subscribe(at: At, call: SubscribeCall) -> None:
 
 
 def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
-    """Call ``unsubscribe``: ends the subscription. The client starts a new designation, which informs the bundle."""
+    """Handles call ``unsubscribe``: ends the subscription. A new designation of the client informs the bundle."""
     row = at.node.subscribed.get((at.topic, call.subscription_id))
     if row is not None:
         row.is_ended, row.source_seq = True, call.source_seq
@@ -317,7 +317,7 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: sends S2R-Recovery and S2R-Subscribe again. After k requests the client seeks a repository."""
+    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe. After k unanswered requests seeks another repository."""
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
     if is_waiting and not row.is_seeking and not row.is_changing and not steering.has_given_up(at, row):
@@ -325,7 +325,7 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository. After k polls seeks another repository."""
+    """Timer T_idle (rule P14): polls a silent steering repository. After k unanswered polls seeks another one."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

@@ -1,7 +1,7 @@
 """Answers of a repository to its subscribers: recovery, acknowledgements, Rectify (sections 3.8 to 3.11).
 
-Rules P7, P8 and P10. Acknowledgements at other repositories arrive by gossip or directly; the repository-table
-translates their numbers (section 4.6; rules P15, P16).
+Rules P7, P8 and P10. Acknowledgements to other repositories arrive by gossip or directly. They have sequence numbers of
+these repositories, which the repository-table maps to messages (section 4.6; rules P15, P16).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def on_subscribe(at: At, m: Subscribe) -> None:
 
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
-    """S2R-Recovery (3.11): stores the sender's subscriptions. The designated one answers with R2S-Rectify."""
+    """S2R-Recovery (3.11): stores the sender's subscriptions. The designated repository answers with R2S-Rectify."""
     if not registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
     storage.apply_action(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
