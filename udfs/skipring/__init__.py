@@ -1,8 +1,9 @@
 """The node program of the self-stabilizing supervised skip ring (Feldmann, Kolb, Scheideler, Strothmann).
 
-`program` declares a node's state and its handlers. The supervisor's actions are in `supervisor` (section 3.1), a
-subscriber's in `subscriber` (section 3.2), publications in `trie` (section 4), labels in `labels` (section 2.1).
-`start` sets the initial state of a run. `legitimate`, `replay` and `topic_replay` check runs against `definition`.
+`program` declares a node's state and its handlers. `supervisor` contains the supervisor's actions (section 3.1),
+`subscriber` the actions of a subscriber (section 3.2), `trie` the tries of publications (section 4), and `labels` the
+labels (section 2.1). `start` sets the initial state of a run. `legitimate`, `replay` and `topic_replay` check runs
+against `definition`.
 
 Terms of the paper and of the rules in the README:
 
@@ -12,9 +13,11 @@ Terms of the paper and of the rules in the README:
 - database: the tuples (label, subscriber) that the supervisor of a topic stores;
 - configuration: the label of a subscriber, and its predecessor and successor in the database;
 - slot: the entry of a node for one shortcut; the labels of a node and of its ring neighbours determine its slots;
-- BuildSR: the protocol that builds the skip ring; BuildRing: its part that sorts the list (Linearize, Introduce);
-- Timeout: the periodic event of a node, once per interval; actions (i) to (iv): what a subscriber does at a Timeout;
+- BuildSR: the protocol that builds the skip ring; BuildRing: the part of BuildSR that sorts the list (Linearize,
+  Introduce);
+- Timeout: the periodic event of a node, once per interval; actions (i) to (iv): the actions of a subscriber at Timeout;
 - explicit state: labels, edges, slots, subscriptions, and databases; messages in flight are implicit state;
-- legitimate: the explicit state is SR(n), and no message in flight would change it; closure: it then stays so;
-- stale message, start: a message, and the state of all nodes, from before round 0.
+- legitimate state: the explicit state is SR(n), and no message in flight would change it; closure: a legitimate state
+  stays legitimate;
+- start: the state of all nodes before round 0; stale message: a message from before round 0.
 """

@@ -17,9 +17,9 @@ class Place(NamedTuple):
     """The neighbours of one label in SR(n), the skip ring of n labels.
 
     Attributes:
-        before: The label before this one on the ring. None if n is 1.
-        after: The label after this one on the ring. None if n is 1.
-        shortcuts: The labels that shortcuts connect to this one.
+        before: The previous label on the ring. None if n is 1.
+        after: The next label on the ring. None if n is 1.
+        shortcuts: The labels that shortcuts connect to the label.
     """
 
     before: str | None
@@ -86,7 +86,7 @@ def point_of(name: str) -> float:
 def supervisor_of(topic: str, points: Mapping[int, float]) -> int | None:
     """Returns the supervisor of `topic`: the first supervisor clockwise from the topic's position (rule K14).
 
-    Returns None without supervisors.
+    Returns None if the run has no supervisor.
 
     Args:
         topic: Name of the topic.

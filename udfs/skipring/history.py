@@ -72,7 +72,7 @@ class DatabaseChange:
     round: Annotated[int, "round of the change; -1: the start state"]
     label: Annotated[str, "label of the tuple"]
     subscriber: Annotated[int | None, "subscriber with the label from this round on; None: no subscriber"]
-    is_tuple: Annotated[bool, "whether the tuple exists from this round on; one without a subscriber is corrupted"]
+    is_tuple: Annotated[bool, "whether the tuple exists from this round on; a tuple without subscriber is corrupted"]
 
 
 def explicit(own: Subscription) -> Explicit:

@@ -102,7 +102,8 @@ def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
 def _beside(index: int, n: int, direction: int) -> int:
     """Returns the index of the neighbour of l(index) on the ring of SR(n), on the side that `direction` names.
 
-    The neighbour is one step of the finest level away if SR(n) has that label, and two steps otherwise.
+    A step is the distance of two neighbours on the finest level. The neighbour is one step away if SR(n) has the label
+    there, and two steps away otherwise.
     """
     unit = 1 << (MAX_BITS - levels(n))
     start = label_of(index).value
@@ -115,7 +116,7 @@ def _beside(index: int, n: int, direction: int) -> int:
 
 
 def chain(own: Label, neighbour: Label) -> list[Label]:
-    """Returns the shortcut labels of `own` on the side of `neighbour`, its ring neighbour, finest level first.
+    """Returns the shortcut labels of `own` on the side of its ring neighbour `neighbour`, finest level first.
 
     Section 3.2.2.
     """

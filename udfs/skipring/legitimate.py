@@ -73,7 +73,7 @@ class Snapshot:
         return next(self._problems(), None)
 
     def potential(self) -> int:
-        """Returns the number of problems of the explicit state. A legitimate state has none."""
+        """Returns the number of problems of the explicit state, which is 0 for a legitimate state."""
         return sum(1 for _ in self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -84,9 +84,9 @@ class Snapshot:
             yield f"node {node} has a database, and is not the topic's supervisor"
 
     def implicit_problem(self, flights: Iterable[Flight]) -> str | None:
-        """Returns a description of the first message in `flights` that contradicts the database, or None.
+        """Returns a description of the first message in `flights` that contradicts the database.
 
-        The method assumes a legitimate explicit state.
+        Returns None if no message contradicts it. The method assumes a legitimate explicit state.
         """
         labels = {node: label for label, node in self._entries.items()}
         for flight in flights:

@@ -89,7 +89,10 @@ class IntroduceShortcut:
 
 @message()
 class CheckTrie:
-    """A request to compare trie nodes (section 4.2). One message contains the paper's requests for several nodes."""
+    """A request to compare trie nodes of the sender with the receiver's trie (section 4.2).
+
+    The paper sends a request for each trie node; here one message contains the trie nodes of all these requests.
+    """
 
     topic: Annotated[str, "topic of the ring"]
     nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
@@ -132,6 +135,6 @@ MESSAGES = (
 
 
 def send(ctx: Context, dst: int, message: Any) -> None:  # noqa: ANN401 - any message of `MESSAGES`
-    """Sends `message` to node `dst` with a drawn delay, so that a channel is not FIFO (rule K15)."""
+    """Sends `message` to node `dst` with a random delay, so that a channel is not FIFO (rule K15)."""
     least, most = int(ctx.settings["min_delay"]), int(ctx.settings["max_delay"])
     ctx.send(dst, message, after=least + int(ctx.draw("delay", len(ctx.sent)) * (most - least + 1)))

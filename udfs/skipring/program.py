@@ -63,7 +63,7 @@ class Publisher:
             self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
 
     def ask(self) -> None:
-        """Sends CheckTrie with the root of the trie to a randomly drawn ring neighbour (Timeout, section 4.2)."""
+        """Sends CheckTrie with the root of the trie to a randomly chosen ring neighbour (Timeout, section 4.2)."""
         nodes = self._own.ring_nodes()
         if nodes:
             dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
@@ -352,10 +352,7 @@ class SkipRing(NodeProgram):
         return responsible(topic, self.supervisor.values())
 
     def _supervision(self, topic: str, ctx: Context) -> Supervision | None:
-        """Returns the database of a topic with its actions.
-
-        Returns None if another node supervises the topic (rule K21).
-        """
+        """Returns the `Supervision` of a topic, or None if another node supervises the topic (rule K21)."""
         if self._responsible(topic) != ctx.node:
             return None
         database = self.database.setdefault(topic, Database(topic))

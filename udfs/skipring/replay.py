@@ -3,9 +3,9 @@
 A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
 each disturbance the topic converges to a legitimate state. Then closure must hold until the next disturbance.
 
-The replay of a round applies crashes and their reports first, then subscriptions and unsubscriptions, then other
-changes of explicit state and databases. Then the replay checks whether the state is legitimate. It omits the check in
-rounds without a change of the state or of the messages in flight that name nodes.
+The replay of a round applies crashes and crash reports first, then subscriptions and unsubscriptions, then other
+changes of explicit state and databases. Then the replay checks whether the state is legitimate. It checks a round
+without these changes only if the explicit state is legitimate and the previous round had wrong messages in flight.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ BROKEN = {
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per disturbance of a topic, columns `CONVERGENCE`: when the topic was legitimate again.
+    """Yields one row with columns `CONVERGENCE` per disturbance: the rounds in which the topic became legitimate.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -128,7 +128,7 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per topic and round in which its explicit state changed, columns `PROGRESS` (`Measured`).
+    """Yields the values of `Measured`, columns `PROGRESS`, for each topic and each round that changed its state.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -172,7 +172,7 @@ def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, 
     Args:
         run: The columns of `RunReplay`, and ``interval_rounds``: a Timeout interval plus the largest message delay.
         messages: The messages of the run, as for `RunReplay`.
-        topics: The replayed topics of the run. The function adds to their ``broken``.
+        topics: The replayed topics of the run. The function appends violations to `TopicReplay.broken`.
     """
     overdue = [one for one in topics.values() if one.is_overdue(run["last_round"], run["interval_rounds"])]
     weighed = RunReplay(run, messages, is_weighed=True).play() if overdue else {}

@@ -63,12 +63,12 @@ class Draws:
         self._count = 0
 
     def share(self) -> float:
-        """Returns a drawn number in [0, 1)."""
+        """Returns a random number in [0, 1)."""
         self._count += 1
         return self._ctx.draw("start", self._count)
 
     def below(self, bound: int) -> int:
-        """Returns a drawn integer in [0, `bound`)."""
+        """Returns a random integer in [0, `bound`)."""
         return int(self.share() * bound)
 
     def is_in(self, probability: float) -> bool:
@@ -76,17 +76,17 @@ class Draws:
         return self.share() < probability
 
     def one_of(self, given: Sequence[T]) -> T:
-        """Returns a drawn element of `given`."""
+        """Returns a random element of `given`."""
         return given[self.below(len(given))]
 
     def shuffled(self, given: Sequence[T]) -> list[T]:
-        """Returns the elements of `given` in a drawn order."""
+        """Returns the elements of `given` in a random order."""
         return [one for _, _, one in sorted((self.share(), index, one) for index, one in enumerate(given))]
 
 
 @dataclass
 class Scene:
-    """A topic before the first round, with the draws that corrupt it.
+    """A topic before the first round, and the random draws that corrupt its state.
 
     Attributes:
         world: The nodes and settings of the run.
@@ -95,7 +95,7 @@ class Scene:
         supervisor: The topic's supervisor.
         draws: The source of all draws.
         share: The share of nodes whose label, edges or slots are corrupted.
-        is_far: Whether all drawn labels are long. Subscribers with long labels hardly ever take action (ii).
+        is_far: Whether all random labels are long. Subscribers with long labels hardly ever take action (ii).
         numbers: Numbers 0, -1, ... for publications from before the start, unique over all topics (rule K20).
         published: The publications from before the start, by number.
     """
@@ -130,7 +130,7 @@ class Scene:
         return kept.setdefault(self.topic, Subscription(self.topic))
 
     def label(self) -> Label:
-        """Returns a drawn label; one in 16 is invalid (rule K21).
+        """Returns a random label, which is invalid with probability 1/16 (rule K21).
 
         Unless all labels are long, half of the labels have at most four digits.
         """
@@ -151,7 +151,7 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a publication from before the start: a stored one, or a new one that no trie contains."""
+        """Returns a random publication from before the start: a known one, or a new one that no trie contains."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))
@@ -164,11 +164,11 @@ class Scene:
         return self.published[number]
 
     def label_or_none(self) -> Label | None:
-        """Returns a drawn label, or None with probability 1/4. If all labels are long, the result is never None."""
+        """Returns a random label, or None with probability 1/4. If all labels are long, the result is never None."""
         return None if not self.is_far and self.draws.is_in(1 / 4) else self.label()
 
     def contact(self) -> Contact | None:
-        """Returns a drawn node with a drawn label, or None with probability 1/4."""
+        """Returns a random node with a random label, or None with probability 1/4."""
         return None if self.draws.is_in(1 / 4) else Contact(self.draws.one_of(self.everybody), self.label())
 
 
@@ -178,14 +178,14 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Replaces the labels of drawn nodes by drawn labels or None. Nodes without a subscription may be drawn, too."""
+    """Replaces the labels of randomly chosen nodes by random labels or None. The nodes need not be subscribers."""
     for node in scene.nodes:
         if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
 
 
 def edges(scene: Scene) -> None:
-    """Replaces drawn ring edges of nodes by edges to any node with any label, or by None."""
+    """Replaces randomly chosen ring edges of nodes by edges to any node with any label, or by None."""
     for node in scene.nodes:
         own = scene.own(node)
         own.left, own.right, own.ring = (
@@ -200,7 +200,7 @@ def _edge(scene: Scene) -> Neighbour | None:
 
 
 def shortcuts(scene: Scene) -> None:
-    """Replaces all slots of drawn nodes by slots with drawn labels. A new slot contains a drawn node or is empty."""
+    """Replaces all slots of random nodes by slots with random labels. A new slot contains a random node or is empty."""
     for node in scene.nodes:
         if scene.is_hit():
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
@@ -247,9 +247,9 @@ def _false_verdicts(scene: Scene) -> None:
 
 
 def messages(scene: Scene) -> None:
-    """Sends stale messages with drawn contents: on average at most three per node.
+    """Sends stale messages with random contents; their number is 0, 1, 2 or 3 times the number of nodes.
 
-    Half of the requests go to the topic's supervisor. All other messages go to drawn nodes.
+    Half of the requests go to the topic's supervisor. All other messages go to random nodes.
     """
     nodes = scene.everybody
     for _ in range(scene.draws.below(_MESSAGES_PER_NODE + 1) * len(nodes)):
@@ -415,7 +415,7 @@ def _record(scene: Scene) -> None:
 
 
 def _publish_stored(scene: Scene, *, is_everywhere: bool) -> None:
-    """Stores publications from before the start at all subscribers, or else at a drawn subset of them."""
+    """Stores publications from before the start: at all subscribers if `is_everywhere`, else at a random subset."""
     settings = scene.world.settings
     for _ in range(int(settings["start_publications"]) if scene.members else 0):
         publication = scene.publish(scene.draws.one_of(scene.members))

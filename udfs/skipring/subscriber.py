@@ -183,7 +183,7 @@ class Member:
         send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
 
     def _introduce_to_ring(self) -> None:
-        """Introduces this node to its list neighbours. If this node is an end of the list, also to the other end."""
+        """Introduces this node to its list neighbours. An end of the list also introduces itself to the other end."""
         left, right, ring = self._own.left, self._own.right, self._own.ring
         for one in (left, right):
             if one is not None:

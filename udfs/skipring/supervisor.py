@@ -29,7 +29,7 @@ class Supervision:
 
         Args:
             database: The database that the actions change.
-            crashed: Ids of crashed subscribers. The caller adds to them, and then calls `remove_crashed`.
+            crashed: Ids of crashed subscribers. The caller adds an id to this collection, then calls `remove_crashed`.
         """
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
@@ -61,7 +61,7 @@ class Supervision:
         self._configure(label, reason, ctx)
 
     def request_for(self, subscriber: int, ctx: Context) -> None:
-        """RequestFor: sends `subscriber` its configuration. A subscriber that is not recorded gets an empty one."""
+        """RequestFor: sends `subscriber` its configuration, which is empty if the database lacks the subscriber."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -97,7 +97,7 @@ class Supervision:
         self._labels = {node: label for label, node in entries.items()}
 
     def _remove(self, subscriber: int) -> Label | None:
-        """Removes `subscriber`. If the last subscriber got the free label, returns this label, else None."""
+        """Removes `subscriber`. Returns its label if the last subscriber got this label, else None."""
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None
@@ -153,8 +153,8 @@ def _contact(entries: Entries, label: Label) -> Contact | None:
 def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
     """Returns a copy of the database without the four corruptions (section 3.1, rule K7).
 
-    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest one. Then each of the
-    first n labels that is missing replaces the highest label that does not belong to the first n labels.
+    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest of these labels. Then
+    each of the first n labels that is missing replaces the highest label that does not belong to the first n labels.
     """
     lowest: dict[int, Label] = {}
     for label in sorted(entries, key=_rank):
@@ -177,6 +177,6 @@ def _is_repaired(entries: Entries, crashed: Collection[int]) -> bool:
 
 
 def _rank(label: Label) -> tuple[int, Label]:
-    """Returns the rank of a label by its index. A label without an index ranks above all labels with one."""
+    """Returns the rank of a label by its index. A label without an index ranks above all labels with an index."""
     index = index_of(label)
     return _NO_INDEX if index is None else index, label

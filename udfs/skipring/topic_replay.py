@@ -1,7 +1,7 @@
-"""The replay of one topic: its disturbances, its convergence after each one, and the violations of guarantees.
+"""The replay of one topic: its disturbances, its convergence after each disturbance, and violations of guarantees.
 
-A run has many messages, but only few rounds need them. So the replay keeps messages as Arrow columns, and decodes only
-the messages that a round needs.
+A run has many messages, but the checks of only few rounds read them. So the replay keeps messages as Arrow columns, and
+decodes only the messages that a check reads.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class TopicReplay:
     def _in_flight(self, round_: int) -> Iterator[Flight]:
         """Yields the messages in flight at the end of a round.
 
-        Most rounds need no messages, so the function is a generator.
+        A generator decodes them only when a caller reads them: a check of a state that is not legitimate reads none.
         """
         if self.flights is not None:
             yield from self.flights.at(round_)
@@ -253,10 +253,10 @@ class TopicReplay:
         return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
 
     def stall(self, last_round: int) -> Broken | None:
-        """Returns a violation if the overdue topic makes no progress, or None if its state has fewer problems.
+        """Returns a violation if the overdue topic makes no progress, or None if the number of problems has decreased.
 
-        The method compares the numbers of problems of the explicit state (the potential) in the two halves of the time
-        since the last disturbance.
+        The method compares the least numbers of problems of the explicit state (the potential) in the two halves of the
+        time since the last disturbance.
 
         Args:
             last_round: The last round of the run.
