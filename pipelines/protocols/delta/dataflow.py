@@ -1,6 +1,7 @@
 """Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round runs five phases, each over all nodes. The result equals that of node programs, which play one node at a time:
+A round runs five phases, each over all nodes. The result equals the result of the node program, which plays one node at
+a time:
 
 1. faults: nodes recover, handle failure reports, open connections, and exchange routing information;
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
@@ -10,7 +11,7 @@ A round runs five phases, each over all nodes. The result equals that of node pr
 5. finish: nodes change routing information (Algorithm 1, line 26), and send CONF to the senders of finished messages
    (27 to 29).
 
-The plan omits the steps of absent message kinds, and phase 1 before the first crash.
+The plan omits steps for message kinds that are not due. Before the first crash it also omits phase 1.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _ENTRIES = T.ArrayType(
 
 _GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
 GUIDE = _GUIDE.simpleString()
-"""The SQL type of g.to: the paths from the receiver to recipients. A flag of a path states that its recipient
+"""The SQL type of g.to: the paths from the receiver to recipients. ``is_done`` of a path states that its recipient has
 confirmed.
 """
 
@@ -56,8 +56,8 @@ PAYLOAD = T.StructType(
 """The fields of a message that its JSON body omits:
 
 - ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
-- ``guide``: g.to of a Guided message, null for a plain one;
-- ``origin_path``: the path from the receiver to m.from, of a Guided message.
+- ``guide``: g.to of a Guided message; null: the message is not Guided;
+- ``origin_path``: the path from the receiver to m.from; null: the message is not Guided.
 """
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""
@@ -80,7 +80,7 @@ end"""
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
 """The optional columns of an outbox row, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-"""The kinds of messages and calls because of which a node may send a SUB or UNSUB."""
+"""The kinds of messages and calls that may cause a node to send SUB or UNSUB."""
 FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
 """SQL for the trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"

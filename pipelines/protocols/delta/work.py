@@ -47,7 +47,7 @@ ROUTING = "path routing_entry topology"
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase of a round; a test compares the relations that it accesses with `reads` and `writes`.
+    """A phase of a round. A test compares the relations that the phase accesses with `reads` and `writes`.
 
     Attributes:
         name: The name of the phase in the table of phases.
@@ -114,7 +114,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the current rows of relation `name`; between `narrow` and `widen` those of the selected nodes."""
+        """Returns the current rows of relation `name`, between `narrow` and `widen` only at the selected nodes."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:
@@ -137,7 +137,7 @@ class Work:
             self.changed.add(name)
 
     def narrow(self, nodes: DataFrame) -> None:
-        """Restricts the large relations to the rows of `nodes` (``run_id, node_id``, a kept frame) until `widen`."""
+        """Restricts the large relations to `nodes` (``run_id, node_id``, a materialised frame) until `widen`."""
         self.nodes = nodes
 
     def widen(self) -> None:
@@ -165,7 +165,7 @@ class Work:
         return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises `frame` for the steps that read it, and returns it. Frames of one `name` have equal columns."""
+        """Materialises `frame` for several steps, and returns it. All frames with one `name` have the same columns."""
         return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:

@@ -1,6 +1,7 @@
-"""The guarantees of protocol ``delta`` in addition to the general ones, and its bound. Each is a SQL file.
+"""The guarantees of protocol ``delta`` beyond those of all protocols, and its bound. Audits and bound are SQL.
 
-`tree_paths` is Python: its number of hops depends on δ, and not every engine has recursive SQL.
+Relation ``tree_path``, which they read, is computed in Python: the number of its hops depends on δ, and not every
+engine has recursive SQL.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ AUDITS: tuple[Audit, ...] = (
     ),
     Audit("tells_peers", "a recovered node sends its new status to its synchronisation points", _SQL["tells_peers"]),
     Audit(
-        "answers_in_turn", "a RECOVERING node answers another one after its own synchronisation points on other sides",
+        "answers_in_turn",
+        "a RECOVERING node answers SYN_REQUEST after its own synchronisation points on other sides have answered",
         _SQL["answers_in_turn"],
     ),
     Audit("status_first", "a node sends STATUS before the multicast messages of a round", _SQL["status_first"]),

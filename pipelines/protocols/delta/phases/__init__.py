@@ -1,1 +1,1 @@
-"""The phases of a round: each calls steps in order, and declares the relations that it reads and writes."""
+"""The phases of a round. Each phase calls steps in order, and declares the relations that it reads and writes."""

@@ -4,7 +4,8 @@
    synchronisation points Synch_R (`steps.recovery`).
 2. DETECT: a node bypasses failed peers (`steps.connections`, Algorithm 3) and resends messages to the closest live
    node.
-3. CON_REQUEST, SYN_REQUEST, STATUS: connections open, and messages that waited leave (Algorithms 4, 6, 7).
+3. CON_REQUEST, SYN_REQUEST, STATUS: a node connects to the sender, and sends it the messages that waited for the
+   connection (Algorithms 4, 6, 7).
 4. PAR_TOP, PAR_SUB: a recovering node stores routing information; synchronisation points answer pending requests.
 5. A node whose synchronisation points have answered becomes OPERATIONAL* (Algorithm 5, lines 11 to 19).
 """
@@ -222,7 +223,7 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Resends messages to the peers in `answer`, whose answers they waited for. Writes processing.
+    """Resends to the peers in `answer` the messages that waited for answers of these peers. Writes processing.
 
     A peer that requests a connection also gets the messages for which it becomes responsible (PrevOut, rule R26). New
     recipients are added first, so that messages leave in the order of ProcessingList.

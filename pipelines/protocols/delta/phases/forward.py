@@ -62,7 +62,7 @@ def _forward(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Computes the recipients of first copies and forwards them; writes routing, processing, detector.
+    """Computes the recipients of first copies, and forwards the copies. Writes routing, processing, detector.
 
     Returns:
         The deliveries.

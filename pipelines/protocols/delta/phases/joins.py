@@ -115,7 +115,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
-    """Returns the routing entries (SUBS_SET) after the confirmations of the round, for PAR_SUB."""
+    """Returns the routing entries (SUBS_SET) for PAR_SUB, after the changes by messages finished in this round."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
     return updates.entries_after(work, union(*work.finished), path)

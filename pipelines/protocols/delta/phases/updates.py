@@ -115,9 +115,10 @@ def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
 
 
 def update_paths(work: Work, changed: DataFrame) -> DataFrame:
-    """Updates relation path at the nodes `changed`, whose links or failed peers changed, and returns the relation.
+    """Updates relation path at the nodes `changed`, and returns the relation. Also updates routing_entry.
 
-    Also updates routing_entry. If only peers changed, the paths stay and get new responsible nodes.
+    The links or the failed peers of these nodes have changed. If no links have changed in this phase, the paths stay
+    and get new responsible nodes.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -170,8 +171,8 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
     """Schedules failure reports for new connections to incarnations that have ended.
 
-    A request may arrive after the incarnation that it names has ended, and after its node has recovered. `made` returns
-    the connections that were opened in this round. It is called only if a node is down or has recovered.
+    A request may arrive after its sender has crashed and recovered. `made` returns the connections that were opened in
+    this round. This function calls `made` only if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:

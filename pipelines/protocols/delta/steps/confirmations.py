@@ -1,4 +1,4 @@
-"""Confirmations (Algorithm 1, lines 19 to 31): CONF removes a next hop of a message; without next hops it is finished.
+"""Confirmations (Alg. 1, lines 19 to 31): CONF removes a next hop; a message without next hops is finished.
 
 A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
 sender, subscription_id, origin, join_point, origin_distance, origin_hop``. Column ``trigger`` is the id of the message
@@ -36,8 +36,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     A CONF from a node outside Out, or for an unknown message, has no effect.
 
     Returns:
-        Columns `FINISHED`, ``is_finished`` (no recipient is unconfirmed), and ``confirmed_by`` (the confirming next
-            hops).
+        Columns `FINISHED`, ``is_finished`` (Out is empty now), and ``confirmed_by`` (the confirming next hops).
     """
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
@@ -50,7 +49,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList after the confirmations `moved` (`progress`), without finished messages (line 30)."""
+    """Applies `moved`, the result of `progress`, to ProcessingList. Removes the finished messages (line 30)."""
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -87,7 +86,7 @@ def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Returns the first copies without next hops (Out), whose processing ends in the round of its start (rule R13)."""
+    """Returns the first copies without next hops (Out), as finished messages of this round (rule R13)."""
     out = processing_row.where("responsible is not null and responsible <> node_id")
     left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
     return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)

@@ -48,9 +48,8 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round) and ``is_down``, which
-    tells whether the incarnation is the node's newest. A connection without an incarnation leads to the newest
-    incarnation.
+    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round) and ``is_down``: whether
+    the node is still down. A connection with a null incarnation leads to the newest incarnation of the peer.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -92,7 +91,7 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
     """Returns the failures that DETECT messages report.
 
-    A report of an incarnation older than that of the connection has no effect.
+    A report of an older incarnation than the incarnation of the connection has no effect.
 
     Returns:
         ``run_id, node_id, peer, round, incarnation``.
@@ -274,8 +273,8 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the newest status of each peer that sent a message about a connection.
 
     The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
-    does not count. Since the failure of that peer, messages for nodes behind it are on another path, and new messages
-    would overtake them. The node then waits for a SYN_REQUEST of the peer.
+    does not count: the node has sent messages for nodes behind the peer over another path, and new messages over the
+    peer would overtake them. The node then waits for a SYN_REQUEST of the peer.
 
     Returns:
         The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast
@@ -305,9 +304,9 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns relation ``peer`` with the statuses in `answer`, without FAILED rows of nodes behind recovered nodes.
+    """Applies the statuses in `answer` to relation ``peer``. Deletes FAILED rows of nodes behind recovered peers.
 
-    A node behind a recovered node may have recovered, too. It reports its recovery only as far as the recovered node.
+    A node behind a recovered peer may have recovered, too. It reports its own recovery only to that peer.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")

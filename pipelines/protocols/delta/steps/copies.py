@@ -47,7 +47,7 @@ NOT_GUIDED = [
     "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
-"""SQL that sets the columns that only received copies have to null."""
+"""SQL for the columns of an issued copy that only received copies fill: they are null."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40} as trigger"
 """SQL for the trigger of a resent message. These triggers ascend with MsgId_N, and sort behind STATUS, before PAR_TOP.
@@ -69,7 +69,8 @@ def issued_copies(call: DataFrame) -> DataFrame:
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
     """Adds column ``sender_hop``, the first node on the path to the sender.
 
-    Without `path`, in runs without bypasses, the sender is a neighbour and its own hop.
+    A `path` of ``None`` states that no run has a bypass. Then the sender is a neighbour, and ``sender_hop`` is the
+    sender.
     """
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
@@ -129,7 +130,7 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
     """Returns the messages that waited for the answer of a peer (rule R20), in the form that `resent_copies` needs.
 
-    An answer to SYN_REQUEST has further messages (`recovery.earlier_messages`).
+    The sender of a SYN_REQUEST gets `recovery.earlier_messages` instead.
     """
     fresh = answer.where("is_new and kind <> 'SYN_REQUEST'")
     ready = fresh.selectExpr(*NODE, "peer as responsible", "round as now_round")
@@ -137,7 +138,7 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def resent_copies(*row: DataFrame) -> DataFrame:
-    """Returns messages of ProcessingList as rows of the outbox, in their order and once per receiver (rule R22).
+    """Returns messages of ProcessingList as outbox rows, in ProcessingList order and once per receiver (rule R22).
 
     Each argument has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
     may resend one message.

@@ -46,7 +46,7 @@ def asked_now(call: DataFrame) -> DataFrame:
 
 
 def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with the nodes of `asked` marked: they have sent JOIN_REQUEST."""
+    """Returns relation ``join`` with ``is_asked`` set for the nodes in `asked`, which have sent JOIN_REQUEST."""
     now = asked.selectExpr(*NODE, "true as now_asked")
     return join.join(now, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
@@ -66,7 +66,7 @@ def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def joined_now(finished: DataFrame) -> DataFrame:
-    """Returns the nodes whose J is confirmed: ``run_id, node_id, trigger, round``."""
+    """Returns the nodes whose join announcement, message J, is confirmed: ``run_id, node_id, trigger, round``."""
     return finished.where("kind = 'J' and source = node_id").select(*NODE, "trigger", "round")
 
 
@@ -174,7 +174,7 @@ def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
-    """Returns the link between joining node and join point of each accepted request, marked (Algorithm 2)."""
+    """Returns the marked link between joining node and join point for each accepted request (Algorithm 2)."""
     return accepted.selectExpr(
         *NODE, "least(node_id, joiner) as a", "greatest(node_id, joiner) as b", "true as is_marked"
     )
@@ -217,11 +217,11 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 
 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Makes each joining node a recipient of unconfirmed messages in ProcessingList of its join point.
+    """Adds each joining node to the recipients of messages in ProcessingList of its join point.
 
-    These are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node itself
-    issued is excluded. It may still be unconfirmed if the node crashed and joins again. If the join point sent this J
-    to the node, the two would wait for each other.
+    These messages are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node
+    itself issued is excluded: if the node has crashed and joins again, its earlier J may be unconfirmed. If the join
+    point sent this J to the node, the two nodes would wait for each other.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.
@@ -259,8 +259,8 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
     """Moves copies for a joining node behind the answer of its join point (rule R16).
 
-    A join point adds the link before it forwards the copies of the round. So it may forward a copy that arrived before
-    the JOIN_REQUEST to the joining node. This copy also leaves after the older messages of ProcessingList.
+    A join point adds the link before it forwards the copies of the round. So it may forward to the joining node a copy
+    that arrived before the JOIN_REQUEST. This copy also leaves after the older messages of ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
@@ -272,10 +272,7 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links that joining nodes receive in PAR_TOP, unmarked.
-
-    The link of each joining node to its join point is included as a marked link.
-    """
+    """Returns the links of PAR_TOP at joining nodes, unmarked, and the marked link of each node to its join point."""
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
     given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(

@@ -4,10 +4,10 @@ The steps for a recovering node R and a synchronisation point S:
 
 1. R recovers: it reads TOP_R and its own subscriptions from the store and gets ``status`` RECOVERING. Relations
    ``synch`` and ``peer`` hold the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
-2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends the messages of
-   ProcessingList_S with R on the path to a recipient. Relation ``syn_request`` holds R until S can answer it.
-3. S answers (Algorithm 7, lines 13 to 20; rule R30) with PAR_TOP and PAR_SUB at low priority. An S that recovers itself
-   waits until its own synchronisation points on the other sides have answered.
+2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends each message of
+   ProcessingList_S that has R on the path to a recipient. Relation ``syn_request`` holds R until step 3.
+3. S sends PAR_TOP and PAR_SUB at low priority (Algorithm 7, lines 13 to 20; rule R30). An S that is RECOVERING itself
+   first waits for the answers of its own synchronisation points on sides other than that of R.
 4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.
 5. After all answers R is OPERATIONAL* (``status`` REJOINING): it sends STATUS to all its peers, computes Γ of accepted
    Guided messages again, and issues REJOIN. When REJOIN is confirmed, R is OPERATIONAL.
@@ -62,9 +62,9 @@ def told_links(inbox: DataFrame) -> DataFrame:
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the links that a failed node has stored, as received links of the synchronising nodes that suspect it.
+    """Returns the links that failed nodes have stored, as rows of the synchronising nodes that suspect these nodes.
 
-    A node that joined at the failed node during the recovery may be known only to the failed node.
+    A node that joined at a failed node during the recovery may be known only to that failed node.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -95,8 +95,8 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     """Returns PrevOut: the unconfirmed recipients whose path from S leads through a recovering node R (rule R26).
 
     R is the sender and S the receiver of a SYN_REQUEST. R becomes responsible for these recipients. R itself is a
-    recipient of J, SUB and UNSUB in its scope, even if R had confirmed (``is_reopened``): R has lost their effect, and
-    PAR_SUB contains the effect only after they are finished at S. The nodes behind R need not confirm again.
+    recipient of J, SUB and UNSUB in its scope, even if R had confirmed (``is_reopened``): R has lost the effect of
+    these messages, and PAR_SUB contains it only after S has finished them. The nodes behind R need not confirm again.
 
     Returns:
         Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
@@ -127,7 +127,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns one row of `earlier_messages` for each recipient: that of the last request."""
+    """Returns, for each recipient, the row of `earlier` (`earlier_messages`) with the last request (``asked``)."""
     last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
     return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
@@ -141,8 +141,9 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
 def asked_again(answer: DataFrame, synch: DataFrame, joining: DataFrame) -> DataFrame:
     """Returns the peers that get SYN_REQUEST again: they crashed and recovered (rule R28).
 
-    A recovering node sends it to the peers that had not answered, the nodes in `joining` to all of these peers. Nodes
-    behind a crashed peer may not know a joining node yet, so its entries lack what the peer lost.
+    A recovering node sends it to those of these peers that had not answered. A node in `joining` sends it to all of
+    these peers: nodes behind a crashed peer may not know the joining node yet, and the crash may have lost a SUB or
+    UNSUB for it.
     """
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     lost = asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
@@ -177,7 +178,7 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Returns relation ``synch``; points whose PAR_SUB has arrived are marked as answered (Algorithm 6, line 15)."""
+    """Returns relation ``synch`` with ``is_answered`` set if PAR_SUB of the point has arrived (Alg. 6, line 15)."""
     came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
         "run_id", "dst as node_id", "src as peer", "true as came"
     )
@@ -231,7 +232,7 @@ def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns Guided duplicates of messages in ProcessingList of RECOVERING nodes. Their g.to may have more recipients.
+    """Returns Guided duplicates at RECOVERING nodes. Their g.to may have recipients that ProcessingList lacks.
 
     Returns:
         Copies from ProcessingList, with the ``guide`` of the duplicate and ``now_round``.
@@ -296,7 +297,7 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds ``links`` to requests: the links of the receiver's view with both ends within δ+1 hops of the sender.
+    """Adds ``links`` to requests: the links of the receiver's view whose ends are within δ+1 hops of the sender.
 
     A request has ``run_id, node_id`` (the receiver S), ``peer`` (the sender R) and ``round``.
     """
@@ -322,7 +323,8 @@ def send_entries(
     """Returns the PAR_SUB messages that answer the requests `ready`, with entries and tombstones (rule R30).
 
     A message has each entry whose origin is not behind the recovering node, rewritten for that node. It also has each
-    entry behind the recovering node whose origin is the subscriber. PAR_SUB never precedes PAR_TOP.
+    entry behind the recovering node whose origin is the subscriber itself and at most δ+1 hops away. PAR_SUB never
+    precedes PAR_TOP.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (

@@ -2,9 +2,9 @@
 
 Sections 4.3, 4.6 to 4.8, and 6.1 of the report.
 
-A *recipient* row is a recipient (member of Γ_N^m) of message m at node N, with its responsible node, the next hop on
-the path (member of Out_N^m): KEY, ``recipient, responsible, path``. Column ``responsible`` is null if N suspects every
-node on the path. Column ``path`` is null if relation ``path`` has the path.
+A *recipient* row has columns KEY, ``recipient, responsible, path``. ``recipient`` is a recipient (member of Γ_N^m) of
+message m at node N. ``responsible`` is the next hop on the path to the recipient (member of Out_N^m), or null if N
+suspects every node on the path. Column ``path`` is null if relation ``path`` has the path.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def removed_entries(finished: DataFrame) -> DataFrame:
 
 
 def marked_links(first: DataFrame) -> DataFrame:
-    """RCPT^J: returns the link between source and join point of each received J, marked."""
+    """RCPT^J: returns the marked link between source and join point for each received J."""
     return first.where("kind = 'J'").selectExpr(
         *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "true as is_marked"
     )
@@ -96,8 +96,8 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
     """Returns the path from each node to each node of its view; marked links count (rules R7 and R17).
 
-    `radius` is the largest δ+1 of the runs. Without `peer` no node is suspected. `keep` materialises the paths of one
-    length, from which the longer ones are derived.
+    `radius` is the largest δ+1 of the runs. If `peer` is ``None``, no node is suspected. `keep` materialises the paths
+    of each length, from which the paths of the next length are derived.
 
     Returns:
         Rows of relation ``path``, including the path of length 0.
