@@ -78,7 +78,8 @@ class EpidemicSettings(Strict):
     name: Literal["epidemic"] = Field("epidemic", description="selects this protocol")
     recovery: Literal["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"] = Field(
         "combined_pull",
-        description="recovery of lost events; combined_pull: both pulls, push_pull: push and both pulls",
+        description="recovery of lost events; combined_pull: subscriber_pull and publisher_pull; push_pull: push and"
+        " combined_pull",
     )
     gossip_rounds: Natural = Field(10, description="the gossip interval T, in rounds")
     p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
@@ -87,7 +88,7 @@ class EpidemicSettings(Strict):
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop",
-        description="push: dispatchers that draw P_forward; subscribers: all others always forward gossip messages",
+        description="push: dispatchers that apply p_forward; subscribers: all other dispatchers always forward gossip",
     )
     push_patterns: Literal["all", "local"] = Field(
         "all",
@@ -99,7 +100,8 @@ class EpidemicSettings(Strict):
     gossip_on_detection: Flag = Field(False, description="pull: also gossip in the round in which a loss is detected")
     adaptive: Flag = Field(
         False,
-        description="after a gossip round halve the interval if losses were detected before it, else double it",
+        description="halve the interval after a gossip round if a loss or REQUEST came since the previous one, else"
+        " double it",
     )
     gossip_rounds_min: Natural = Field(2, description="adaptive: the shortest interval, in rounds")
     gossip_rounds_max: Natural = Field(80, description="adaptive: the longest interval, in rounds")

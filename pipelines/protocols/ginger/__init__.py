@@ -50,7 +50,7 @@ _GUARANTEES = "eventual, causal, total"
 @dataclass(frozen=True)
 class _Topic:
     brokers: frozenset[int]  # of the sub-tree
-    confirmed_round: int  # of the last subscription
+    confirmed_round: int  # the round in which the last subscription is confirmed
 
 
 class _Tree:
@@ -67,7 +67,7 @@ class _Tree:
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns, for each broker, the latency in rounds from `start` to it, and the node before it on the path."""
+        """Returns (latency in rounds, previous node) of the path from `start` to each broker, by broker."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]

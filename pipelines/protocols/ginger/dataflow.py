@@ -1,4 +1,4 @@
-"""Protocol ``ginger`` without faults as dataflow: a round is a few joins and windows over the tables of all nodes.
+"""The dataflow form of protocol ``ginger``: a round without faults is a few joins and windows over all nodes' tables.
 
 Parameters have the names that the docstring of module `steps` lists.
 """
@@ -70,7 +70,7 @@ class GingerSteps(DataflowForm):
 
 
 def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds the tables that Subscribe and Subscribed change to `result`. Returns the messages of brokers to send."""
+    """Adds to `result` the tables that Subscribe and Subscribed change. Returns the messages that brokers send."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
@@ -92,7 +92,7 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds the tables that application messages change to `result`. Returns the messages of brokers to send.
+    """Adds to `result` the tables that application messages change. Returns the messages that brokers send.
 
     Application messages are Metadata, TotalAck and TotalProcessed.
     """
@@ -131,7 +131,7 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
     """Returns table entry_queue after a round: adds messages of clients, and removes messages that left the queue.
 
-    `arrival` is the result of `steps.arrivals`, `decision` that of `steps.decided`.
+    `arrival` is the result of `steps.arrivals`, and `decision` is the result of `steps.decided`.
     """
     first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
     new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
@@ -144,19 +144,19 @@ def entered_locks(turn: DataFrame) -> DataFrame:
 
 
 def next_pending(
-    table: DataFrame, pending: DataFrame, locks: list[DataFrame], arrival: DataFrame, turn: DataFrame
+    table: DataFrame, acknowledged: DataFrame, locks: list[DataFrame], arrival: DataFrame, turn: DataFrame
 ) -> DataFrame:
-    """Returns table pending, the total-order messages that brokers have not processed yet, after a round.
+    """Returns table pending after a round: the total-order messages that brokers have not processed yet.
 
     Args:
         table: Table pending before the round.
-        pending: The result of `steps.acknowledged`: rows of brokers and topics with due messages.
+        acknowledged: The result of `steps.acknowledged`: rows of brokers and topics with due messages.
         locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
         arrival: The result of `steps.arrivals`.
         turn: All turns (decisions about messages) of the round, columns `steps.TURN`.
     """
-    touched = pending.select(ID).hint("shuffle_hash")
-    rows = table.join(touched, ID, "left_anti").unionByName(pending.select(table.columns))
+    touched = acknowledged.select(ID).hint("shuffle_hash")
+    rows = table.join(touched, ID, "left_anti").unionByName(acknowledged.select(table.columns))
     for lock in locks:
         new = lock.join(arrival.hint("shuffle_hash"), [*ID, "rank"])
         rows = rows.unionByName(new.selectExpr("*", "cast(null as array<bigint>) as sent").select(table.columns))

@@ -142,7 +142,7 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     """Returns the turns that need no decision, columns TURN.
 
-    An eventual or causal message from a broker has a turn ``passed``, and a total-order message from a broker a turn
+    An eventual or causal message from a broker has a turn ``passed``. A total-order message from a broker has a turn
     ``locked`` (rule G1). A TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
     """
     none = "cast(array() as array<bigint>) as covered"
@@ -213,7 +213,7 @@ def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def answers(changed: DataFrame) -> DataFrame:
-    """Returns the Subscribed messages of brokers whose other neighbours have all answered a Subscribe.
+    """Returns the Subscribed messages of brokers to the sender of a Subscribe that all other neighbours have answered.
 
     `changed` has the rows of `new_subscribe` and `answered`.
     """
@@ -377,8 +377,9 @@ _KIND = """case
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
     """Returns the messages that brokers send at turns (section 3.5).
 
-    At a turn ``passed`` the message goes to all neighbours in the sub-tree except its sender, at ``locked`` to the
-    children, and at ``sent`` to the parent. At ``processed`` clients get Metadata, and brokers get TotalProcessed.
+    At a turn ``passed`` the message goes to all neighbours in the sub-tree except its sender. At a turn ``locked`` it
+    goes to the children except its sender, and at a turn ``sent`` it goes to the parent. At a turn ``processed``
+    clients get Metadata, and brokers get TotalProcessed.
     """
     to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
     return outbox(

@@ -82,10 +82,10 @@ _SHOWN = 5
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the reasons to refuse a scenario, for `Protocol.check`.
+    """Yields the reasons for which `Protocol.check` rejects a scenario.
 
-    Each subscription and publication must name a topic, and no node may join. Without relays, links must connect the
-    subscribers of each topic among themselves.
+    Each subscription and publication must name a topic, and no node may join. Without relays, any two subscribers of a
+    topic must be connected by a path of subscribers.
     """
     topics = topics_of(workload.subscription["predicate"]).to_pylist()
     members: dict[str, set[int]] = {}
@@ -104,7 +104,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Problem]:
-    """Yields a problem for each topic whose subscribers are not connected by links among themselves."""
+    """Yields a problem for each topic with two subscribers that no path of subscribers connects."""
     links = list(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
     for topic, nodes in members.items():
         graph = nx.Graph((a, b) for a, b in links if a in nodes and b in nodes)

@@ -100,7 +100,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each subscription without a topic, and for each start subscription after round 0 (K20)."""
+    """Yields a problem for each subscription without a topic, and for each one of the start after round 0 (K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
@@ -115,7 +115,7 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Yields a problem for each publication by a node that is not subscribed: it has no neighbours (rule K17)."""
+    """Yields a problem for each publication by a node that is not subscribed, and so has no neighbours (rule K17)."""
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]

@@ -22,7 +22,7 @@ Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def convergence(reader: Reader) -> DataFrame:
-    """Returns when topics became legitimate again after disturbances: starts, joins, leaves and crashes.
+    """Returns the rounds in which topics became legitimate after disturbances: starts, joins, leaves and crashes.
 
     Returns:
         One row per run, topic and disturbance: columns `replay.CONVERGENCE`, and ``name``, the name of the node.
@@ -35,7 +35,7 @@ def convergence(reader: Reader) -> DataFrame:
 
 
 def progress(reader: Reader) -> DataFrame:
-    """Returns the measures of topics: one row per round in which explicit state changed, columns `replay.PROGRESS`."""
+    """Returns the measures of topics, columns `replay.PROGRESS`: one row per topic and round that changed its state."""
     return _played(reader, replay.progress, replay.PROGRESS)
 
 

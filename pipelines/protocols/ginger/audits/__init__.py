@@ -1,8 +1,8 @@
 """The audits of protocol ``ginger``, in addition to the general audits.
 
-Relations `balance`, `broken_tree` and `start_parent` need Python: a balance depends on all earlier operations of its
-replica, and the parent of a broker on the parents of other brokers. Each SQL file that starts with ``-- audit`` is an
-audit of single messages.
+Relations `balance`, `broken_tree` and `start_parent` are computed in Python: a balance depends on all earlier
+operations of its replica, and the path of a broker to the root depends on the parents of other brokers. Each SQL file
+that starts with ``-- audit`` is an audit of single messages.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def balance(evidence: Evidence) -> DataFrame:
 
 
 def broken_tree(evidence: Evidence) -> DataFrame:
-    """Returns the live brokers that are not in one tree at the end of quiescent runs, columns `BROKEN`."""
+    """Returns the live brokers that have no path to the root at the end of quiescent runs, columns `BROKEN`.
+
+    If a run has several roots, all roots except the one with the lowest id are also in the result.
+    """
     return arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN)
 
 
