@@ -9,14 +9,14 @@ Terms of the report:
 - J: the message that announces a joining node; REJOIN: the message that announces a recovered node;
 - PAR_TOP, PAR_SUB: the answers to a JOIN_REQUEST or SYN_REQUEST; PAR_TOP has links, and PAR_SUB has routing entries;
 - CONF: the confirmation of a message by a node; a message is finished at a node when all its next hops have confirmed;
-- Γ, Out: the recipients of a message at a node, and the next hops on the paths to them;
+- Γ: the recipients of a message at a node; Out: the next hops on the paths to these recipients;
 - TOP: a node's view, the links within δ+1 hops; a link is marked while the join that creates it is unfinished;
 - SUBS_SET: the routing entries of a node; the tombstone of an entry records its UNSUB;
 - ProcessingList: the unconfirmed messages of a node; PrevOut: the unconfirmed messages of S that R must handle;
-- MsgId_N: the id of a message at node N; a visited list has, for each node that the message visited, its id there;
+- MsgId_N: the id of a message at node N; a visited list contains the ids of a message at the nodes that it visited;
 - Guided: a message to a RECOVERING node; the message carries the paths to its recipients (g.to);
 - responsible node: the first node on a path from N that N does not suspect to have failed;
 - Synch_R: the synchronisation points of R;
 - status: DETACHED, ATTACHED and CONFIRMED during a join, VALID_JOINED after it; RECOVERING and REJOINING (OPERATIONAL*
-  in the report) during a recovery; OPERATIONAL. A node is blocked while it is not VALID_JOINED and OPERATIONAL.
+  in the report) during a recovery; OPERATIONAL. A node is blocked unless it is both VALID_JOINED and OPERATIONAL.
 """

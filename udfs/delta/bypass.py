@@ -56,7 +56,7 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the incarnation that ended of each peer that messages of this round report as failed, by peer.
+    """Returns the peers that messages of this round report as failed: the ended incarnation by peer.
 
     A report is a DETECT, a JOIN_REQUEST of the peer's next incarnation, or a STATUS with the value DETACHED.
     """
@@ -94,8 +94,9 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path to a failed peer, this node deletes its connection to the peer instead. The peer
-    will report its recovery only to the live node. With a FAILED row, this node would still bypass the recovered peer.
+    If a live node lies on the path to a failed peer, this node does not mark the peer but deletes its connection to
+    the peer. The peer will report its recovery only to the live node. With a FAILED row, this node would still bypass
+    the recovered peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():
@@ -222,7 +223,7 @@ def notice_crashes(turn: Turn) -> None:
 
 
 def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Schedules a failure report for each connection in `made` whose incarnation of the peer has ended (rule R35)."""
+    """Schedules a failure report for each connection in `made` to an incarnation that has ended (rule R35)."""
     for peer, incarnation, latency in made:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:

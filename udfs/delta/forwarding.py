@@ -1,7 +1,7 @@
 """Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
 
-`forward` implements lines 1 to 18, `confirm` and `routing_changes` lines 19 to 26, `answer_senders` lines 27 to 31.
-Sections 4.6 to 4.8 define the recipients Γ and the next hops Out, section 6.1 those of Guided messages.
+Functions: `forward` (lines 1 to 18), `confirm` and `routing_changes` (lines 19 to 26), `answer_senders` (lines 27 to
+31). Sections 4.6 to 4.8 define the recipients Γ and the next hops Out; section 6.1 defines them for Guided messages.
 """
 
 from __future__ import annotations
@@ -262,8 +262,8 @@ def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
 def answer_senders(turn: Turn) -> None:
     """Ends the processing of the messages finished in this round (Algorithm 1, lines 27 to 31).
 
-    Sends CONF to all senders of each message, confirms the calls of this node, and removes the mark of the link of each
-    J.
+    Sends CONF to all senders of each message, confirms the calls of this node, and unmarks the links that finished J
+    announce.
     """
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()

@@ -120,7 +120,7 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
 
 
 def _ready_calls(turn: Turn) -> list[WaitingCall]:
-    """Returns the calls to issue in this round: first those that waited, then those due now (rule R33).
+    """Returns the calls to issue in this round: first the waiting calls, then the due calls (rule R33).
 
     A blocked node issues no calls: its due calls wait, and the result is empty.
     """

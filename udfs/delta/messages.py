@@ -39,7 +39,7 @@ _CARRIED = "issued_round,matches,origin_path,visited,for_incarnation"
 
 @message(hidden=_CARRIED)
 class Multicast:
-    """The fields that all multicast messages have (m in the report)."""
+    """The fields that all multicast messages have. The report calls a multicast message m."""
 
     source: Annotated[int, "the node that issued m"]
     source_seq: Annotated[int, "the number of m among the calls of the source; REJOIN: the negated incarnation"]

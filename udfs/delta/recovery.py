@@ -21,7 +21,7 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of a peer, as a message of the peer about a connection states or implies it.
+    """The status of a peer according to a message of the peer about a connection.
 
     Attributes:
         peer: The new state of the peer.
@@ -308,8 +308,8 @@ class Route(NamedTuple):
 def hand_over(turn: Turn) -> None:
     """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
-    A node that is RECOVERING itself waits until its own synchronisation points have answered. It does not wait for
-    those on the side of the requesting node (rule R28).
+    A node that is RECOVERING itself first waits for the answers of its own synchronisation points, except those on the
+    side of the requesting node (rule R28).
     """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:

@@ -281,7 +281,7 @@ class NodeTables(NodeProgram):
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether table ``peer`` has a connection to `peer`. It has no rows of live neighbours."""
+        """Returns whether table ``peer`` has a connection to `peer`. The table has no rows of live neighbours."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 

@@ -23,8 +23,8 @@ FAULT = -(1 << 62)
 CALL = 1 << 62
 """The number that is added to the number of a call to get a trigger. Calls thus sort behind received messages."""
 AGAIN = 1 << 40
-"""The number that is subtracted from MsgId_N to get the trigger of a resent message. It sorts behind STATUS, before
-PAR_TOP.
+"""The number that is subtracted from MsgId_N to get the trigger of a resent message. This trigger sorts behind STATUS
+and before PAR_TOP.
 """
 Key = tuple[int, int]
 """The identity of a multicast message: its source and its number at the source."""
@@ -109,8 +109,8 @@ class Leaving(NamedTuple):
         trigger: The id of the message that caused this message, or a value based on `FAULT`, `AGAIN` or `CALL`.
         rank: The order among messages with equal triggers.
         dst: The id of the receiving node.
-        source: The node of the application call that caused the message; the least BIGINT without a call.
-        source_seq: The number of this call; the least BIGINT without a call.
+        source: The node of the application call that caused the message; the least BIGINT if no call caused it.
+        source_seq: The number of this call; the least BIGINT if no call caused the message.
         kind: The message kind.
         place: The index in the outbox before sorting.
         body: The message. For a multicast message it is the copy or the entry of ProcessingList to send.

@@ -68,9 +68,9 @@ def compute_paths(turn: Turn) -> None:
 
 
 def update_paths(turn: Turn) -> None:
-    """Computes the paths of this node again if its view has new links; else only the responsible node of each path.
+    """Computes the paths of this node again if its view has new links. Then updates the routing entries.
 
-    Updates the routing entries to the new paths.
+    If the view has no new links, computes only the responsible node of each path again.
     """
     if turn.has_new_links:
         compute_paths(turn)
@@ -96,7 +96,7 @@ def reroute(node: NodeTables) -> None:
 
 
 def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
-    """Adds `links` to the view of `node`. A link stays marked only if both the view and `links` have it marked."""
+    """Adds `links` to the view of `node`. A marked link of the view loses its mark if `links` has it without mark."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))
@@ -188,7 +188,7 @@ def change_entries(entries: dict[int, SubscriptionEntry], changes: Changes) -> N
 
 
 def store_own_subscriptions(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Stores a confirmed subscription of this node durably, and deletes an ended one (rule R31)."""
+    """Stores the confirmed subscriptions of this node durably, and deletes those that have ended (rule R31)."""
     if not turn.ctx.run.has_crashes:
         return
     own, ended = turn.node.own_subscription, set[int]()

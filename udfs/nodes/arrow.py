@@ -243,7 +243,7 @@ def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
 
 
 def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
-    """Splits `rows` into consecutive lists: one for each list in `column`, of equal length. Null counts as length 0."""
+    """Splits `rows` into consecutive lists with the lengths of the lists in `column`. A null has length 0."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
         end = start + (n_rows or 0)
@@ -382,7 +382,7 @@ def _head(has_source: bool, has_seq: bool) -> _Head:
 
 
 def _nothing(_: object) -> None:
-    """Returns None, which stands for a message without body or hidden fields."""
+    """Returns None: a message of a class without fields for the column has null in the column."""
 
 
 @cache

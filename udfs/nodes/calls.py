@@ -12,9 +12,10 @@ class Call:
     """An application call at a node.
 
     Attributes:
-        source_seq: The number among the calls of the node, from 1.
+        source_seq: The number of the call among the calls of its node, from 1.
         round: The round in which the call is due.
-        topic: The topic of the call; for a subscription, the topic that the predicate requires. None without a topic.
+        topic: The topic of the call; for a subscription, the topic that the predicate requires. None if there is no
+            topic.
     """
 
     kind: ClassVar[str]
@@ -72,7 +73,7 @@ class LeaveCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class PeerCall(Call):
-    """A call of a node that concerns another node, `peer`."""
+    """A call that concerns another node than the calling node: node `peer`."""
 
     peer: int
 

@@ -47,8 +47,7 @@ class Internal:
     """The runtime's state of a node, as opposed to the state of the program.
 
     Attributes:
-        started_round: The round in which the node started, or restarted after its last crash; -1 before the first
-            round.
+        started_round: The round in which the node restarted after its last crash, or -1 if it has not crashed.
         timers: The round in which each timer expires, by (name, key).
         watched: The watch on each watched node.
     """

@@ -45,7 +45,8 @@ class FieldType:
         encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
         decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
         writer: The expression that writes a value as JSON.
-        is_hashable: Whether values can be dict keys. A tuple of doubles cannot: 1 and 1.0 are equal, their JSON is not.
+        is_hashable: Whether values can be keys of a cache of JSON documents. Tuples of doubles cannot: the keys 1 and
+            1.0 are equal, and their JSON differs.
     """
 
     arrow: pa.DataType
@@ -102,9 +103,9 @@ def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function that writes fields like the function of `written`, and caches the JSON of hashable values.
+    """Returns the function of `written`. If all fields are hashable, the function caches the JSON objects.
 
-    Most messages of a run differ in few fields. A cache hit takes a tenth of the time of writing.
+    Many messages of a run have equal fields. A cache hit takes a tenth of the time of writing.
     """
     if not types or not all(kind.is_hashable for kind in types.values()):
         return written(types)

@@ -23,7 +23,7 @@ def xxhash64(*values: int | str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns 64 pseudorandom bits (a BIGINT), equal to those of `contract.rows.drawn_bits` for equal arguments.
+    """Returns the 64 pseudorandom bits (a BIGINT) that `contract.rows.drawn_bits` computes for these arguments.
 
     Args:
         seed: The seed of the run.
@@ -34,9 +34,9 @@ def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns a pseudorandom number in [0, 1), equal to that of `contract.rows.drawn_uniform` for equal arguments.
+    """Returns the pseudorandom number in [0, 1) that `contract.rows.drawn_uniform` computes for these arguments.
 
-    The arguments are those of `drawn_bits`.
+    `drawn_bits` describes the arguments.
     """
     return uniform(drawn_bits(seed, purpose, *keys))
 
@@ -60,7 +60,7 @@ def uniform(bits: int) -> float:
 def of_long(value: int, seed: int) -> int:
     """Returns the unsigned hash of a BIGINT.
 
-    `seed` is 42 for the first value, else the unsigned hash of the values before.
+    `seed` is 42 for the first hashed value, else the unsigned hash of the previous values.
     """
     return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
 
@@ -68,7 +68,7 @@ def of_long(value: int, seed: int) -> int:
 def of_int(value: int, seed: int) -> int:
     """Returns the unsigned hash of an INT.
 
-    `seed` is 42 for the first value, else the unsigned hash of the values before.
+    `seed` is 42 for the first hashed value, else the unsigned hash of the previous values.
     """
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
 

@@ -1,4 +1,4 @@
-"""Plays the rounds of one run in plain Python; the rows equal those of the dataflow form.
+"""Plays the rounds of one run in plain Python. The history rows equal the history rows of the dataflow form.
 
 A round has three steps:
 

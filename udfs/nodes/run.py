@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A crash or pause of a node, from ``round`` to before ``end_round``; None stands for the end of the run."""
+    """A crash or pause of a node in the rounds from ``round`` to ``end_round`` - 1, or to the end of the run (None)."""
 
     node: int
     round: int

@@ -44,7 +44,7 @@ class World:
         settings: The settings of the protocol, and ``seed``.
         has_crashes: Whether the scenario schedules a crash; without crashes no recovery state is needed.
         predicates: The predicate of each subscription.
-        at: The running node of each id.
+        at: The running nodes by id.
     """
 
     nodes: Mapping[int, NodeInfo]

@@ -9,7 +9,7 @@ a time:
 4. forward: nodes compute Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18). A PUB is routed by the
    entries that exist at its turn;
 5. finish: nodes change routing information (Algorithm 1, line 26), and send CONF to the senders of finished messages
-   (27 to 29).
+   (lines 27 to 29).
 
 The plan omits steps for message kinds that are not due. Before the first crash it also omits phase 1.
 """

@@ -118,8 +118,8 @@ def detached_peers(inbox: DataFrame) -> DataFrame:
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path from a node to its failed peer, the node deletes its connection to that peer
-    instead. The peer will report its recovery only to the live node. With a FAILED row, the node would still bypass the
+    If a live node lies on the path from a node to its failed peer, the peer gets no FAILED row, and its row is deleted.
+    The peer will report its recovery only to the live node. With a FAILED row, the node would still bypass the
     recovered peer.
     """
     failed = failure.selectExpr(

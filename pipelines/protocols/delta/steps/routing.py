@@ -124,7 +124,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible``: the first node on a path to which the node at its start has a connection.
+    """Recomputes column ``responsible``: the closest node on a path to which ``node_id`` has a connection.
 
     Algorithm 1, line 15.
     """
@@ -138,7 +138,7 @@ CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
 """SQL for the first node on a path that the node has a connection to: a live neighbour or an open peer."""
 NEAREST_LIVE = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the first node on a path that the node at its start does not suspect, whether they are connected or not."""
+"""SQL for the first node on a path that ``node_id`` does not suspect, with or without a connection to that node."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
