@@ -319,7 +319,7 @@ class GossipSub(SubscribingNode):
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
     def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
-        """Grafts or prunes neighbours until the mesh has D of them, with D_out outbound connections (rule S12)."""
+        """Grafts or prunes neighbours until the mesh has D neighbours, D_out of them outbound (rule S12)."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
             self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
@@ -334,7 +334,7 @@ class GossipSub(SubscribingNode):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
-        """Sends IHAVE to randomly drawn peers that are not in `told` (rule S14).
+        """Sends IHAVE to randomly chosen peers that are not in `told` (rule S14).
 
         The number of receivers is the larger of D_lazy and the share ``gossip_factor`` of the peers that are not in
         `told`.

@@ -7,13 +7,13 @@ handles a round.
 Terms of the paper:
 
 - event: a publication; pattern: a predicate of subscriptions; local pattern: a pattern of the dispatcher's own clients;
-- identifier: the source of an event with a tag for each pattern that the event matches; a tag has the pattern and the
-  source's counter for it, so a gap in the counters reveals a lost event;
+- identifier: the source of an event, and a tag for each pattern that the event matches; a tag consists of the pattern
+  and the source's counter for the pattern, so a gap in the counters reveals a lost event;
 - digest: the events that a gossip message lists: cached events (push), or lost events (pull);
 - gossip round: one start of digests by a dispatcher; gossip interval T: the number of rounds between two starts;
 - subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: a digest goes back to the
   source of the lost events;
-- Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the events that it has lost and wants;
+- Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the lost events that a dispatcher requests;
 - Routes: the path of the newest event from each source; publisher-based pull follows this path back to the source;
 - unicast: direct messages between two dispatchers (REQUEST, REPLY), which the tree does not carry.
 """

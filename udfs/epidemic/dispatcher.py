@@ -41,7 +41,7 @@ class DigestEntry(NamedTuple):
 
 @message("SUB")
 class PatternSub:
-    """Message SUB: the sender has subscribers of a pattern in directions other than the receiver's (section 2.1)."""
+    """Message SUB: the sender has subscribers of a pattern in directions other than that of the receiver (2.1)."""
 
     pattern_id: Annotated[int, "the pattern"]
 
@@ -219,7 +219,7 @@ class GossipTimer:
 
 
 class Dispatcher(NodeProgram):
-    """The tables of a dispatcher. A crash loses the tables that are not durable (rule E14)."""
+    """The tables of a dispatcher. A crash deletes the tables that are not durable (rule E14)."""
 
     pattern = keyed(Pattern, is_durable=True)
     client = keyed(LocalClient, is_durable=True)

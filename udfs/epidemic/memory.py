@@ -39,7 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards events until the cache holds ``buffer`` events. Setting ``eviction`` chooses the events (section 4)."""
+    """Discards events while the cache holds more than ``buffer`` events. Setting ``eviction`` selects them (4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:

@@ -1,13 +1,14 @@
 """Protocol ``ginger`` as a node program, `program.Ginger`, after the thesis "Ginger" by Matos.
 
 A node is a `broker.Broker` or a `client.Client`. Each consists of parts: classes that implement sections of the thesis.
-Module `node` declares the tables of a node, and module `messages` its messages. A part calls the parts that its module
-imports directly, and all other parts through `node.Role`.
+Module `node` declares the tables of a node, and module `messages` declares the messages. A part directly calls the
+parts that its module imports. It calls all other parts through `node.Role`.
 
 Terms of the thesis and of the rules in the README:
 
-- sub-tree of a topic: the brokers on the paths between the edge brokers of its subscribers; an edge broker is the
-  broker of a client; the members of the topic are these brokers and the subscribers;
+- edge broker: the broker to which a client is connected;
+- sub-tree of a topic: the brokers on the paths between the edge brokers of its subscribers; the members of the topic
+  are these brokers and the subscribers;
 - topic's root: the broker of the topic's sub-tree whose parent is outside the sub-tree;
 - key item: a part of a topic, for example a bank account; a total-order message locks its key items at all members;
 - entry queue: the messages of clients that wait at their edge broker, for example for locked key items;

@@ -2,9 +2,9 @@
 
 The bound follows from the faults, the start tree and the views; it uses no state of nodes. Failures less than
 `ScenarioRun.mend_rounds` apart are one *blow*, because the tree may be under repair between them. The first blow hits
-the start tree. The module computes the views of the survivors, with all failed brokers of the blow down at once. The
-tree before a later blow depends on messages, so the module uses two facts only. A node whose parent fails sees the
-parent's parent. If the failed parent was the root, the node sees its siblings.
+the start tree. The module computes the views of the surviving nodes as if all failed brokers of the blow were down at
+the same time. The tree before a later blow depends on messages, so the module uses two facts only. A node whose parent
+fails sees the parent's parent. If the failed parent was the root, the node sees its siblings.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Exchange:
         self._joining = joining
 
     def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends the new parent the messages that the parent lacks, and the ids of this broker's messages."""
+        """Alg. 11: sends the new parent the messages that it lacks, and the ids of messages that this broker has."""
         if sender != self._node.parent:
             return
         theirs = self._lost.drop_collected(m.told)

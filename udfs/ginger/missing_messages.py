@@ -35,7 +35,7 @@ class LostMessageSearch:
         self._state = role.node.state
 
     def drop_collected(self, told: MissingSets) -> MissingSets:
-        """Drops the messages that `told`, a partner's answer, reports as collected. Returns `told`."""
+        """Drops the messages that `told`, a partner's answer, reports as garbage-collected. Returns `told`."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
@@ -133,7 +133,7 @@ class LostMessageSearch:
 
 
 class MissingMessages:
-    """Compares the messages that one broker has received with those of its partners."""
+    """Compares the messages that one broker has received with the messages that its partners have received."""
 
     def __init__(
         self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
@@ -155,7 +155,7 @@ class MissingMessages:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner with ids `theirs` lacks, and the ids of the broker's own messages.
+        """Returns the events that a partner with ids `theirs` lacks, and the ids of messages that this broker has.
 
         The result is restricted to the topics of `theirs`.
         """

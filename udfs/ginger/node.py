@@ -211,8 +211,8 @@ class Node:
         """Replaces the view of the node.
 
         Args:
-            view: The brokers of the new view. Each has the numbers of links upwards, and then downwards, on the path
-                from the broker to the node.
+            view: The brokers of the new view, as (id, number of links upwards, number of links downwards). The path
+                from the broker to the node begins with the links upwards.
         """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}

@@ -44,7 +44,7 @@ class Ordering:
             self.take(topic, sender, message, m.hops, m.covered)
 
     def on_total_ack(self, m: ms.TotalAck, sender: int) -> None:
-        """Records that all members in child `sender`'s part of the sub-tree have locked the message's key items."""
+        """Records that all members in the sub-tree below child `sender` have locked the message's key items."""
         topic, message = self._topics.of(m.topic), m.message
         if message.id in topic.pending:
             self._acknowledge(topic, sender, message, m.covered)
@@ -155,7 +155,7 @@ class Ordering:
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
         """Unlocks the key items of `message`, sends `message` to clients, and sends TotalProcessed to brokers.
 
-        Afterwards messages may enter the tree from the entry queue (`run_pass`).
+        Then lets messages enter the tree from the entry queue (`run_pass`).
 
         Args:
             topic: The topic of the message.

@@ -247,7 +247,7 @@ class Election:
         return not node.repair.is_root and (node.parent is None or node.parent in gone)
 
     def _notice(self, sender: int, gone: Sequence[int]) -> None:
-        """Adds `sender` to the view of this broker if it is an orphan that sees no live broker above itself (G27).
+        """If this broker is an orphan that sees no live broker above itself, adds `sender` to its view (rule G27).
 
         The vote of `sender` names the failed brokers `gone`. During an election `sender` gets the vote of this broker.
         """

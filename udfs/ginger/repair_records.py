@@ -162,7 +162,7 @@ class TopicJoin:
 
 @record()
 class Entrant:
-    """A node whose ParentRequest waits until the broker has joined sub-trees."""
+    """A node whose ParentRequest waits until the broker has joined the sub-trees of the requested topics."""
 
     node: Annotated[int, "the node"]
     request: Annotated[ParentRequest, "ParentRequest of the node"]

@@ -1,4 +1,4 @@
-"""The topics of a node: sub-trees, buffers of events (section 4.3.2), locks, and messages that wait to enter.
+"""The topics of a node: sub-trees, buffers of events (section 4.3.2), locks, and messages that wait to enter the tree.
 
 Each change updates both the tables of `udfs.ginger.node.State` and their copies in memory.
 """

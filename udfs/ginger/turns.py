@@ -124,7 +124,7 @@ def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     Args:
         batches: One row per run, broker and topic with a due message: ``run_id, node_id, topic, round, is_root,
             n_children`` and lists of structs ``queue, pending, due``. ``n_children`` counts the children in the topic's
-            sub-tree. ``queue`` has rows of table entry_queue, ``pending`` rows of table pending, and ``due`` the due
+            sub-tree. ``queue`` and ``pending`` have rows of tables entry_queue and pending. ``due`` has the due
             messages.
 
     Yields:

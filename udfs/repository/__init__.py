@@ -19,7 +19,7 @@ Terms of the paper and of the rules in the README:
 - stable: every member has stored the message;
 - void: a number whose message no repository waits for any more;
 - designation: the choice of a steering repository by a client, in its role as publisher or as subscriber;
-- position: the sequence number of the steering repository that a subscriber has reached; ``prev`` of a message: the
+- position: the progress of a subscriber, as a sequence number of its steering repository; ``prev`` of a message: the
   number of the previous message for the same subscriber;
 - mark: the last message of an incarnation that a subscriber has delivered;
 - repository-table: the sequence numbers of each message at this repository and at other repositories;

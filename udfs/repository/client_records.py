@@ -132,7 +132,7 @@ class Buffered:
 
 @record(key="topic, seq")
 class Expected:
-    """A sequence number of the steering repository that a subscriber knows but has not passed."""
+    """A sequence number that a subscriber has received from its steering repository and has not passed."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]

@@ -1,4 +1,4 @@
-"""The node program of protocol ``repository``: the role of a node and the type of an event choose the handler.
+"""The node program of protocol ``repository``: the role of a node and the type of an event select the handler.
 
 With setting ``baseline`` (section 5, best effort) clients send messages to subscribers only; repositories take no part.
 """

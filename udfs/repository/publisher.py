@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends P2R-Recovery with the designation `row` to the bundle (section 3.11), and starts timer T_p."""
+    """Sends the bundle a P2R-Recovery with the designation `row` (section 3.11), and starts timer T_p."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )

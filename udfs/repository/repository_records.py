@@ -1,4 +1,4 @@
-"""Records of repositories. A crash loses the records about other members; gossip restores these records."""
+"""Records of repositories. A crash deletes the records about other members; gossip restores these records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Duty:
 
 @record(key="topic, seq")
 class Slot:
-    """A sequence number of a repository, which a message or an action has, or a missing message reserves (P2, P5)."""
+    """A sequence number of a repository. It belongs to a message or action, or is reserved for a message (P2, P5)."""
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number"]

@@ -160,7 +160,7 @@ def _pass(at: At, row: Reading, one: Expected) -> bool:
 
 
 def acknowledge(at: At) -> None:
-    """Timer T_a: sends S2R-ACK with all unsynced numbers to the bundle (section 4.4, rule P8)."""
+    """Timer T_a: sends the bundle an S2R-ACK with all unsynced numbers (section 4.4, rule P8)."""
     chosen, seqs = _steering(at), [one.seq for one in at.of(at.node.unsynced)]
     if chosen is None or not seqs or not chosen.is_established:
         return
@@ -252,7 +252,7 @@ def _renew(at: At) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends S2R-Recovery with all subscriptions that have cuts to the bundle, and requests missing cuts (rule P10)."""
+    """Sends the bundle an S2R-Recovery with all subscriptions that have cuts. Requests the missing cuts (rule P10)."""
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)

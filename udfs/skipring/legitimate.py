@@ -166,7 +166,8 @@ class Convergence:
     Attributes:
         explicit_round: The first round of the present period of legitimate explicit state. It stays unchanged after
             `clean_round`. None if the explicit state is not legitimate.
-        clean_round: The first round in which the messages in flight are legitimate, too. Closure holds from then on.
+        clean_round: The first round in which the messages in flight are legitimate, too. From this round on, closure
+            must hold.
         problem: The reason why the last round is not legitimate, or None if the last round is legitimate.
         broken_round: The first round after `clean_round` in which the explicit state is not legitimate.
     """

@@ -50,7 +50,7 @@ class Publisher:
             self._flood(publication, None)
 
     def publish_new(self, m: PublishNew, src: int) -> None:
-        """Inserts, delivers and forwards a new publication that arrived by flooding. Drops a known one (rule K12)."""
+        """Inserts, delivers and forwards a publication that arrived by flooding. Drops a known publication (K12)."""
         publication = Publication(m.key, m.source, m.source_seq, m.issued_round, m.hops)
         if self._take(publication, "flooding"):
             self._flood(publication, src)
@@ -153,7 +153,7 @@ class SkipRing(NodeProgram):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the initial state of all nodes, draws the round of each first Timeout, and records the start state."""
+        """Sets the initial state of all nodes and the random round of their first Timeout. Records the start state."""
         begin(world)
         for node in world.nodes:
             program: SkipRing = world.program(node)

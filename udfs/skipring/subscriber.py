@@ -41,7 +41,7 @@ class Member:
     # ---- BuildRing (2.2)
 
     def introduce(self, m: Introduce) -> None:
-        """Introduce: corrects labels. Then inserts the introduced node into the list, or as the closing neighbour."""
+        """Introduce: corrects labels. Then inserts the introduced node into the list, or stores it as ``ring``."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
@@ -176,7 +176,7 @@ class Member:
             self._get_configuration("silence")
 
     def _draw(self, purpose: str) -> float:
-        """Returns a number in [0, 1), drawn independently for each purpose and topic."""
+        """Returns a random number in [0, 1). The numbers for different purposes or topics are independent."""
         return self._ctx.draw(f"{purpose} of {self._own.topic}")
 
     def _get_configuration(self, reason: str) -> None:

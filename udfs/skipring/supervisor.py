@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: records `subscriber` if it has no label, and sends it its configuration."""
+        """Subscribe, GetConfiguration: sends `subscriber` its configuration. First records it if it has no label."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)

@@ -307,7 +307,7 @@ class TopicReplay:
         self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
 
     def _change(self, round_: int, node: int, what: str) -> None:
-        """Records a change of `what`, a part of explicit state. After `Convergence.clean_round` it violates closure."""
+        """Records that `what`, a part of explicit state, changed. A change after `clean_round` violates closure."""
         self._is_changed = True
         last = self.disturbances[-1]
         last.n_configurations += round_ >= 0 and node != last.node and node in self.kept

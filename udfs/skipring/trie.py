@@ -1,8 +1,8 @@
 """Patricia tries of publications with hashes (section 4.2, rule K11).
 
 The label of a leaf is the key of its publication. The label of an inner node is the longest common prefix of the labels
-of its two children. The hash of a leaf covers its label. The hash of an inner node covers the hashes of its children,
-first of the child that continues with 0. All keys of a trie have one length.
+of its two children. The hash of a leaf covers its label. The hash of an inner node covers the hashes of its children;
+the child that continues with 0 comes first. All keys of a trie have the same length.
 """
 
 from __future__ import annotations

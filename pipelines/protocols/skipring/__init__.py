@@ -100,7 +100,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each subscription without a topic, and for each one of the start after round 0 (K20)."""
+    """Yields a problem for each subscription without a topic, or of the start and not issued in round 0 (K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
