@@ -94,7 +94,7 @@ class JoinRequested:
     """The request of a joining node to its join point (Algorithm 2)."""
 
     source: Annotated[int, "the joining node"]
-    source_seq: Annotated[int, "the number of its join call"]
+    source_seq: Annotated[int, "the number of the joining node's join call"]
     incarnation: Annotated[int, "the incarnation of the joining node"]
     for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
 
@@ -104,7 +104,7 @@ class ParTop:
     """The links of the sender's view (TOP) that a joining or recovering receiver needs."""
 
     source: Annotated[int | None, "the joining node"]
-    source_seq: Annotated[int | None, "the number of its join call"]
+    source_seq: Annotated[int | None, "the number of the joining node's join call"]
     links: Annotated[tuple[ToldLink, ...] | None, "the links of TOP"]
     incarnation: Annotated[int | None, "the incarnation of the sender, in an answer to a JOIN_REQUEST"]
     for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]
@@ -115,7 +115,7 @@ class ParSub:
     """The routing entries of the sender (SUBS_SET) that a joining or recovering receiver needs."""
 
     source: Annotated[int | None, "the joining node"]
-    source_seq: Annotated[int | None, "the number of its join call"]
+    source_seq: Annotated[int | None, "the number of the joining node's join call"]
     entries: Annotated[tuple[ToldEntry, ...] | None, "the entries of SUBS_SET"]
     tombstones: Annotated[tuple[int, ...] | None, "the subscriptions that have ended"]
     for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it"]

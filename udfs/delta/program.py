@@ -103,7 +103,7 @@ class ProcessingRow(Processed):
 
     recipient: Annotated[int, "a member of Γ_N^m other than N"]
     path: Annotated[tuple[int, ...] | None, "P(N, recipient), if N accepted the message as Guided"]
-    responsible: Annotated[int | None, "member of Out_N^m on the path to the recipient; null: no node on it is up"]
+    responsible: Annotated[int | None, "next hop on the path to the recipient; null: no node on the path is up"]
     is_confirmed: Annotated[bool, "whether the responsible node has confirmed"]
     is_reopened: Annotated[bool, "whether the recipient had confirmed in an earlier incarnation and lost the message"]
 

@@ -65,7 +65,7 @@ class SubscriptionEntry:
     """A routing entry of a node N: a subscription in SUBS_SET_N."""
 
     subscription_id: Annotated[int, "the subscription"]
-    origin: Annotated[int, "its from at N: the subscriber, or the node δ+1 hops from N towards it"]
+    origin: Annotated[int, "from at N: the subscriber, or the node δ+1 hops from N towards the subscriber"]
     distance: Annotated[int | None, "d(N, origin)"]
     first_hop: Annotated[int | None, "first hop of P(N, origin); N itself for its own subscription"]
     responsible: Annotated[int | None, "the node of P(N, origin) that N sends to, as in table path"]
@@ -85,8 +85,8 @@ class Processed:
     subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
     origin: Annotated[int | None, "SUB, UNSUB: m.from at N"]
     join_point: Annotated[int | None, "J: the join point M; the joining node is the source"]
-    issued_round: Annotated[int | None, "PUB: round in which it was issued"]
-    matches: Annotated[tuple[int, ...] | None, "PUB: subscriptions that it satisfies; null in runs without crashes"]
+    issued_round: Annotated[int | None, "PUB: round in which the publication was issued"]
+    matches: Annotated[tuple[int, ...] | None, "PUB: subscriptions that match; null in runs without crashes"]
     origin_path: Annotated[tuple[int, ...] | None, "SUB, UNSUB accepted as Guided: P(N, m.from)"]
     msg_id: Annotated[int | None, "MsgId_N, if visited lists detect duplicates"]
     visited: Annotated[tuple[Visit, ...] | None, "received m.visited, if visited lists detect duplicates"]
@@ -131,7 +131,7 @@ class JoinState:
     join_point: Annotated[int, "the join point"]
     source_seq: Annotated[int, "number of the node's join call"]
     is_asked: Annotated[bool, "whether the node has sent its JOIN_REQUEST; false in runs without crashes"]
-    status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (its J is confirmed, an answer is missing) or VALID_JOINED"]
+    status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (J is confirmed, an answer is missing) or VALID_JOINED"]
 
 
 @record(key="joiner")
@@ -150,7 +150,7 @@ class WaitingCall:
     source_seq: Annotated[int, "number of the call at its node"]
     kind: Annotated[str, "subscribe, unsubscribe or publish"]
     subscription_id: Annotated[int | None, "subscribe, unsubscribe: the subscription"]
-    matches: Annotated[tuple[int, ...] | None, "publish: subscriptions whose predicate it satisfies"]
+    matches: Annotated[tuple[int, ...] | None, "publish: subscriptions whose predicate the publication satisfies"]
 
 
 @record(key="peer")
@@ -158,7 +158,7 @@ class PeerState:
     """The state of another node X as node N knows it; a live neighbour has no row."""
 
     peer: Annotated[int, "the other node X"]
-    status: Annotated[str, "WAITING for its answer, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
+    status: Annotated[str, "WAITING for an answer of X, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
     incarnation: Annotated[int | None, "incarnation of X that N is connected to, or that failed; null until X answers"]
     latency_rounds: Annotated[int | None, "latency of the connection"]
 
@@ -176,7 +176,7 @@ class Synch:
     """A synchronisation point of a joining or recovering node (member of Synch_R)."""
 
     peer: Annotated[int, "the synchronisation point"]
-    is_answered: Annotated[bool, "whether its routing information has arrived"]
+    is_answered: Annotated[bool, "whether the routing information of the synchronisation point has arrived"]
 
 
 @record(key="peer")

@@ -63,7 +63,7 @@ class EventCopy:
     id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "matched patterns in the source's subscription table, with its counters"]
+    tags: Annotated[tuple[Tag, ...], "matched patterns in the source's subscription table, with the source's counters"]
 
 
 @message("EVENT", hidden="issued_round,matches,tags")
@@ -86,7 +86,9 @@ class Gossip:
     initiator: Annotated[int, "the dispatcher whose gossip round sent the digest"]
     pattern_id: Annotated[int | None, "the pattern that selects the receivers; null: style publisher"]
     path: Annotated[tuple[int, ...] | None, "style publisher: the rest of the route, the publisher last"]
-    digest: Annotated[tuple[DigestEntry, ...], "push: events in the initiator's cache; pull: its lost events"]
+    digest: Annotated[
+        tuple[DigestEntry, ...], "push: cached events of the initiator; pull: lost events of the initiator"
+    ]
 
 
 @message("REQUEST")
@@ -154,7 +156,7 @@ class ReceivedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    is_routed: Annotated[bool, "true: it came over the tree, or the dispatcher published it; false: it came as REPLY"]
+    is_routed: Annotated[bool, "true: over the tree, or published by the dispatcher; false: only as REPLY"]
 
 
 @record(key="source,pattern_id")

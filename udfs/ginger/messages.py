@@ -107,7 +107,7 @@ class ParentRequest:
     """The request of a node to become a child of the receiver (Alg. 3 and 4)."""
 
     topics: Annotated[tuple[str, ...], "topics whose sub-tree contained the failed parent; of a client: all its topics"]
-    break_degree: Annotated[bool, "whether the receiver should accept beyond totalDegree (breakDegree)"]
+    break_degree: Annotated[bool, "whether to accept even with totalDegree connections (breakDegree)"]
     is_joining: Annotated[bool, "whether the node is new in the tree"] = False
     is_client: Annotated[bool, "whether the node is a client"] = False
     subscribed: Annotated[tuple[str, ...], "topics that a client subscribes to"] = ()
@@ -126,7 +126,7 @@ class ParentResponse:
 class ParentBuffer:
     """The answer of a new parent to its new child: the ids of the messages that the parent has received (Alg. 10)."""
 
-    told: Annotated[MissingSets, "ids, and further fields of the exchange"]
+    told: Annotated[MissingSets, "ids of messages that the parent has, and all fields of the exchange except events"]
 
 
 @message("LostMessageRequest")
@@ -184,7 +184,7 @@ class TopicJoined:
     """The answer to JoinTopic. A sender in the sub-tree adds its state of the topic."""
 
     topic: Annotated[str, "the topic"]
-    told: Annotated[MissingSets | None, "the sender's state of the topic; null: the sender is not in its sub-tree"]
+    told: Annotated[MissingSets | None, "the sender's state of the topic; null: the sender is outside its sub-tree"]
 
 
 @message("Received")

@@ -68,7 +68,7 @@ class ClientTopic:
     """A topic that a client subscribes to or publishes on."""
 
     topic: Annotated[str, "the topic"]
-    usage: Annotated[str, "subscribed, or published: the client publishes on it without a subscription"]
+    usage: Annotated[str, "subscribed, or published: the client has no subscription to the topic"]
 
 
 @record(key="subscription_id")
@@ -99,7 +99,7 @@ class Member:
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
-    approach: Annotated[list[int], "path at the start from the broker to the nearest one of the sub-tree"] = field(
+    approach: Annotated[list[int], "path at the start from the broker to the nearest broker of the sub-tree"] = field(
         default_factory=list
     )
 

@@ -155,7 +155,7 @@ class TopicJoin:
     topic: Annotated[str, "the topic"]
     is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search of its own"] = False
     is_open: Annotated[bool, "whether answers are missing"] = False
-    is_own: Annotated[bool, "whether the broker itself joins; false: it searches for a neighbour only"] = False
+    is_own: Annotated[bool, "whether the broker itself joins; false: the broker searches for a neighbour"] = False
     askers: Annotated[list[int], "neighbours that sent JoinTopic and await the answer"] = field(default_factory=list)
     waiting: Annotated[list[int], "neighbours whose answers are missing"] = field(default_factory=list)
 

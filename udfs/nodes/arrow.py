@@ -63,7 +63,7 @@ class Timer:
 
     name: Annotated[str, "the purpose of the timer"]
     key: Annotated[int, "distinguishes timers of one name"]
-    round: Annotated[int, "the round in which it expires"]
+    round: Annotated[int, "the round in which the timer expires"]
 
 
 @record(key="peer")

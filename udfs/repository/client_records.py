@@ -113,8 +113,8 @@ class Reading:
     """A subscriber's progress on a topic, in sequence numbers of its steering repository."""
 
     topic: Annotated[str, "the topic"]
-    position: Annotated[int, "the subscriber has passed all numbers up to this one"] = 0
-    sync: Annotated[int, "the steering repository has confirmed the acknowledgement of all numbers up to this one"] = 0
+    position: Annotated[int, "the subscriber has passed all numbers up to this number"] = 0
+    sync: Annotated[int, "the steering repository has confirmed the acknowledgements up to this number"] = 0
     unacknowledged: Annotated[int, "deliveries since the last S2R-ACK"] = 0
 
 
@@ -136,7 +136,7 @@ class Expected:
 
     topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
-    prev: Annotated[int, "number that the subscriber has to pass before this one"]
+    prev: Annotated[int, "number that the subscriber has to pass before this number"]
     source: Annotated[int, "id of the message's publisher; -1: the number has no message, and ends a Rectify"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]

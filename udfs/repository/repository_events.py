@@ -38,7 +38,7 @@ class Entry:
     publisher: Annotated[int, "id of the message's publisher"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
-    action: Annotated[Action | None, "the action with this number; None: the number is of a message"]
+    action: Annotated[Action | None, "the action with this number; None: the number identifies a message"]
 
 
 @dataclass(frozen=True, slots=True)

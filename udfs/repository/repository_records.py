@@ -21,7 +21,7 @@ class Log:
     topic: Annotated[str, "the topic"]
     number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
     last_seq: Annotated[int, "last sequence number in use"] = 0
-    frontier: Annotated[int, "last sequence number before the first reserved one (rule P5)"] = 0
+    frontier: Annotated[int, "last sequence number before the first reserved slot (rule P5)"] = 0
     owner: Annotated[int | None, "client that registers other clients; None: everybody may publish and subscribe"] = (
         None
     )
@@ -53,12 +53,12 @@ class Slot:
     seq: Annotated[int, "sequence number"]
     status: Annotated[str, "``stored``, ``reserved``, ``void`` or ``action``"]
     publisher: Annotated[int, "id of the message's publisher; of an action: the client"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started; of an action: its number"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started; of an action: action number"]
     n: Annotated[int, "catenation number of the message; of an action: 0"]
     source_seq: Annotated[
         int | None, "number of the publication among its publisher's calls; None: the message has not arrived"
     ] = None
-    publication: Annotated[Publication | None, "the message; None: it has not arrived, or is void"] = None
+    publication: Annotated[Publication | None, "the message; None: not arrived, or the slot is void"] = None
     action: Annotated[Action | None, "the action; None: the slot is of a message"] = None
 
 

@@ -46,8 +46,8 @@ class ConfigurationChange:
     round: Annotated[int, "round of the change; -1: the start state"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"]
     label: Annotated[str | None, "label of the node; None: the node has no label"]
-    left: Annotated[RingPeer | None, "nearest node before this one in the order of labels"]
-    right: Annotated[RingPeer | None, "nearest node after this one in the order of labels"]
+    left: Annotated[RingPeer | None, "nearest node before this node in the order of labels"]
+    right: Annotated[RingPeer | None, "nearest node after this node in the order of labels"]
     ring: Annotated[
         RingPeer | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
     ]

@@ -57,8 +57,8 @@ class Subscription:
     topic: Annotated[str, "topic of the ring"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
     label: Annotated[Label | None, "label of the node; None: the node has no label"] = None
-    left: Annotated[Neighbour | None, "nearest node before this one in the order of labels"] = None
-    right: Annotated[Neighbour | None, "nearest node after this one in the order of labels"] = None
+    left: Annotated[Neighbour | None, "nearest node before this node in the order of labels"] = None
+    right: Annotated[Neighbour | None, "nearest node after this node in the order of labels"] = None
     ring: Annotated[
         Neighbour | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
     ] = None
