@@ -115,7 +115,7 @@ class TopicCopy:
 
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    hops: Annotated[int, "links from the publisher to the receiver"]
+    hops: Annotated[int, "number of links from the publisher to the receiver"]
     topic: Annotated[str, "topic of the publication"]
     issued_round: Annotated[int, "round of the publish call"]
     matches: Annotated[tuple[int, ...], "ids of the subscriptions whose predicate the publication satisfies"]

@@ -45,7 +45,7 @@ class Delta(NodeTables):
     def start(cls, world: World) -> None:
         """Sets the views and paths of the nodes of the initial overlay.
 
-        Nodes that will join get status DETACHED instead.
+        Nodes that join later get status DETACHED and no view.
         """
         joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))

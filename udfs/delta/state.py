@@ -81,7 +81,7 @@ class Processed:
     round: Annotated[int, "MsgId_N, first part: round of the first copy"]
     trigger: Annotated[int, "MsgId_N, second part: order within the round"]
     sender: Annotated[int | None, "sender of the first copy; null at the source"]
-    hops: Annotated[int | None, "links from the source to N"]
+    hops: Annotated[int | None, "number of links from the source to N"]
     subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
     origin: Annotated[int | None, "SUB, UNSUB: m.from at N"]
     join_point: Annotated[int | None, "J: the join point M; the joining node is the source"]

@@ -59,7 +59,7 @@ class EventCopy:
 
     source: Annotated[int, "the dispatcher that published the event"]
     source_seq: Annotated[int, "number of the publication among the source's calls"]
-    hops: Annotated[int, "links from the source to the receiver"]
+    hops: Annotated[int, "number of links from the source to the receiver"]
     id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
@@ -177,7 +177,7 @@ class CachedEvent:
     position: Annotated[int, "number of the event among the events that the dispatcher has cached, from 1"]
     is_own: Annotated[bool, "whether the dispatcher published the event, or one of its clients subscribed to it"]
     cached_round: Annotated[int, "round in which the dispatcher cached the event"]
-    hops: Annotated[int, "links that the event travelled over"]
+    hops: Annotated[int, "number of links that the event travelled over"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
     tags: Annotated[tuple[Tag, ...], "the patterns of the identifier, with their counters"]

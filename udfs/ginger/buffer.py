@@ -81,7 +81,7 @@ class Event(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """An event that has left a buffer, with the id of its message and the links that the message travelled over."""
+    """An event that has left a buffer, with the id of its message and the hops that the message has travelled."""
 
     event: str
     source: int

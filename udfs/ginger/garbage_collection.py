@@ -80,7 +80,7 @@ class GarbageCollection:
             self.collect(m.topic, m.runs)
 
     def end_round(self) -> None:
-        """Reports on each topic to the parent. The topic's root garbage-collects messages of the topic instead."""
+        """Sends the parent a report on each topic. If this broker is the topic's root, collects messages instead."""
         for topic in self._reports.topics:
             self._report(topic)
 

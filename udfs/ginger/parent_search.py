@@ -19,7 +19,7 @@ from udfs.ginger.tree import belongs
 MAX_PASSES = 20
 """Number of passes over the brokers of its view before a node gives up the search (rule G26)."""
 TIMER = "parent"
-"""The timer of the answer to a ParentRequest, or of the pause between two passes (Alg. 8)."""
+"""The timer that limits the wait for the answer to a ParentRequest, or the pause between two passes (Alg. 8)."""
 
 
 class ParentSearch:

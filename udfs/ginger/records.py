@@ -110,7 +110,7 @@ class Pending(Publication):
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
     came_from: Annotated[str, "below: from a client or child, so the parent lacks the message; above: from the parent"]
-    hops: Annotated[int, "links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message travelled over"]
     covered: Annotated[set[int], "nodes that are known to have locked the key items"]
     acked: Annotated[set[int], "children that acknowledged the message (childrenAcks)"] = field(default_factory=set)
     sent: Annotated[set[int] | None, "covered nodes that the broker reported to the parent; null: no report"] = None
@@ -122,7 +122,7 @@ class EntryQueue(Publication):
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
     client: Annotated[int, "client that sent the message to the broker"]
-    hops: Annotated[int, "links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message travelled over"]
 
 
 @record(key="position")
@@ -131,7 +131,7 @@ class BufferedEvent(Publication):
 
     position: Annotated[int, "number that ascends in the order of events"]
     event: Annotated[str, "passed: forwarded or locked; processed: unlocked and delivered; published: the client's own"]
-    hops: Annotated[int | None, "links that the message travelled over; null: published, by the node itself"]
+    hops: Annotated[int | None, "number of links that the message travelled over; null: published, by the node itself"]
 
 
 @record(key="topic")

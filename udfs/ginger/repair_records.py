@@ -102,7 +102,7 @@ class Hold:
     guarantee: Annotated[str | None, "delivery guarantee of the message"] = None
     keys: Annotated[tuple[str, ...] | None, "key items of the message"] = None
     issued_round: Annotated[int | None, "round in which the client issued the message"] = None
-    hops: Annotated[int | None, "links that the message travelled over"] = None
+    hops: Annotated[int | None, "number of links that the message travelled over"] = None
     covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked the key items"] = None
     failed: Annotated[int | None, "the failed broker; only kind Failed, where columns topic to covered are null"] = None
     is_down: Annotated[bool | None, "whether the failed broker is still down; only kind Failed"] = None

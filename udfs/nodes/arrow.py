@@ -382,7 +382,7 @@ def _head(has_source: bool, has_seq: bool) -> _Head:
 
 
 def _nothing(_: object) -> None:
-    """Returns None: a message of a class without fields for the column has null in the column."""
+    """Returns None, the value of a column for messages whose class has no fields in the column."""
 
 
 @cache

@@ -73,14 +73,14 @@ class LeaveCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class PeerCall(Call):
-    """A call that concerns another node than the calling node: node `peer`."""
+    """A call of one node that concerns a second node, `peer`."""
 
     peer: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveCall(PeerCall):
-    """The node removes its dead peer from the overlay, as if the peer had left."""
+    """The node removes the dead node `peer` from the overlay, as if `peer` had left."""
 
     kind = "remove"
 

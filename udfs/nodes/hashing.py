@@ -1,4 +1,4 @@
-"""SQL's ``xxhash64`` in plain Python, so that node programs and dataflow steps draw equal numbers."""
+"""SQL's ``xxhash64`` in plain Python. Node programs and dataflow steps thus compute the same pseudorandom numbers."""
 
 from __future__ import annotations
 

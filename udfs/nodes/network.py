@@ -2,7 +2,7 @@
 
 A round has three steps:
 
-1. Faults: crashing nodes lose their volatile state, failure detectors that watch them send a report, and other nodes
+1. Faults: crashing nodes lose their volatile state, and the failure detectors that watch them send reports. Other nodes
    recover.
 2. Nodes: each node with due events handles them (`step`), in ascending order of node ids.
 3. Network: sent messages get ids. They get due rounds from link latency, link faults, pauses and crashes. The scenario

@@ -56,7 +56,7 @@ def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
 
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
-"""The columns of a packed batch: the index of its input batch, and the batch as a compressed Arrow stream."""
+"""The columns of a packed batch: the index of the input batch, and the input or result batch as an Arrow stream."""
 _COMPRESSION = "lz4"
 
 

@@ -126,7 +126,7 @@ class Buffered:
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     publication: Annotated[Publication, "the message"]
-    hops: Annotated[int, "links from the publisher to this node"]
+    hops: Annotated[int, "number of links from the publisher to this node"]
     round: Annotated[int, "round in which the message arrived"]
 
 

@@ -72,7 +72,7 @@ class Addressed:
 
     to: Annotated[tuple[int, ...], "receivers; a broker forwards one copy per link"]
     origin: Annotated[int, "id of the node that created the event"]
-    hops: Annotated[int, "links from the origin to this node"]
+    hops: Annotated[int, "number of links from the origin to this node"]
     topic: Annotated[str, "topic of the event"]
 
 

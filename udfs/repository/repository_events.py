@@ -171,7 +171,7 @@ class Migrate(Addressed):
 
 @message("Refuse")
 class Refuse(Addressed):
-    """The answer to a client that is not authorised for the topic in that role."""
+    """The answer to a client that is not authorised to act on the topic in the role that its event names."""
 
     role: Annotated[str, "role that the client lacks"]
     designation: Annotated[int, "number of the client's designation"]

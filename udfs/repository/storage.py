@@ -207,7 +207,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
 def _first_live(at: At, key: Key, added: list[int]) -> None:
     """During a recovery, marks as missing the messages before the first message that arrives from a publisher (P21).
 
-    Also requests these messages from the assistant. A message that waits as an orphan is stored already.
+    Also requests these messages from the assistant. A message that is stored as an orphan is not missing.
     """
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return

@@ -124,7 +124,7 @@ class PublishNew:
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     issued_round: Annotated[int, "round of the publish call"]
-    hops: Annotated[int, "links from the publisher to the receiver"]
+    hops: Annotated[int, "number of links from the publisher to the receiver"]
 
 
 REQUESTS = (Subscribe, GetConfiguration, RequestFor, Unsubscribe)

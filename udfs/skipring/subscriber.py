@@ -128,8 +128,8 @@ class Member:
     def configure(self, m: SetData) -> None:
         """SetData with a label: adopts the label and the ring neighbours of the configuration (section 3.2.1, rule K3).
 
-        Sends RequestFor about a present ring neighbour that is nearer than the neighbours in the configuration (action
-        (iii)).
+        Sends RequestFor about each current ring neighbour that is nearer than the neighbours in the configuration
+        (action (iii)).
         """
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():

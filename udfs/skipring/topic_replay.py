@@ -234,7 +234,7 @@ class TopicReplay:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Compares the labels and edges of the last state with SR(n), if the topic has become clean."""
+        """Compares the labels and edges of the last state with SR(n) if the topic has become legitimate."""
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -242,7 +242,7 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether the topic has not become legitimate in time: within `PATIENCE` after the last disturbance.
+        """Returns whether the topic is not legitimate although `PATIENCE` has passed since the last disturbance.
 
         Args:
             last_round: The last round of the run.

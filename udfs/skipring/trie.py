@@ -28,7 +28,7 @@ class Publication:
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number among the publisher's calls; at most 0: published before the start of the run"]
     issued_round: Annotated[int, "round of the publish call"]
-    hops: Annotated[int, "links from the publisher to this node"] = 0
+    hops: Annotated[int, "number of links from the publisher to this node"] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Rebuilds each trie that is not sound from those of its leaves that have right keys (rule K22).
+    """Checks each trie. If a trie is not sound, rebuilds it from those of its leaves that have right keys (rule K22).
 
     Args:
         nodes: The trie nodes of all topics, by topic and label. The function changes them.

@@ -259,7 +259,7 @@ def in_view(message: DataFrame, path: DataFrame, setting: DataFrame) -> DataFram
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the rows of `reach` that are neither recipients yet nor behind a confirmed recipient."""
+    """Returns the rows of `reach` whose recipient is not in `processing`, and not behind a confirmed recipient."""
     done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
     return (
         reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
