@@ -60,7 +60,7 @@ def handle_faults(turn: Turn) -> None:
 def _restart(turn: Turn) -> None:
     """Starts the recovery of this node from its durable tables (Algorithm 5, lines 1 to 7).
 
-    A node whose join was unfinished becomes DETACHED and joins again instead.
+    A node whose join was unfinished does not recover: it becomes DETACHED and joins again.
     """
     node, incarnation = turn.node, turn.ctx.run.incarnation(turn.id, turn.round)
     join = node.own_join

@@ -101,7 +101,7 @@ class LocalNetwork:
         self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> HistoryRows:
-        """Plays all rounds up to and including `last`. Returns their history rows, and also adds them to `rows`."""
+        """Plays all rounds up to and including `last`. Returns the history rows of these rounds, and extends `rows`."""
         with rare_collections():
             rows = HistoryRows()
             self._running().play(last, rows)

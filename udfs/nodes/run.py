@@ -90,8 +90,7 @@ def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
 
 
 _UNKNOWN: Mapping[tuple[int, int], int] = {}
-"""A mapping for `RunView.links` that states that the links are unknown, because one node is played without the others.
-"""
+"""The value of `RunView.links` if the links are unknown, because one node is played without the other nodes."""
 
 
 @dataclass(frozen=True)

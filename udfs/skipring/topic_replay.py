@@ -228,7 +228,7 @@ class TopicReplay:
     def _in_flight(self, round_: int) -> Iterator[Flight]:
         """Yields the messages in flight at the end of a round.
 
-        A generator decodes them only when a caller reads them: a check of a state that is not legitimate reads none.
+        A generator decodes messages only when a caller reads them. Checks of states that are not legitimate read none.
         """
         if self.flights is not None:
             yield from self.flights.at(round_)

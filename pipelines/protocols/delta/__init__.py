@@ -40,7 +40,7 @@ select run_id, node_id, node_id as source, source_seq,
 from state_call
 where kind = 'publish'
 """
-"""SQL for the publications that wait at their node, which does not issue them yet (rule R33)."""
+"""SQL for the publications whose publish call waits at the node and is not issued yet (rule R33)."""
 
 PROTOCOL = Protocol(
     name="delta",

@@ -80,7 +80,7 @@ def _drop_old(work: Work) -> None:
 def _restart(work: Work, recovered: DataFrame) -> None:
     """Starts the recovery of the nodes `recovered` (Algorithm 5, lines 1 to 7).
 
-    A node with an unfinished join joins again instead.
+    A node with an unfinished join does not recover: it joins again.
     """
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     if work.round.facts["join"]["detached"]:
