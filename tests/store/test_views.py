@@ -245,19 +245,26 @@ def test_run_summary(delta: StoreReader, forwarding: StoreReader) -> None:
     assert found == {(6, 4, 4, 1)}
 
 
+DEEP = {"comparison", "result", "result_summary", "unconfirmed_publication"}
+"""Views that classic Spark plans for 3 to 8 CPU seconds, with the SQL of all views that they read."""
+
+
 def test_all_views_give_the_same_on_classic_spark(
     sail: Session, spark: Session, delta_store: Path, forwarding_store: Path
 ) -> None:
-    """A view reads others by their texts in one store, and by their rows in the other."""
+    """In one store a view reads other views by their SQL, in the other by their rows."""
+    names = {*view_names(), "protocol", "sent_message"}
+    planned_with_others = {name for view in view_names() for name in relations_read(view_sql(view))} | DEEP
     answers = []
     for session in (sail, spark):
         session.activate()
-        readers = [StoreReader(session, delta_store), SmallStoreReader(session, forwarding_store)]
-        views = {*view_names(), "protocol", "sent_message"}
-        asked = [(reader, name) for reader in readers for name in reader.tables() if name in views]
+        plain, small = StoreReader(session, delta_store), SmallStoreReader(session, forwarding_store)
+        asked = [(plain, name) for name in plain.tables() if name in names - planned_with_others]
+        asked += [(small, name) for name in small.tables() if name in names]
         with session.suited(is_small=True, is_in_one=True):
             answers.append([rows(reader, f"select * from {name}") for reader, name in asked])
     assert answers[0] == answers[1]
+    assert len(answers[0]) > 40
 
 
 ATTRIBUTES = ("price", "symbol", 'a "quoted" \\ name', "größe", "a,b")
