@@ -296,10 +296,10 @@ class _Search:
         """Executes schedules, one job after the other.
 
         The search ends after ``most`` schedules, after the job that exceeds ``minutes``, or, with ``until_found``,
-        after the first job with a finding.
+        after the first job with a finding. It executes at least one job.
         """
         self._until = None if minutes is None else self._begun + 60 * minutes
-        while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
+        while self._counts["played"] < most and not (until_found and self._findings):
             n_played, (least, largest) = self._counts["played"], _AT_ONCE
             size = _AT_FIRST if n_played < _SEEDS else min(max(n_played // 2, least), largest)
             batch = self._batch(schedules, min(size, most - n_played))
@@ -309,6 +309,8 @@ class _Search:
             counted = Counter(guarantee for guarantee, _ in self._findings)
             seconds = time.monotonic() - self._begun
             self._observe(Standing(self._counts["played"], len(self._features), counted, seconds))
+            if self._is_late:
+                break
 
     @property
     def _is_late(self) -> bool:

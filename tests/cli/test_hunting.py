@@ -37,6 +37,10 @@ def line(tmp_path: Path) -> Path:
     return tmp_path / "line.yaml"
 
 
+def test_a_hunt_executes_a_job_even_without_time(line: Path) -> None:
+    assert rt.hunt(line, 30, minutes=0.0, shrinks=False, engine="local").n_played == 25
+
+
 def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     done = cli("hunt", line, "--runs", "12", "--corpus", corpus, "--fail-on", "excused", "--json")

@@ -186,13 +186,15 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
             served = [overlay.names[node] for node in sorted(_serving(settings, overlay, row["topic"] or ""))]
             yield from _named((*place, "peer"), overlay.names[row["peer"]], "server of the topic", served)
         elif kind in ("join", "leave"):
+            if at in _servers(overlay):
+                yield from _named((*place, "at"), at, "member of a bundle", _members(settings, overlay))
             before = first.setdefault((row["node_id"], kind), index)
             if before != index:
                 message = f"{at!r} calls {kind} already by entry {before}; allowed: once"
                 yield Problem((*place, "kind"), message)
         elif kind == "remove":
-            others = [name for name in _servers(overlay) if name != at]
-            yield from _named((*place, "peer"), overlay.names[row["peer"]], "other server", others)
+            others = [name for name in _members(settings, overlay) if name != at]
+            yield from _named((*place, "peer"), overlay.names[row["peer"]], "other member of a bundle", others)
         else:
             yield from _registration_problems(settings, overlay, row, place)
     yield from _early_leaves(overlay, workload)
@@ -216,6 +218,14 @@ def _early_leaves(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
         if row["kind"] == "leave" and joined is not None and row["round"] <= joined:
             message = f"{overlay.names[row['node_id']]!r} leaves in round {row['round']}, and joins in round {joined}"
             yield Problem((*_CALLS, index, "round"), f"{message}; allowed: {joined + 1} or later")
+
+
+def _members(settings: Any, overlay: Overlay) -> list[str]:  # noqa: ANN401
+    """Returns the names of the repositories that serve any topic at some time."""
+    named = [bundle.repositories for bundle in settings.bundles]
+    if not named:
+        return [overlay.names[node] for node in sorted(_serving(settings, overlay, ""))]
+    return [name for name in _servers(overlay) if any(names is None or name in names for names in named)]
 
 
 def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: ANN401

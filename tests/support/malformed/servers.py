@@ -112,7 +112,19 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: a repository that removes itself",
-        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "no other server",
+        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "no other member of a bundle",
+    ),
+    _build(
+        "repository: a server outside the bundle that joins",
+        _REPOSITORY.replace("repository}", "repository, bundle_size: 1}")
+        + _CALLED + "{at: §S, round: 5, kind: join}]}\n",
+        "'S' is no member of a bundle", "one of R",
+    ),
+    _build(
+        "repository: a server outside all bundles that is removed",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}]}")
+        + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
+        "'S' is no other member of a bundle",
     ),
     _build(
         "repository: a repository that leaves before it joins",
