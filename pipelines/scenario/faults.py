@@ -104,9 +104,9 @@ class CrashTrace(Checked):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
     format: Literal["fta", "lanl", "named", "simgrid"] | None = Field(
         None,
-        description="fta: Failure Trace Archive event_trace.tab (Grid'5000); lanl: LANL CSV; named: a table with the "
-        "columns node, down and up (empty: the node stays down); simgrid: a state profile, applied to all nodes that "
-        "may crash; default: found by the titles",
+        description="fta: Failure Trace Archive event_trace.tab (Grid'5000); lanl: LANL CSV; named: a table with "
+        "the columns node, down and up (empty: the node stays down); simgrid: a state profile, applied "
+        "to all nodes that may crash; default: determined by the titles of the columns",
     )
     unit: Literal["round", "ms", "s", "min", "h"] | None = Field(
         None, description="named, simgrid: unit of the times; default: round (named), s (simgrid); not for timestamps"
@@ -121,7 +121,9 @@ class CrashTrace(Checked):
         0.0, description="fta, lanl: hours at the start of the trace that are skipped"
     )
     shuffled: Flag = Field(
-        False, description="fta, lanl: permute the up and down times of each node, so that outages are independent"
+        False,
+        description="fta, lanl: true: the up and down times of each node are permuted, so that outages of nodes are"
+        " independent",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -163,13 +165,13 @@ def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the fi
 
 
 class CrashGenerator(Checked):
-    """Crashes drawn from the seed or read from a trace: exactly one of count, rate and trace."""
+    """Crashes that are generated from the seed or read from a trace: exactly one of count, rate and trace."""
 
     kind: Literal["crash"] = Field(description="selects this type of fault")
     count: _Number | None = Field(
-        None, description="exact number of crashes, at drawn rounds and nodes; with consecutive: number of chains"
+        None, description="number of crashes, at random rounds and nodes; if consecutive is set: number of chains"
     )
-    rate: CrashRate | None = Field(None, description="alternating up and down times of each node")
+    rate: CrashRate | None = Field(None, description="distributions of the alternating up and down times of each node")
     trace: CrashTrace | None = Field(None, description="recorded outages")
     rounds: _Rounds | None = Field(None, description="first and last round of crashes; default: 0 and time.rounds")
     nodes: Annotated[
@@ -184,8 +186,9 @@ class CrashGenerator(Checked):
     spare: list[NodeName] = Field(default_factory=list, description="nodes that never crash")
     at_most: Round | None = Field(
         None,
-        description="largest number of nodes that are not operational at once; listed crashes and earlier generators "
-        "count, too. count draws other rounds and nodes until crashes fit; rate and trace omit crashes beyond it",
+        description="maximum number of nodes that are not operational at once, including crashes of the list and of"
+        " earlier generators. With count, other rounds and nodes are tried until this holds; with rate "
+        "and trace, crashes that would exceed it are omitted",
     )
     recovery: Round | None = Field(
         None,
@@ -193,10 +196,12 @@ class CrashGenerator(Checked):
         "latency of a link",
     )
     down: _DownRounds | None = Field(
-        None, description="count: fewest and most rounds of a drawn down time; default: the nodes stay down"
+        None,
+        description="count: minimum and maximum number of rounds for which a node is down; default: the nodes stay "
+        "down",
     )
     consecutive: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        1, description="count: length of a chain, a path of neighbours that are all down for an equal number of rounds"
+        1, description="count: length of a chain, a path of neighbours that are all down for the same number of rounds"
     )
     stagger: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
         0, description="consecutive: rounds between the crashes of two neighbours in a chain; 0: all in one round"
@@ -239,7 +244,7 @@ class DrawnTimes(Checked):
     """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
 
     kind: str = Field(description="selects this type of fault")
-    count: _Number | None = Field(None, description="exact number of faults, at drawn rounds and nodes or links")
+    count: _Number | None = Field(None, description="number of faults, at random rounds and nodes or links")
     rate: CrashRate | None = Field(
         None, description="distributions of the alternating times without and with the fault, for each node or link"
     )
@@ -247,7 +252,7 @@ class DrawnTimes(Checked):
         None, description="first and last round in which a fault begins; default: 0 and time.rounds"
     )
     down: _DownRounds | None = Field(
-        None, description="count: fewest and most rounds of a fault, drawn; default: the faults do not end"
+        None, description="count: minimum and maximum number of rounds of a fault; default: the faults do not end"
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -260,14 +265,14 @@ class DrawnTimes(Checked):
 
 
 class BreakGenerator(DrawnTimes):
-    """Breaks of links, drawn from the seed; both directions of a link break."""
+    """Breaks of links that are generated from the seed; both directions of a link break."""
 
     kind: Literal["break"] = Field(description="selects this type of fault")
     links: Links | None = Field(None, description="the links that may break, each [a, b]; default: all")
 
 
 class PauseGenerator(DrawnTimes):
-    """Pauses of nodes, drawn from the seed."""
+    """Pauses of nodes that are generated from the seed."""
 
     kind: Literal["pause"] = Field(description="selects this type of fault")
     nodes: Annotated[
@@ -278,23 +283,27 @@ class PauseGenerator(DrawnTimes):
 
 
 class PartitionGenerator(DrawnTimes):
-    """Partitions drawn from the seed, one at a time: each cuts off a drawn node and the nodes nearest to it."""
+    """Partitions generated from the seed, one at a time: each cuts off a random node and the nodes nearest to it."""
 
     kind: Literal["partition"] = Field(description="selects this type of fault")
-    share: Share = Field(0.5, description="share of nodes that a partition separates; at least one node, never all")
+    share: Share = Field(
+        0.5, description="proportion of nodes that a partition separates; it separates at least one node, and never all"
+    )
 
 
 class ReplaceGenerator(Strict):
-    """Replacements of drawn links: each new link joins drawn nodes of the two parts of the tree."""
+    """Replacements of random links: each new link connects random nodes of the two parts of the tree."""
 
     kind: Literal["replace"] = Field(description="selects this type of fault")
-    count: _Number = Field(description="exact number of replacements")
+    count: _Number = Field(description="number of replacements")
     rounds: _DownRounds | None = Field(None, description="first and last round of a break; default: 1 and time.rounds")
-    after: Extra = Field((0, 0), description="fewest and most rounds from a break until the new link exists")
+    after: Extra = Field(
+        (0, 0), description="minimum and maximum number of rounds from a break until the new link exists"
+    )
 
 
 class FaultGenerator(Strict):
-    """Faults drawn from the seed or read from a trace."""
+    """Faults that are generated from the seed or read from a trace."""
 
     generate: Annotated[
         Annotated[CrashGenerator, Tag("<crash>")]
@@ -303,7 +312,7 @@ class FaultGenerator(Strict):
         | Annotated[PartitionGenerator, Tag("<partition>")]
         | Annotated[ReplaceGenerator, Tag("<replace>")],
         by_name("kind"),
-    ] = Field(description="type, places and frequency of the faults")
+    ] = Field(description="type, location and frequency of the faults")
 
 
 def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file

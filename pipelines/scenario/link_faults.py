@@ -57,11 +57,12 @@ class MessageFault(LinkFaultSpec):
     """A link fault that affects single messages: each message with probability `rate`, or only the `nth` message."""
 
     rate: Share | None = Field(None, description="the probability for each message")
-    kinds: Kinds | None = Field(None, description="the kinds of messages that the fault may strike; default: all")
+    kinds: Kinds | None = Field(None, description="the kinds of messages that the fault may affect; default: all")
     nth: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] | None = Field(
         None,
-        description="replaces rate: strike only the n-th message from `round` on, in the order of sending, of those "
-        "that match kinds, from and to; form program only",
+        description="replaces rate: the fault affects only the n-th message, in the order of sending, among the "
+        "messages that match kinds, from and to and are sent in round `round` or later; only in form "
+        "program",
     )
     sender: NodeName | None = Field(None, alias="from", description="nth: count only the messages of this sender")
     receiver: NodeName | None = Field(None, alias="to", description="nth: count only the messages to this receiver")
@@ -96,7 +97,9 @@ class Burst(Strict):
     """Loss in bursts (Gilbert and Elliott): each link alternates between good and bad periods of geometric length."""
 
     good: AtLeastOne = Field(description="mean number of rounds in a good period")
-    bad: AtLeastOne = Field(description="mean number of rounds in a bad period, to which the fault's rate applies")
+    bad: AtLeastOne = Field(
+        description="mean number of rounds in a bad period; the fault's rate applies in bad periods"
+    )
     good_rate: Share = Field(0.0, description="the probability of a loss in a good period")
 
 
@@ -104,7 +107,9 @@ class Loss(MessageFault):
     """Links lose messages, either each message independently or in bursts."""
 
     kind: Literal["loss"] = Field(description="selects this type of fault")
-    burst: Burst | None = Field(None, description="lose in bursts, independently in each direction of each link")
+    burst: Burst | None = Field(
+        None, description="messages are lost in bursts, independently in each direction of each link"
+    )
 
     def _problems(self) -> Iterator[Problem]:
         yield from super()._problems()
@@ -140,7 +145,8 @@ class Partition(LinkFaultSpec):
     kind: Literal["partition"] = Field(description="selects this type of fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None,
-        description="lists of nodes; all other nodes form one more group. Every message between two groups is lost",
+        description="lists of nodes; all other nodes form an additional group. Every message between two groups is "
+        "lost",
     )
     links: Links | None = Field(None, description="the links that are cut, each [a, b]")
 
@@ -163,14 +169,14 @@ class Delay(MessageFault):
     """
 
     kind: Literal["delay"] = Field(description="selects this type of fault")
-    rounds: Extra = Field(description="fewest and most extra rounds")
+    rounds: Extra = Field(description="minimum and maximum number of additional rounds")
     rate: Share | None = Field(
         1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
     )
     reorder: Flag = Field(
         False,
-        description="true: one draw for each message, and later messages overtake it; false: one draw for all messages "
-        "of a link and round, and later messages of the link wait for them",
+        description="true: each message has its own delay, and later messages may overtake it; false: all messages "
+        "of a link and round have the same delay, and later messages of the link wait for them",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -186,4 +192,4 @@ class Duplicate(MessageFault):
     """Messages arrive twice. A copy arrives directly after its original, or rounds later and after other messages."""
 
     kind: Literal["duplicate"] = Field(description="selects this type of fault")
-    after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")
+    after: Extra = Field((0, 0), description="minimum and maximum number of rounds from the original to the copy")

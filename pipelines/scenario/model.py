@@ -73,7 +73,8 @@ class RunsSpec(Checked):
         str, Annotated[Annotated[_Values, Tag("<list>")] | Annotated[ValueRange, Tag("<range>")], by_form(_form)]
     ] = Field(
         default_factory=dict,
-        description="path of a key, e.g. protocol.delta → its values: a list, or {from: 0, to: 4}",
+        description="mapping of the path of a key, e.g. protocol.delta, to the values of the key: a list, or {from:"
+        " 0, to: 4}",
     )
 
     def _problems(self) -> Iterator[Problem]:

@@ -70,10 +70,10 @@ class Latency(Checked):
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
     uniform: Annotated[tuple[LatencyRounds, LatencyRounds], ORDERED] | None = Field(
-        None, description="least and largest latency in rounds; drawn for each link"
+        None, description="minimum and maximum latency in rounds; each link has a random latency between them"
     )
     lognormal_ms: tuple[Positive, Positive] | None = Field(
-        None, description="median in ms and sigma of a log-normal distribution; drawn for each link"
+        None, description="median in ms and sigma of the log-normal distribution of the latencies of links"
     )
     matrix: FilePath | None = Field(
         None, description="a latency matrix: CSV with node names, or only numbers (PlanetLab, King); also .gz"
@@ -94,18 +94,19 @@ class Latency(Checked):
     unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: unit of the numbers")
     round_trip: Flag | None = Field(
         None,
-        description="matrix, pairs: the numbers are round-trip times, so the latency of a link is "
-        "half of them; default: true for a matrix "
-        "and for columns called rtt, ping, avg, min or max",
+        description="matrix, pairs: the numbers are round-trip times, so the latency of a link is half of the "
+        "number; default: true for a matrix and for columns called rtt, ping, avg, min or max",
     )
     per_direction: Flag = Field(
-        False, description="matrix, pairs: each direction of a link has its own latency; false: the mean of both"
+        False,
+        description="matrix, pairs: true: each direction of a link has its own latency; false: both have the mean "
+        "of the two latencies",
     )
     zero_is_unknown: Flag = Field(False, description="matrix, pairs: 0 means that the latency is unknown")
     missing: Literal["error", "mean", "draw"] = Field(
         "error",
         description="matrix, pairs: latency of links that the file lacks; mean: the mean of the file's latencies; "
-        "draw: one of the file's latencies, drawn",
+        "draw: a randomly chosen latency of the file",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -190,13 +191,15 @@ class FileOverlay(_Rooted):
         None, description="edge lists: column of the other end; default: the column titled dst or to, else the second"
     )
     latency: Composed | None = Field(
-        None, description="edge lists: column of the latency (1, 2, 3 without titles); graphs: the edge attribute"
+        None,
+        description="edge lists: column of the latency (its number, if there are no titles); graphs: edge attribute"
+        " of the latency",
     )
     latency_unit: LatencyUnit = Field(
         "ms", description="unit of latency and of .graph and pssim delays; km: length of a fibre, at 200 km/ms"
     )
     largest_component: Flag = Field(
-        True, description="take the largest component of a graph that is not connected; false: refuse it"
+        True, description="true: use the largest component of a graph that is not connected; false: reject the graph"
     )
 
 
@@ -207,7 +210,7 @@ class TopohubOverlay(_Rooted):
 
 
 class GenerateOverlay(_Rooted):
-    """A generated overlay: it has a regular shape or is drawn from the seed."""
+    """A generated overlay: it has a regular shape, or the seed determines its links."""
 
     kind: Kind = Field(description="the shape")
     nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
@@ -215,7 +218,7 @@ class GenerateOverlay(_Rooted):
     columns: Size | None = Field(None, description="grid: number of columns")
     branching: _Thousand = Field(2, description="balanced_tree: children of each node")
     max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(
-        None, description="random_tree: most links of a node"
+        None, description="random_tree: maximum number of links of a node"
     )
     probability: Share | None = Field(
         None, description="erdos_renyi: probability of each link; watts_strogatz: probability of rewiring a link"
@@ -278,7 +281,7 @@ class Attached(Strict):
     """A node with a single link, which leads to a broker."""
 
     name: NodeName = Field(description="the name of the node; no other node has it")
-    at: NodeName = Field(description="the edge broker: the broker that the node is linked to")
+    at: NodeName = Field(description="the edge broker: the broker to which the client is linked")
     latency: LatencyRounds = Field(1, description="latency of the link to the edge broker, in rounds")
 
 
@@ -299,7 +302,7 @@ class GeneratedServers(Checked):
         by_form(nodes_form),
     ] = Field(
         "central",
-        description="brokers: names, all, or central: the brokers with the least total latency to all other brokers",
+        description="brokers: names, all, or central: the brokers with the lowest total latency to all other brokers",
     )
     count: Size | None = Field(None, description="at: central: number of brokers with a server; default: 1")
     prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
@@ -319,7 +322,7 @@ class ServerGenerator(Strict):
 class GeneratedClients(Strict):
     """Generated clients: an equal number of clients at each selected broker."""
 
-    at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
+    at: Nodes = Field("all", description="edge brokers: names, a number of randomly chosen brokers, all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients at each broker")
     prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each client's link, in rounds")
@@ -355,7 +358,9 @@ class OverlaySpec(Checked):
     generate: GenerateOverlay | None = Field(None, description="a generated graph")
     nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol builds the overlay itself")
     order: Annotated[list[NodeName], Field(min_length=1)] | None = Field(
-        None, description="links: all nodes, in the order of their ids; default: the order of their first links"
+        None,
+        description="links: the names of all nodes, in the order of ids; default: the order in which the links name"
+        " them",
     )
     latency: Latency | None = Field(None, description="link latencies that replace those of the source")
     clients: Annotated[
@@ -371,7 +376,7 @@ class OverlaySpec(Checked):
         description="joined: all links exist in round 0; joining: the protocol's join operation creates every link",
     )
     join_root: NodeName | None = Field(
-        None, description="start: joining: the node that exists from round 0; default: the first node"
+        None, description="if start is joining: the only node that has joined before round 0; default: the first node"
     )
 
     def _problems(self) -> Iterator[Problem]:

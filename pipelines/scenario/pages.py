@@ -23,8 +23,8 @@ _TIMES = (("round", "at_ms"), ("until", "until_ms"))
 PAGE = installed_data() / "conf" / "KEYS.md"
 _LONGEST = 60
 _HEAD = """# Keys of a scenario
-Each section lists the keys of one part of a scenario file. A scenario with any other key is rejected. An example is the
-shortest value in the installed scenarios, else the default.
+Each section lists the keys of one part of a scenario file. A scenario with any other key is rejected. The example of a
+key is the shortest value of the key in the installed scenarios; if none of them has the key, it is the default.
 
 `python -m pipelines.scenario.pages` generates this page from the model that validates scenario files.
 `roundtable schema` prints the model as JSON Schema. An editor completes and checks keys if the first line of a scenario

@@ -126,7 +126,9 @@ class TimeSpec(Strict):
         default=None,
         description="time of round 0; default: the first timestamp, if only one part of the scenario has timestamps",
     )
-    speed: Positive = Field(default=1.0, description="factor by which recorded times pass faster; 2 halves them")
+    speed: Positive = Field(
+        default=1.0, description="factor by which recorded times are accelerated; 2 halves the times"
+    )
 
     @property
     def clock(self) -> Clock:

@@ -168,11 +168,13 @@ class Move(Timed):
 
 
 class GeneratedJoins(Strict):
-    """Drawn brokers that join one at a time; each is a leaf of the overlay when it joins."""
+    """Randomly chosen brokers that join one at a time; each is a leaf of the overlay when it joins."""
 
-    count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exact number of joins")
-    nodes: Nodes = Field("all", description="candidates: names, a number of nodes (drawn), all, leaves, or brokers")
-    rounds: Rounds = Field(description="first and last round of the join calls; each call has a different drawn round")
+    count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="number of joins")
+    nodes: Nodes = Field(
+        "all", description="nodes that may join: names, a number of randomly chosen nodes, all, leaves, or brokers"
+    )
+    rounds: Rounds = Field(description="first and last round of the join calls; the calls have different random rounds")
 
 
 class JoinGenerator(Strict):
@@ -183,22 +185,27 @@ class JoinGenerator(Strict):
 
 class _GeneratedSubscriptions(Strict):
     nodes: Nodes = Field(
-        "all", description="subscribers: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+        "all", description="subscribers: names, a number of randomly chosen nodes, all, leaves, brokers, or clients"
     )
     per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each node")
-    rounds: Rounds = Field((0, 0), description="first and last round of the subscribe calls, whose rounds are drawn")
+    rounds: Rounds = Field(
+        (0, 0), description="first and last round of the subscribe calls; the round of each call is random"
+    )
     lifetime: Rounds | None = Field(
-        None, description="fewest and most rounds until a subscription ends, drawn; default: subscriptions do not end"
+        None,
+        description="minimum and maximum number of rounds until a subscription ends; default: subscriptions do not end",
     )
 
 
 class _GeneratedPublications(Strict):
     nodes: Nodes = Field(
-        1, description="publishers: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+        1, description="publishers: names, a number of randomly chosen nodes, all, leaves, brokers, or clients"
     )
     rounds: Rounds = Field((1, 10), description="first and last round of publications")
     rate: Positive = Field(
-        1.0, description="mean publications of each node in a round; a fraction is the probability of one more"
+        1.0,
+        description="mean number of publications of each node in a round; the fractional part is the probability of"
+        " an additional publication",
     )
 
 
@@ -248,11 +255,13 @@ class _Symbols(Strict):
 
 
 class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
-    """Subscriptions to topics drawn by Zipf popularity; no node subscribes to a topic twice."""
+    """Subscriptions to random topics with Zipf popularity; no node subscribes to a topic twice."""
 
     kind: Literal["topics"] = Field(description="selects this generator")
     wildcards: Share = Field(
-        0.0, description="levels: share of subscriptions to MQTT filters, half with #, half with +"
+        0.0,
+        description="levels: proportion of subscriptions that have an MQTT filter; half of these filters contain #,"
+        " half contain +",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -265,34 +274,34 @@ class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
 
 
 class ContentSubscriptions(_Content, _GeneratedSubscriptions):
-    """Subscriptions to a drawn class and to a random interval of each attribute."""
+    """Subscriptions to a randomly chosen class and to a random interval of each attribute."""
 
     kind: Literal["content"] = Field(description="selects this generator")
     selectivity: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
-        0.5, description="length of each interval, as a share of the attribute's range"
+        0.5, description="length of each interval divided by the length of the attribute's range"
     )
 
 
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
-    """Subscriptions to the quotes of one stock whose price and volume exceed drawn limits."""
+    """Subscriptions to the quotes of one stock whose price and volume exceed random limits."""
 
     kind: Literal["quotes"] = Field(description="selects this generator")
 
 
 class TopicPublications(_Topics, _GeneratedPublications):
-    """Publications on topics drawn by Zipf popularity."""
+    """Publications on random topics with Zipf popularity."""
 
     kind: Literal["topics"] = Field(description="selects this generator")
 
 
 class ContentPublications(_Content, _GeneratedPublications):
-    """Publications of a drawn class, with uniformly distributed attribute values."""
+    """Publications of a randomly chosen class, with uniformly distributed attribute values."""
 
     kind: Literal["content"] = Field(description="selects this generator")
 
 
 class QuotePublications(_Symbols, _GeneratedPublications):
-    """Stock quotes (symbol, price, volume): symbols drawn by Zipf popularity, prices as random walks."""
+    """Stock quotes (symbol, price, volume): random symbols with Zipf popularity; prices are random walks."""
 
     kind: Literal["quotes"] = Field(description="selects this generator")
     volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
@@ -304,7 +313,9 @@ class BankPublications(Checked):
     """Operations on bank accounts: getBalance in eventual order, deposit in causal order, the rest in total order."""
 
     kind: Literal["bank"] = Field(description="selects this generator")
-    nodes: Nodes = Field("clients", description="publishers: names, a number of nodes (drawn), all, clients, ...")
+    nodes: Nodes = Field(
+        "clients", description="publishers: names, a number of randomly chosen nodes, all, clients, ..."
+    )
     topic: Topic = Field("bank", description="the topic of all operations")
     round: Round = Field(description="the first round of the operations")
     operations: Natural = Field(100, description="number of operations of each node")
@@ -312,11 +323,13 @@ class BankPublications(Checked):
     accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
         100, description="number of accounts (account1, account2, ...); with one account, withdraw replaces transfer"
     )
-    eventual: Share = Field(0.4, description="share of getBalance")
+    eventual: Share = Field(0.4, description="proportion of getBalance among the operations")
     causal: Share = Field(
-        0.3, description="share of deposit; withdraw, transfer and applyInterest have equal parts of the remainder"
+        0.3,
+        description="proportion of deposit; the remaining operations are in equal parts withdraw, transfer and "
+        "applyInterest",
     )
-    most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="largest amount, in cents")
+    most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="maximum amount, in cents")
     interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
         5, description="interest rate of applyInterest, per thousand"
     )
@@ -344,7 +357,7 @@ class PublicationFileSource(Strict):
 
 
 class SubscriptionGenerator(Strict):
-    """Subscriptions drawn from the seed."""
+    """Subscriptions that are generated from the seed."""
 
     generate: Annotated[
         Annotated[TopicSubscriptions, Tag("<topics>")]
@@ -355,7 +368,7 @@ class SubscriptionGenerator(Strict):
 
 
 class PublicationGenerator(Strict):
-    """Publications drawn from the seed."""
+    """Publications that are generated from the seed."""
 
     generate: Annotated[
         Annotated[TopicPublications, Tag("<topics>")]

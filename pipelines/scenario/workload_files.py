@@ -75,7 +75,11 @@ class PublicationFile(_TimedFile):
     node: str | None = Field(None, description="column of node names, or of values that are distributed over `nodes`")
     topic: str | None = Field(None, description="column (PADRES: attribute) of the topic")
     content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
-    round: ColumnOrRound = Field(0, description="column of the round, or the first round of `per_round` rows each")
+    round: ColumnOrRound = Field(
+        0,
+        description="column of the round; or a number: the round of the first `per_round` rows, each later round "
+        "has another `per_round` rows",
+    )
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(1, description="rows in each round")
     reverse: Flag = Field(False, description="publish the last row first, for files with the newest row first (PADRES)")
     nodes: Nodes | None = Field(

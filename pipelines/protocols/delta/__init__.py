@@ -21,16 +21,20 @@ class DeltaSettings(Strict):
 
     name: Literal["delta"] = Field("delta", description="selects this protocol")
     delta: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
-        1, description="number of nodes that may be down or recovering at once without loss of publications"
+        1, description="δ: if at most this many nodes are down or recovering at once, no publication is lost"
     )
     detector: Literal["identifier", "visited"] = Field(
-        "identifier", description="detection of duplicates: by the source's numbers, or by the last δ+1 visited nodes"
+        "identifier",
+        description="detection of duplicates; identifier: by the numbers of the source, visited: by the ids at the "
+        "last δ+1 visited nodes",
     )
     detection_rounds: Natural = Field(
-        5, description="rounds from a crash to the detector's report; not before the node's last messages arrive"
+        5,
+        description="rounds from a crash to the report by failure detectors; the report never precedes the last "
+        "messages of the node",
     )
     par_rows: Natural = Field(
-        100, description="rows of routing information that go to a recovering node per round, at low priority"
+        100, description="rows of routing information that a node sends to a recovering node per round, at low priority"
     )
 
 

@@ -84,7 +84,9 @@ class EpidemicSettings(Strict):
     gossip_rounds: Natural = Field(10, description="the gossip interval T, in rounds")
     p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
     fanout: Natural = Field(
-        1, description="towards subscribers: largest number of random neighbours that receive a gossip message"
+        1,
+        description="maximum number of random neighbours to which a dispatcher sends a gossip message towards "
+        "subscribers",
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop",
@@ -92,12 +94,15 @@ class EpidemicSettings(Strict):
     )
     push_patterns: Literal["all", "local"] = Field(
         "all",
-        description="push: patterns that a gossip round draws from; all: the subscription table, local: own clients",
+        description="push: patterns among which a gossip round chooses; all: those of the subscription table, "
+        "local: those of the dispatcher's clients",
     )
     push_rounds: Natural = Field(
         200, description="push: rounds during which a dispatcher gossips after it has cached an event"
     )
-    gossip_on_detection: Flag = Field(False, description="pull: also gossip in the round in which a loss is detected")
+    gossip_on_detection: Flag = Field(
+        False, description="pull: true: a dispatcher also gossips in the round in which it detects a loss"
+    )
     adaptive: Flag = Field(
         False,
         description="halve the interval after a gossip round if a loss or REQUEST came since the previous one, else"
@@ -105,26 +110,27 @@ class EpidemicSettings(Strict):
     )
     gossip_rounds_min: Natural = Field(2, description="adaptive: the shortest interval, in rounds")
     gossip_rounds_max: Natural = Field(80, description="adaptive: the longest interval, in rounds")
-    buffer: Natural = Field(100, description="largest number of events in a dispatcher's cache")
+    buffer: Natural = Field(100, description="maximum number of events in a dispatcher's cache")
     caching: Literal["all", "subscriber_or_source"] = Field(
         "all", description="events that a dispatcher caches: all that pass, or those that it published or subscribes to"
     )
     eviction: Literal["oldest", "foreign_first", "random"] = Field(
         "oldest",
-        description="event that a full cache discards; oldest: the oldest; foreign_first: the oldest that the"
-        " dispatcher neither published nor subscribes to, if any; random: by age, with a random delay of up to"
-        " `buffer` events",
+        description="event that a full cache discards; oldest: the oldest; foreign_first: the oldest that the "
+        "dispatcher neither published nor subscribes to, if any; random: the one with the lowest sum of"
+        " arrival position and a random number of up to `buffer`",
     )
     broken_route: Literal["drop", "unicast"] = Field(
         "drop",
-        description="publisher pull, if the link to the next dispatcher of a route has ended: drop, or use unicast",
+        description="publisher pull: if the link to the next dispatcher of a route has ended, drop the gossip "
+        "message or send it by unicast",
     )
     lost_buffer: Natural = Field(
-        1000, description="pull: largest number of losses in LostBuffer, which drops the oldest"
+        1000, description="pull: maximum number of losses in LostBuffer; a full LostBuffer drops the oldest loss"
     )
-    lost_rounds: Natural = Field(200, description="pull: rounds after which a loss is given up")
+    lost_rounds: Natural = Field(200, description="pull: rounds after which a dispatcher gives up a loss")
     out_of_band_rounds: Natural = Field(1, description="latency of requests and replies by unicast, in rounds")
-    out_of_band_loss: Share = Field(0.0, description="share of requests and replies that the unicast loses")
+    out_of_band_loss: Share = Field(0.0, description="probability that unicast loses a request or reply")
 
 
 PROTOCOL = Protocol(

@@ -17,8 +17,8 @@ class FloodingSettings(Strict):
     name: Literal["flooding"] = Field("flooding", description="selects this protocol")
     max_hops: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = Field(
         None,
-        description="null: a node stores ids of publications and drops later copies; a number: nodes store no ids, and"
-        " a copy ends after that many links",
+        description="null: a node stores the ids of publications and drops later copies; a number: nodes store no "
+        "ids, and forward a copy over at most this number of links",
     )
 
 

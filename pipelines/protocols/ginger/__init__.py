@@ -227,22 +227,28 @@ class GingerSettings(Strict):
         100_000, description="workload bank: cents on every account at the start"
     )
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        8, description="connections of a broker; with more it accepts clients and requests with breakDegree only"
+        8,
+        description="connections of a broker; a broker with this number accepts only clients, and requests with "
+        "breakDegree",
     )
     detection_rounds: Natural = Field(
-        5, description="rounds from the last arrival of a failed neighbour's messages to the report of its failure"
+        5, description="rounds from the arrival of a failed neighbour's last message to the report of the failure"
     )
     timer_rounds: Natural = Field(
-        200, description="rounds within which siblings vote, beside latency; other timers are three times as long"
+        200,
+        description="rounds that a node waits for the vote of a sibling, in addition to latencies; all other timers"
+        " are three times as long",
     )
     buffer_size: Natural = Field(
-        150, description="events of a topic that a node stores to send them again (bufferSize); older ones by id only"
+        150,
+        description="events of a topic for which a node stores the message, to send it again (bufferSize); for "
+        "older events it stores only ids",
     )
     collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
         0, description="new messages of a topic after which a node reports them for garbage collection; 0: never"
     )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        3, description="largest number of links between a node and a broker in its view (maxHops)"
+        3, description="maximum number of links between a node and a broker in its view (maxHops)"
     )
 
 

@@ -26,23 +26,27 @@ class GossipSubSettings(Strict):
 
     name: Literal["gossipsub"] = Field("gossipsub", description="selects this protocol")
     d: _Degree = Field(6, description="D: neighbours in the mesh of a topic after a graft or a prune")
-    d_lo: _Degree = Field(4, description="D_lo: with fewer neighbours in the mesh a node grafts")
-    d_hi: _Degree = Field(12, description="D_hi: with more neighbours in the mesh a node prunes")
+    d_lo: _Degree = Field(4, description="D_lo: a node grafts neighbours if its mesh has fewer than this number")
+    d_hi: _Degree = Field(12, description="D_hi: a node prunes neighbours if its mesh has more than this number")
     d_lazy: _Degree = Field(
-        6, description="D_lazy: a heartbeat gossips to at least this many neighbours outside the mesh"
+        6, description="D_lazy: minimum number of neighbours outside the mesh to which a node gossips at a heartbeat"
     )
     d_out: _Degree = Field(
-        2, description="D_out: outbound neighbours in the mesh, whose connection the node has opened"
+        2,
+        description="D_out: minimum number of outbound neighbours in the mesh; outbound: the node has opened the "
+        "connection",
     )
     gossip_factor: Share = Field(
-        0.25, description="share of the neighbours outside the mesh that a heartbeat gossips to, if more than d_lazy"
+        0.25,
+        description="proportion of the neighbours outside the mesh to which a node gossips at a heartbeat, if this "
+        "is more than d_lazy",
     )
     heartbeat_rounds: Natural = Field(
         100, description="rounds from one heartbeat to the next; 1 s in the specification"
     )
     history_length: _Heartbeats = Field(5, description="mcache_len: heartbeats that a publication stays in the cache")
     history_gossip: _Heartbeats = Field(
-        3, description="mcache_gossip: heartbeats in which nodes gossip about a publication"
+        3, description="mcache_gossip: number of heartbeats at which a node gossips about a publication"
     )
     prune_backoff: _Heartbeats = Field(60, description="heartbeats after a PRUNE in which neither end grafts the other")
     unsubscribe_backoff: _Heartbeats = Field(
@@ -53,12 +57,14 @@ class GossipSubSettings(Strict):
     )  # fmt: skip
     seen_ttl: _Heartbeats = Field(120, description="heartbeats for which a node remembers a publication")
     flood_publish: Flag = Field(
-        True, description="true: a publisher sends to all neighbours of the topic; false: to its mesh or fanout"
+        True,
+        description="true: a publisher sends its publication to all neighbours that have announced the topic; "
+        "false: to its mesh or fanout",
     )
     relay: Flag = Field(
         True,
-        description="true: brokers join all topics; false: only subscribers do, as in the specification, so links have"
-        " to connect them",
+        description="true: brokers join all topics; false: only subscribers join a topic, as in the specification, "
+        "so links between them must connect all subscribers",
     )
     detection_rounds: Natural = Field(5, description="rounds from a crash until neighbours notice it")
 

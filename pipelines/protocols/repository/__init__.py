@@ -30,7 +30,7 @@ class BundleSettings(Strict):
 class TopicSettings(Strict):
     """The clients that may publish on a topic and subscribe to it."""
 
-    owner: NodeName = Field(description="the client that registers others")
+    owner: NodeName = Field(description="the client that registers the publishers and subscribers of the topic")
     publishers: list[NodeName] = Field([], description="the publishers that are registered at the start")
     subscribers: list[NodeName] = Field([], description="the subscribers that are registered at the start")
 
@@ -51,13 +51,15 @@ class RepositorySettings(Strict):
     )
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
     publisher_rounds: Natural = Field(
-        20, description="T_p: rounds until a client repeats an unanswered request; three times as many while not stable"
+        20,
+        description="T_p: rounds until a client repeats an unanswered request; a publisher repeats messages that "
+        "are not stable every 3 T_p",
     )
     failure_rounds: Natural = Field(
         100, description="T_fail: rounds of silence until a publisher seeks another repository"
     )
     acknowledge_rounds: Natural = Field(
-        10, description="T_a: rounds until a subscriber repeats the acknowledgement of unsynced deliveries"
+        10, description="T_a: rounds until a subscriber repeats the acknowledgement of deliveries above its sync"
     )
     acknowledge_count: Count = Field(
         1, description="deliveries after which a subscriber acknowledges without waiting for T_a; 0: it always waits"
@@ -86,8 +88,8 @@ class RepositorySettings(Strict):
         200,
         description="T_void: rounds of silence after which the numbers of a publisher's missing messages become void",
     )
-    store_rounds: Work = Field(0, description="rounds in which a repository writes a message to its disk")
-    retrieve_rounds: Work = Field(0, description="rounds in which a repository reads a message from its disk")
+    store_rounds: Work = Field(0, description="rounds that a repository takes to write a message to its disk")
+    retrieve_rounds: Work = Field(0, description="rounds that a repository takes to read a message from its disk")
     reroute_rounds: Natural = Field(5, description="rounds from a broker's crash or recovery until routes change")
 
 

@@ -38,13 +38,16 @@ class SkipRingSettings(Strict):
         0, description="start other than empty: publications per topic from before the first round"
     )
     timeout_interval: Natural = Field(10, description="rounds from one Timeout of a node to the next")
-    min_delay: Natural = Field(1, description="smallest delay of a message in rounds")
-    max_delay: Natural = Field(10, description="largest delay of a message in rounds; each message draws its delay")
+    min_delay: Natural = Field(1, description="minimum delay of a message, in rounds")
+    max_delay: Natural = Field(
+        10, description="maximum delay of a message, in rounds; the delay of each message is random"
+    )
     silence_intervals: Natural = Field(
         8,
-        description="Timeouts of silence of a ring neighbour until a subscriber requests its configuration",
+        description="Timeouts without an introduction by a ring neighbour after which a subscriber requests its "
+        "configuration",
     )
-    detection_rounds: Natural = Field(5, description="rounds from a crash to the report at the supervisors")
+    detection_rounds: Natural = Field(5, description="rounds from a crash to the report to the supervisors")
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
         64,
         description="bits of a publication's key: the first bits of SHA-256 of publisher, number and topic; too few for"
