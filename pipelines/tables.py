@@ -57,7 +57,7 @@ RUN = table(
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
     ("round_ms", T.DoubleType(), "duration of a round in milliseconds; null: unknown"),
-    ("parameters", STRING, "JSON object: settings of the protocol and values of the grid, path to value"),
+    ("parameters", STRING, "JSON object that maps paths to values: settings of the protocol and values of the grid"),
     ("engine", STRING, "engine of the run: spark, connect or local"),
     ("form", STRING, "form that played the run: program (node programs) or dataflow (steps over all nodes)"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
@@ -73,7 +73,7 @@ NODE = table(
 )  # fmt: skip
 LINK = table(
     "link",
-    "a directed overlay link of a run, including links that replace others during the run (see fault_event)",
+    "a directed overlay link of a run, including links that replace other links during the run (see fault_event)",
     "src,dst",
     ("src", BIGINT, "sending node"),
     ("dst", BIGINT, "receiving node"),
@@ -81,7 +81,7 @@ LINK = table(
 )
 SUBSCRIPTION = table(
     "subscription",
-    "a subscription that its node issued, or accepted and lost in a crash",
+    "a subscription that its node issued, or that its node accepted and a crash lost",
     "subscription_id",
     ("subscription_id", BIGINT, "id of the subscription in its run"),
     ("subscriber", BIGINT, "node that subscribed"),
@@ -89,11 +89,15 @@ SUBSCRIPTION = table(
     ("issued_round", BIGINT, "round in which the node issued the subscription; if a crash lost it, round of the call"),
     ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),
     ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: no unsubscription"),
-    ("ended_round", BIGINT, "round of the unsubscription's confirmation, or of its issue if none is sent"),
+    (
+        "ended_round",
+        BIGINT,
+        "round in which the unsubscription was confirmed; if the protocol does not confirm it, round of its issue",
+    ),
 )
 PREDICATE = table(
     "predicate",
-    "a comparison of a subscription's predicate",
+    "a comparison in the predicate of a subscription",
     "subscription_id,attribute,op,number,whole,text",
     ("subscription_id", BIGINT, "a subscription of the scenario, issued or not"),
     ("attribute", STRING, "attribute of a publication; topic is the publication's topic"),
@@ -116,7 +120,7 @@ CONTROL_CALL = table(
 )
 PUBLICATION = table(
     "publication",
-    "a publication that its node issued, or accepted and lost in a crash",
+    "a publication that its node issued, or that its node accepted and a crash lost",
     "source,source_seq",
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
@@ -138,7 +142,7 @@ MESSAGE = table(
     ("fate", STRING, "delivered, duplicate, lost_link, lost_crash, in_flight"),
     ("source", BIGINT, "node whose call the message serves; null: the message serves no call"),
     ("source_seq", BIGINT, "number of that call among the calls of source"),
-    ("body", STRING, "JSON object of the message's other fields; null: no other fields"),
+    ("body", STRING, "JSON object of the fields that no other column has; null: no further fields"),
 )  # fmt: skip
 DELIVERY = table(
     "delivery", "a delivery of a publication to a subscriber", "subscriber,source,source_seq,round",
@@ -165,7 +169,7 @@ NODE_STATUS = table(
     ("status", STRING, "state, named as in the protocol's paper"),
 )  # fmt: skip
 ROUND_METRIC = table(
-    "round_metric", "a type and fate of messages due in a round of a run", "round,kind,fate",
+    "round_metric", "a combination of type and fate of the messages due in a round of a run", "round,kind,fate",
     ("round", BIGINT, "round in which the messages were due"),
     ("kind", STRING, "type of the messages"),
     ("fate", STRING, "fate of the messages"),
@@ -190,7 +194,7 @@ ROUND_COMMIT = Table(
         T.StructField("first_round", BIGINT, True, {"comment": "first round of the commit"}),
         T.StructField("last_round", BIGINT, True, {"comment": "last round of the commit"}),
         T.StructField("is_final", BOOLEAN, True, {"comment": "whether the runs of the batch ended with the commit"}),
-        T.StructField("versions", STRING, True, {"comment": "JSON: table name to the Delta version of this commit"}),
+        T.StructField("versions", STRING, True, {"comment": "JSON: table name → Delta version at this commit"}),
     ]),
 )  # fmt: skip
 

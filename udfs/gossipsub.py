@@ -39,7 +39,9 @@ class GossipTopic:
     mesh: Annotated[set[int], "neighbours in the node's mesh"]
     fanout: Annotated[set[int], "neighbours that get the node's publications while the node has not joined the topic"]
     fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes earlier"]
-    backoff: Annotated[dict[int, int], "first round in which the node may graft a neighbour again, by neighbour"]
+    backoff: Annotated[
+        dict[int, int], "for each neighbour: first round in which the node may graft the neighbour again"
+    ]
 
     def forget(self, peer: int) -> None:
         """Removes neighbour `peer`, which has left the topic or crashed. The backoff of the neighbour stays."""

@@ -25,7 +25,7 @@ _COMMENTS = {
     "node_id": "the node",
     "position": "index among the rows of the node, from 0",
     "started_round": "round in which this incarnation started; -1: before the first round",
-    "wake_round": "round in which its next timer expires; null: no timer is set",
+    "wake_round": "round in which the node's next timer expires; null: no timer is set",
 }
 _PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("hidden", T.StringType())])
 _NODE = ("run_id", "node_id")
@@ -87,7 +87,7 @@ def _relation(rows: ProgramColumns, name: str) -> str:
 
 def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
     tables = ", ".join(f"state_{of}" for of in declared)
-    text = f"state for the next round: rows in {tables}, a JSON document for each; null: no rows"
+    text = f"state between rounds: a JSON document with the rows of each of the tables {tables}; null: no rows"
     comments = {**_COMMENTS, "volatile_tables": text, "durable_tables": text}
     kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
     schema = from_arrow_schema(pa.schema(list(kinds.items())))

@@ -99,7 +99,7 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 HELD_STATE: Final = "held_state"
 HELD_STATE_COLUMNS: Final = {
-    "table_name": "the state table, by the name in its protocol",
+    "table_name": "name of the state table in its protocol",
     "n_rows": "rows of the run in the table",
     "n_bytes": "bytes of these rows as JSON, without run_id and nulls",
     "is_durable": "whether the rows survive a crash of their node",

@@ -1,5 +1,5 @@
--- Which share of the wanted deliveries happened, by the round of the publication?
--- One row per run and round with publications that a subscriber wants.
+-- Which proportion of the wanted deliveries happened, for each round of publication?
+-- One row per run and round in which a publication was issued that a subscriber wants.
 -- :* wanted_delivery
 -- :n_delivered wanted deliveries that happened
 -- :wanted_ratio n_delivered / n_wanted

@@ -1,7 +1,7 @@
 -- How many messages did each node send, and how many did it receive?
 -- Timers (from a node to itself) are not messages.
 -- :n_sent messages that the node put on a link, including lost ones
--- :n_received messages that the node received, including duplicates, without lost ones and messages in flight
+-- :n_received messages that the node received, including duplicates and excluding lost messages and messages in flight
 with sent as (
   select run_id, src as node_id, count(1) as n_sent
   from sent_message

@@ -1,6 +1,7 @@
 -- When did each node crash and recover, and how long did that take?
--- One row per crash. A node with status RECOVERING in the round of its recovery is operational when its status becomes
--- OPERATIONAL, or VALID_JOINED if its join restarts; any other node is operational in the round of its recovery.
+-- One row per crash. If a node has status RECOVERING in the round of its recovery, it is operational when its status
+-- becomes OPERATIONAL, or, if its join restarts, when its status becomes VALID_JOINED. Any other node is operational in
+-- the round of its recovery.
 -- :incarnation number of the incarnation that the crash ends: 0 for the first crash of the node
 -- :operational_round round from which the node is operational again; null: never, or not before its next crash
 -- :end_round operational_round, or the round of the next crash if that is earlier; null: neither happened

@@ -1,10 +1,10 @@
 -- How did each run end, and what did it cost?
--- One row per run. The 95th percentile is the smallest value with at least 95 % of the values at or below it; the
--- median is the smallest value with at least 50 %. Expected deliveries depend on the protocol and its settings, but
--- wanted deliveries do not. So compare runs by wanted_ratio. A measure is null if the run has nothing to measure.
+-- One row per run. The 95th percentile is the smallest value that at least 95 % of the values do not exceed; the median
+-- is the smallest value that at least 50 % do not exceed. Expected deliveries depend on the protocol and its settings,
+-- but wanted deliveries do not. So compare runs by wanted_ratio. A measure is null if the run has nothing to measure.
 -- :* run
 -- :n_publications publications that were issued
--- :delivery_ratio share of the expected deliveries that happened
+-- :delivery_ratio proportion of the expected deliveries that happened
 -- :n_excused wanted deliveries that were not expected, see view receiver
 -- :messages_per_delivery n_messages / n_deliveries
 -- :latency_rounds_median median of latency_rounds of the deliveries

@@ -183,7 +183,8 @@ PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "confirms_delivery": "whether a publication is confirmed only after all its subscribers have got it",
     "keeps_source_order": "whether a subscriber gets all publications of a source in the order of publication",
     "maintenance": "types of messages that nodes send periodically, without end",
-    "application": "types that carry publications; view comparison has measures of this class and the next two",
+    "application": "types of messages that carry publications; view comparison has measures of this class,"
+    " of acknowledgement and of recovery",
     "acknowledgement": "types that acknowledge the receipt, the storage or the processing of a message",
     "recovery": "types that request or repeat lost messages or serve recovering nodes; all other types are control",
 }

@@ -53,7 +53,7 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
     return reader.sql(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
 
 
-_TOPIC = {"topic": "the topic", "n_subscribers": "its subscribers that are up"}
+_TOPIC = {"topic": "the topic", "n_subscribers": "subscribers of the topic that are up"}
 _CONVERGENCE = ComputedView(
     """When was the ring of each topic legitimate, and did it stay legitimate?
 One row per run, topic and disturbance, replayed from state_configuration_change, state_database_change and
@@ -63,32 +63,33 @@ sent_message.""",
         **_TOPIC,
         "disturbance": "number of the disturbance, from 0: the start",
         "round": "round of the disturbance",
-        "cause": "start, subscribe (a subscriber joins), unsubscribe (one leaves) or crash",
+        "cause": "start, subscribe (a subscriber joins), unsubscribe (a subscriber leaves) or crash",
         "node_id": "node that joined, left or crashed; null: the start",
-        "n_configurations": "changes of explicit state at other nodes, until the next disturbance",
+        "n_configurations": "changes of explicit state until the next disturbance, except at node_id",
         "explicit_round": "first round from which the nodes have the state of the skip ring; null: not before the"
         " next disturbance, or the end",
         "clean_round": "first round from which no message in flight contradicts that state (rule K9); null: not"
         " before the next disturbance, or the end",
         "changed_round": "first round after clean_round in which explicit state changed; null: no change (closure)",
-        "problem": "reason why the last round before the next disturbance or the end is not legitimate; null: it is",
-        "is_last": "whether it is the last disturbance of the topic",
+        "problem": "reason why the state before the next disturbance, or at the end of the run, is not legitimate;"
+        " null: it is legitimate",
+        "is_last": "whether the disturbance is the last one of the topic",
     },
 )
 _PROGRESS = ComputedView(
     """How many labels are wrong in each round, how many subscribers are recorded, and what is the diameter?
-One row per run, topic and round in which explicit state changed. The values hold until the next row. Edges are those
-between subscribers, without directions.""",
+One row per run, topic and round in which explicit state changed. The values hold until the next row. The edges
+are the undirected edges between subscribers.""",
     progress,
     {
         **_TOPIC,
         "round": "round in which explicit state changed",
         "n_recorded": "subscribers in the database",
-        "n_wrong_labels": "subscribers without a label, or with another label than in the database",
-        "max_degree": "largest number of neighbours of a subscriber",
+        "n_wrong_labels": "subscribers that have no label, or a label that differs from their label in the database",
+        "max_degree": "maximum number of neighbours of a subscriber",
         "n_edges": "edges",
-        "diameter": "most hops between two subscribers; null: two do not reach each other, or there are more than"
-        " 500 subscribers and some labels are wrong",
+        "diameter": "maximum number of hops between two subscribers; null: two subscribers are not connected, or "
+        "the topic has more than 500 subscribers and a wrong label",
     },
 )
 VIEWS = {"convergence": _CONVERGENCE, "convergence_round": _PROGRESS}

@@ -1,7 +1,8 @@
 -- When did nodes crash or recover, and when had the run settled?
 -- One row per run and round in which any node crashed or recovered.
 -- :round the round
--- :settled_round the first round after the grace (see grace); null: another crash or recovery came earlier
+-- :settled_round first round after the grace period (view grace) since the round; null: another crash or recovery came
+--   earlier
 with fault as (
   select distinct run_id, round from fault_event where kind in ('crash', 'recovery')
 ), followed as (

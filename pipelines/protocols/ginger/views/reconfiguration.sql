@@ -1,5 +1,6 @@
--- How long does a node whose parent failed take to find another one, and to receive the messages that it missed?
--- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request and has no row.
+-- How long does a node whose parent failed take to find another parent, and to receive the messages that it missed?
+-- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request and has no
+-- row.
 -- :number number of the reconfiguration at its node, from 0
 -- :detected_round round in which the node sent the first ParentRequest or took part in an election
 -- :has_voted whether the node took part in an election

@@ -1,5 +1,5 @@
 -- How many neighbours does each node have in the mesh of a topic, and how many have announced the topic?
--- One row per run, node and topic that the node has joined, at the end (protocol gossipsub).
+-- One row per run, node and topic that the node has joined at the end of the run (protocol gossipsub).
 -- :topic the topic
 -- :n_peers neighbours that have announced the topic
 -- :degree neighbours in the mesh

@@ -4,7 +4,7 @@
 -- :designation number of the designation: the round at whose end the client chose it (rule P12)
 -- :repository designated repository
 -- :repository_name name of the repository
--- :end_round last round of the designation; null: to the end
+-- :end_round last round of the designation; null: it lasts to the end of the run
 with asked as (
   select distinct run_id, src as subscriber, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.designation') as bigint) as designation,

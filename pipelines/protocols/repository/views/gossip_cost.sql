@@ -5,7 +5,7 @@
 -- :n_bytes length of the bodies of these Gossip-ACKs
 -- :n_links messages on links that carried these Gossip-ACKs
 -- :n_fetched publications that the repository sent to other members
--- :gossip_share share of gossip in all messages on links of the run
+-- :gossip_share n_links / all messages on links of the run
 with row_on_link as (
   select run_id, kind, src, cast(get_json_object(body, '$.origin') as bigint) as origin, body
   from sent_message

@@ -16,8 +16,8 @@
 -- :* publication
 -- :topic topic of the publication
 -- :subscription_id lowest id of a matching subscription
--- :n_holders repositories that have the publication before their first reserved number, without those that crashed for
---   good
+-- :n_holders repositories that have the publication before their first reserved number, excluding repositories that
+--   crashed for good
 -- :known_round round of the confirmation or of the first delivery, whichever is earlier; null: neither happened
 -- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to the end
 -- :due_round deadline of the delivery: with the subscriber up, needed_rounds without a fault have passed since

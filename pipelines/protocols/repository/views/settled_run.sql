@@ -1,8 +1,9 @@
--- Did each run last long enough after its last external event for everything pending to finish?
+-- Did each run last long enough after its last external event for all pending work to finish?
 -- One row per run (protocol repository). A link fault without an end disturbs up to the last round.
 -- :last_round last round of the run's batch: all runs of a batch have the same number of rounds
 -- :disturbed_round round of the last call, publication, crash, recovery or change of links
--- :needed_rounds upper bound of the rounds for timers, paths and the fetches of a recovery, by settings and overlay
+-- :needed_rounds upper bound of the rounds for timers, paths and the fetches of a recovery, computed from settings and
+--   overlay
 -- :ways_rounds rounds to deliver a stored message without a fault: three paths, and the work of repositories
 -- :is_settled whether at least needed_rounds followed disturbed_round
 with ended as (

@@ -1,5 +1,6 @@
 -- How long after a crash does the last node forget the crashed node?
--- One row per run, crash and topic in which some node that stayed up referred to the crashed node (protocol skipring).
+-- One row per run, crash and topic (protocol skipring), if a node that stayed up referred to the crashed node in its
+-- state of the topic.
 -- :node_id node that crashed
 -- :topic the topic
 -- :forgotten_round first round without a reference to the crashed node; null: n_left references remain

@@ -8,7 +8,7 @@
 -- :held_name name of that node
 -- :believed_label label of that node, as node_id knows it
 -- :round first round of the edge; -1: the start state
--- :until_round first round without the edge; null: to the end
+-- :until_round first round without the edge; null: the edge exists at the end
 with state as (
   select run_id, node_id, topic, round,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,

@@ -1,8 +1,8 @@
--- How many neighbours does each node have on the ring of a topic, and over shortcuts?
--- One row per run, node, topic and round with a change of its edges (protocol skipring).
+-- How many neighbours does each node have on the ring of a topic, and how many over shortcuts?
+-- One row per run, node, topic and round in which an edge of the node changed (protocol skipring).
 -- :topic the topic
 -- :round first round with these values; -1: the start state
--- :until_round first round with other values; null: to the end
+-- :until_round first round with other values; null: the values hold to the end
 -- :label label of the node; null: no label
 -- :n_on_ring neighbours on the ring
 -- :n_shortcuts neighbours over shortcuts only
