@@ -1,7 +1,7 @@
 -- Each expected delivery happens exactly once, and no other delivery happens (report CSRG-570, section 4.2, Theorem 1).
--- An expected delivery counts as missing if it cannot happen later: the run is decided and has no message in flight, or
--- the publication is confirmed. If the protocol's confirmation does not imply delivery, an audit of the protocol checks
--- missing deliveries instead.
+-- An expected delivery counts as missing if it has not happened and can no longer happen. There are two cases: the run
+-- is decided and has no message in flight, or the publication is confirmed. If a protocol's confirmation does not imply
+-- delivery, an audit of the protocol checks missing deliveries, and this audit does not.
 select run_id, publication_round as round, node_id, source, source_seq,
   concat('published in round ', publication_round, ', never delivered') as detail
 from due_delivery

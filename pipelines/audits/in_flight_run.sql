@@ -1,4 +1,4 @@
--- The runs with messages in flight at their last round, not counting maintenance messages (Protocol.maintenance).
+-- The runs with messages in flight at their last round, excluding maintenance messages (Protocol.maintenance).
 select distinct m.run_id
 from sent_message m
 join run r on r.run_id = m.run_id

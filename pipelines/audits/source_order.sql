@@ -1,5 +1,6 @@
 -- A subscriber delivers a publication although it has delivered a later publication of the same source in an earlier
--- round. Applies to protocols that guarantee the order of a source. The order within a round is not recorded.
+-- round. Applies to protocols that guarantee the order of a source. The audit cannot judge two deliveries in one round,
+-- because the history does not record their order.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

@@ -1,6 +1,6 @@
--- Repeated deliveries, and deliveries without a matching subscription. In its last round, a subscription still matches.
--- Publications of the initial state have call numbers below 1. They need no matching subscription, because no call
--- issued them.
+-- Repeated deliveries, and deliveries to a subscriber without a matching subscription. In the round of its end a
+-- subscription still matches. Publications of the initial state, whose call numbers are below 1, need no matching
+-- subscription, because no call issued them.
 select run_id, max(round) as round, subscriber as node_id, source, source_seq,
   concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
 from delivery

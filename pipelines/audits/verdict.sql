@@ -1,5 +1,5 @@
--- For each run: whether it is in busy_run, and the last round with an event. A message in flight counts in its round of
--- sending. The begin and the end of a link fault are not events.
+-- For each run: whether it is in busy_run, and the last round with an event. A message in flight is an event of the
+-- round in which it was sent. The beginning and the end of a link fault are not events.
 with happened as (
   select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
   from message group by run_id

@@ -1,12 +1,12 @@
 -- How do runs compare, independently of their protocols' promises?
 -- One row per run; each measure has one meaning for all protocols. Broken orders are counted among the first deliveries
 -- of each publication at each subscriber; two deliveries in one round have no order. A publication causally depends on
--- the publications that its publisher had issued or got before. Dependencies through an undelivered publication do not
--- count. Requested orders are counted separately, because protocol ginger promises only requested orders. Each type of
--- message belongs to one class (view protocol): application (carries a publication for the first time),
--- acknowledgement, recovery (repeats lost messages, or serves recovering nodes), or control (all others). The bytes of
--- a message are the length of its body; an application message adds the length of its topic and content. So the measure
--- compares protocols, not encodings. A measure is null if the run has nothing to measure.
+-- the publications that its publisher had issued or received before. A dependency through a publication that was not
+-- delivered is ignored. Requested orders are counted separately, because protocol ginger promises only requested
+-- orders. Each type of message belongs to one class (view protocol): application (carries a publication for the first
+-- time), acknowledgement, recovery (repeats lost messages, or serves recovering nodes), or control (all others). The
+-- bytes of a message are the length of its body; an application message adds the length of its topic and content. So
+-- the measure compares protocols, not encodings. A measure is null if the run has nothing to measure.
 -- :* run
 -- :n_deliveries deliveries, the first of each publication at each subscriber
 -- :n_duplicates repeated deliveries of a publication at a subscriber

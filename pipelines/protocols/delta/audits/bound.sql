@@ -1,8 +1,8 @@
--- Runs in which more than δ nodes were not OPERATIONAL at once, with the first such round (rule R11). Faults and
--- latencies bound the time for which a node counts as recovering: each pending operation must end within the grace, a
--- number of rounds after the last crash or recovery (view grace). A node that reports OPERATIONAL earlier counts as up
--- from that round on. A node that reports it later, or never, counts as up after the grace, and violates guarantee
--- ends_in_time.
+-- Runs in which more than δ nodes were not OPERATIONAL at once, with the first round in which this was so (rule R11). A
+-- node counts as recovering at most for the grace period after the last crash or recovery. View grace computes this
+-- period from the settings and latencies. If a node reports OPERATIONAL within the grace period, it counts as up from
+-- the round of this report. If it reports later, or never, it counts as up after the grace period, and violates
+-- guarantee ends_in_time.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,
     case when n.recovery_round is null then n.end_round

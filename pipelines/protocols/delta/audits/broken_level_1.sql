@@ -1,6 +1,6 @@
 -- Level 1 (4.3): a node within δ+1 hops of the subscriber has exactly one entry of a live subscription. The entry has
 -- the subscriber as origin and the first hop of the path to the subscriber. The node has no entry of an ended
--- subscription. A crash of the subscriber, or of a node on the path, changes column responsible only, which names the
+-- subscription. A crash of the subscriber, or of a node on the path, changes only column responsible, which names the
 -- closest live node.
 with wrong_near as (
   select distinct n.*, e.delta, e.origin, e.entry_distance, e.entry_hop, e.entry_responsible, e.n_entries

@@ -1,15 +1,16 @@
 -- Level 2 (4.3): the entry of a node N more than δ+1 hops from subscriber S names P(N, S)[δ+1], the node δ+1 hops from
--- N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit checks each
--- entry with δ-paths and with the entry of the next hop B = responsible, k = d(N, B) hops away:
+-- N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit checks the
+-- entry of N with paths of at most δ+1 hops and with the entry of the next hop B (column responsible), which is k =
+-- d(N, B) hops away:
 --
--- 1. the entry of N names a node δ+1 hops away, and B is the closest live node on the path to it;
+-- 1. the entry of N names a node δ+1 hops away, and B is the closest live node on the path to this node;
 -- 2. B's entry does not lead back towards N;
 -- 3. N's entry names P(B, from_B)[δ+1-k].
 --
 -- On a tree these checks are equivalent to Level 2. By check 2 the next hops from N never turn back, so they follow a
--- path of the tree. By Level 1 and rule R1 this path ends at S, or before δ+1 consecutive nodes that are down. So it is
--- P(N, S), and B lies on it. If d(B, S) <= δ+1, from_B is S by Level 1; otherwise it is P(B, S)[δ+1] by induction over
--- the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1 hops from N on P(N, S).
+-- path of the tree. By Level 1 and rule R1 this path ends at S, or before δ+1 consecutive nodes that are down. So this
+-- path is P(N, S), and B lies on it. If d(B, S) <= δ+1, from_B is S by Level 1; otherwise from_B is P(B, S)[δ+1] by
+-- induction over the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1 hops from N on P(N, S).
 with entry_count as (
   select j.run_id, j.node_id, s.subscription_id, s.subscriber, 1 as required, 0 as held
   from judged j
@@ -21,7 +22,8 @@ with entry_count as (
   left join due_subscription d on d.run_id = e.run_id and d.subscription_id = e.subscription_id
   where s.run_id is null or d.run_id is not null
 ), wrong_count as (
-  -- Far nodes without exactly one entry of a live subscription, or with an entry of a subscription that is not live.
+  -- Far nodes that do not have exactly one entry of a live subscription, or that have an entry of a subscription that
+  -- is not live.
   select c.run_id, c.node_id, c.subscription_id, c.subscriber, sum(c.required) as n_required, sum(c.held) as n_held
   from entry_count c
   left join near n on n.run_id = c.run_id and n.node_id = c.node_id and n.subscription_id = c.subscription_id
@@ -43,7 +45,7 @@ with entry_count as (
 ), disagreeing as (
   select * from compared where turns_back or origin <> wanted
 ), wrong_next as (
-  -- Of consecutive disagreeing entries only the one nearest to S.
+  -- If the entries of consecutive nodes disagree, only the entry nearest to S is a row.
   select d.*
   from disagreeing d
   left join disagreeing b on b.run_id = d.run_id and b.node_id = d.responsible and b.subscription_id = d.subscription_id

@@ -1,6 +1,7 @@
--- Eq. (1): TOP_N contains exactly the valid links with both ends within δ+1 hops of N, unmarked. The equation requires
--- that no message is in flight, so the audit checks the last state of runs that end quiescent. A join may stay
--- unfinished if the node or its join point crashed: these links are not checked.
+-- Eq. (1): TOP_N contains exactly the valid links whose two ends are within δ+1 hops of N, and none of these links is
+-- marked. The equation requires that no message is in flight, so the audit checks the last state of runs that end
+-- quiescent. If a joining node or its join point crashed, the join may stay unfinished; the audit does not check the
+-- link of this join.
 with unfinished_join as (
   -- The join of a node that is not a member may have stopped when an end of the link crashed.
   select distinct l.run_id, least(l.src, l.dst) as a, greatest(l.src, l.dst) as b
@@ -10,7 +11,8 @@ with unfinished_join as (
   left join member d on d.run_id = l.run_id and d.node_id = l.dst
   where s.run_id is null or d.run_id is null
 ), link_count as (
-  -- On a tree, the links with both ends in reach are the last links of the paths to the nodes in reach.
+  -- On a tree, the links whose two ends are within δ+1 hops are the last links of the paths to the nodes within δ+1
+  -- hops.
   select run_id, node_id, least(element_at(path, -2), target) as a, greatest(element_at(path, -2), target) as b,
     1 as expected, 0 as held, 0 as marked
   from judged_path

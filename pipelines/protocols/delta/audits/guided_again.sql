@@ -1,6 +1,7 @@
--- In the round of its REJOIN a recovered node N sends each unconfirmed publication that it accepted as Guided again, if
--- g.to lacks a subscriber within δ+1 hops of N (rule R32). Only subscriptions count that were confirmed before the
--- publication and never end. Subscribers behind a node that crashes at some time do not count.
+-- A recovered node N has accepted publications as Guided messages. If g.to of an unconfirmed one lacks a subscriber
+-- within δ+1 hops of N, N sends this publication again in the round of its REJOIN (rule R32). The audit considers only
+-- subscriptions that were confirmed before the publication and never end. It does not consider subscribers behind a
+-- node that crashes at some time.
 with life as (
   select run_id, node_id, recovery_round, lead(crash_round) over (partition by run_id, node_id order by crash_round)
     as next_round

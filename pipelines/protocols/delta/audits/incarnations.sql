@@ -1,4 +1,5 @@
--- A recovered node handles only messages of nodes that have received a message of its present incarnation (rule R25).
+-- A recovered node handles a message only if the sender has received a message from the node's present incarnation
+-- (rule R25).
 with life as (
   select run_id, node_id, recovery_round as first_round,
     coalesce(lead(crash_round) over (partition by run_id, node_id order by incarnation), 9223372036854775807)

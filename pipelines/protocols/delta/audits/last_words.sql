@@ -1,5 +1,5 @@
 -- A failure detector reports a crash after the detection delay, and after the last messages of the node (rules R9 and
--- R21). PAR_TOP and PAR_SUB are delayed by their size (R10).
+-- R21). PAR_TOP and PAR_SUB have an additional delay in proportion to their size (R10).
 with report as (
   select run_id, dst as node_id, cast(get_json_object(body, '$.peer') as bigint) as peer,
     cast(get_json_object(body, '$.incarnation') as bigint) as incarnation, due_round

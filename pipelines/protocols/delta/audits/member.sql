@@ -1,4 +1,4 @@
--- The nodes that have joined, including those that are down: a crash changes no view.
+-- The nodes that have joined. Nodes that are down are included, because a crash changes no view.
 select distinct s.run_id, s.node_id, cast(get_json_object(r.parameters, "$['protocol.delta']") as int) as delta
 from node_status s
 join run r on r.run_id = s.run_id

@@ -1,8 +1,8 @@
--- Key Corollary: a message from A to B skips no node between them that is OPERATIONAL*. A recovered node is
--- OPERATIONAL* from the round of its first REJOIN (A.2). A knows this in time: before that round, the recovered node
--- has an answer from the closest node on the path to A, and from each recovered node in between. Only plain messages
--- count: a Guided message over a bypass answers the SynRequest of its receiver, even if nodes in between have
--- recovered.
+-- Key Corollary: a message from A to B skips no node between A and B that is OPERATIONAL*. A recovered node is
+-- OPERATIONAL* from the round of its first REJOIN (A.2). A learns of the recovery before this round, because the
+-- recovered node first gets an answer from the closest node on the path to A, and from each recovered node in between.
+-- The audit checks only plain messages: a Guided message over a bypass answers the SynRequest of its receiver, even if
+-- nodes in between have recovered.
 with far as (
   select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
   from sent_message m

@@ -1,7 +1,7 @@
 -- At a quiescent end no node waits for a message:
 -- * each ProcessingList is empty: all recipients have confirmed all messages (Alg. 1, line 30);
--- * no node recovers, and no synchronisation is open (Alg. 5, line 8), except at nodes whose join point never recovers
---   or has not joined itself;
+-- * no node is recovering, and no synchronisation is open (Alg. 5, line 8), except at nodes whose join point never
+--   recovers or has not joined the overlay;
 -- * no request is unanswered (Alg. 4);
 -- * no call and no join request waits at a member that is OPERATIONAL.
 with unconfirmed as (

@@ -1,4 +1,5 @@
--- The messages of one source that a node sends to a peer in a round keep the order of the source (rule R22).
+-- If a node sends a peer several messages of one source in a round, it sends them in the order of the source (rule
+-- R22).
 with sent as (
   select run_id, src, dst, sent_round, source, source_seq, message_id,
     max(source_seq) over (partition by run_id, src, dst, sent_round, source order by message_id

@@ -1,4 +1,4 @@
--- STATUS precedes the multicast messages of its round (rule R36).
+-- If a node sends STATUS and multicast messages to a peer in one round, STATUS is the first (rule R36).
 select s.run_id, s.sent_round as round, s.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('STATUS to node ', s.dst, ' leaves behind ', min(m.kind)) as detail

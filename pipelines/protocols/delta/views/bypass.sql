@@ -1,6 +1,6 @@
 -- How long does a node take to connect to the nodes behind a failed neighbour?
 -- One row per bypass (protocol delta): consecutive and overlapping connection requests of a node count as one bypass,
--- for example past a chain of failed nodes.
+-- for example if the nodes of a chain have failed.
 -- :number number of the bypass at its node, from 0
 -- :detected_round round in which the node sent the first CON_REQUEST
 -- :n_requests number of connection requests

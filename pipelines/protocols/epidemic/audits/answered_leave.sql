@@ -1,4 +1,5 @@
--- A dispatcher on the way to a publisher removes the events that it answers from the digest (rule E7).
+-- A dispatcher on the path to a publisher sends some events of a digest to the requester; it removes these events from
+-- the digest that it forwards (rule E7).
 select e.run_id, e.sent_round as round, e.src as node_id, a.source, a.source_seq,
   concat('answers node ', e.initiator, ', and leaves the event in the digest') as detail
 from entry e

@@ -1,5 +1,5 @@
--- A dispatcher requests an event only after a later event of the source and pattern has arrived, and not after the
--- event itself has arrived (rules E3, E8 and E9).
+-- A dispatcher requests an event only if a later event of the same source and pattern has arrived, and the event itself
+-- has not (rules E3, E8 and E9).
 with asked as (
   select distinct run_id, initiator, event_source, pattern_id, number, sent_round
   from entry

@@ -1,4 +1,4 @@
--- A dispatcher requests events of patterns to which its own clients subscribe (rules E9 and E10).
+-- A dispatcher requests only events of patterns to which its own clients subscribe (rules E9 and E10).
 with wanted as (
   select p.run_id, p.node_id, p.pattern_id, s.issued_round,
     coalesce(s.unsubscribed_round, 9223372036854775807) as until_round

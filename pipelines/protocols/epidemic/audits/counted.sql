@@ -1,4 +1,5 @@
--- The counters in the identifiers of received events: one row per copy of an event and pattern of its identifier.
+-- The counters in the identifiers of received events: one row per copy of an event and pattern in the identifier of the
+-- event.
 with arrived as (
   select run_id, dst as node_id, source, source_seq, due_round,
     explode(split(get_json_object(body, '$.id'), ':')) as tag

@@ -1,4 +1,5 @@
--- A crash loses the cache: a dispatcher answers with events only that it received or published later (rule E14).
+-- A crash deletes the cache: after it, a dispatcher answers only with events that it has received or published since
+-- (rule E14).
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), answer as (
   select m.run_id, m.src, m.source, m.source_seq, m.sent_round, max(c.round) as crash_round
   from sent_message m

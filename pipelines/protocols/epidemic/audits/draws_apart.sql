@@ -1,7 +1,8 @@
--- Two dispatchers that gossip in the same rounds do not always choose the same pattern (rule E4, push). A change is a pair
--- of successive common gossip rounds in which dispatcher X chooses different patterns. A row is a pair X, Y with 40 or
--- more changes in which Y chooses as X, and none in which Y does not. Y gets no event between the two rounds of a change,
--- so its cache has events of both patterns. With independent draws the probability of a row is at most 2^-40.
+-- Two dispatchers that gossip in the same rounds do not always choose the same pattern (rule E4, push). A change is a
+-- pair of successive common gossip rounds in which dispatcher X chooses different patterns. A row is a pair X, Y that
+-- has 40 or more changes, if Y chooses the same patterns as X in all of them. Only changes count between whose two
+-- rounds Y gets no event, so that the cache of Y has events of both patterns. If the draws are independent, the
+-- probability of a row is at most 2^-40.
 with chosen as (
   select distinct run_id, initiator as node_id, sent_round as round, pattern_id
   from gossip

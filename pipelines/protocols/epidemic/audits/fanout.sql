@@ -1,4 +1,5 @@
--- A dispatcher forwards each copy of a gossip message to at most fanout neighbours, and not to its sender (rule E6).
+-- A dispatcher forwards each copy of a gossip message to at most fanout neighbours, and not to the sender of the copy
+-- (rule E6).
 with sent as (
   select run_id, src, sent_round, initiator, style, digest, count(distinct dst) as n_receivers
   from gossip

@@ -1,4 +1,4 @@
--- A dispatcher gives a loss up after lost_rounds, and its LostBuffer holds at most lost_buffer losses (rule E13).
+-- A dispatcher requests no event after lost_rounds, and its LostBuffer has at most lost_buffer entries (rule E13).
 select e.run_id, max(e.sent_round) as round, e.initiator as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks for event ', e.number, ' of node ', e.event_source, ' and pattern ', e.pattern_id, ' for ',

@@ -1,4 +1,5 @@
--- Gossip rounds of a dispatcher are whole intervals apart, even across a crash (rules E1 and E15).
+-- The distance of two gossip rounds of a dispatcher is a multiple of the interval T, even if the dispatcher crashes in
+-- between (rules E1 and E15).
 with relinked as (select distinct run_id from fault_event where kind in ('link', 'unlink'))
 select g.run_id, max(g.sent_round) as round, g.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

@@ -1,5 +1,5 @@
--- A dispatcher sends gossip to a publisher over a link that exists in that round, unless setting broken_route allows
--- unicast (rule E12).
+-- If a dispatcher sends gossip to a publisher over a link, the link exists in the round of sending, unless setting
+-- broken_route allows unicast (rule E12).
 with changed as (
   select run_id, a, b, min(case when kind = 'unlink' then round end) as end_round,
     min(case when kind = 'link' then round end) as begin_round

@@ -1,5 +1,6 @@
 -- A dispatcher without clients for the pattern forwards each digest of subscriber-based pull towards subscribers (rule
--- E2, Figure 3). Its table follows from the SUB and UNSUB of its neighbours. Runs with replaced links are left out.
+-- E2, Figure 3). The audit computes the dispatcher's table from the SUB and UNSUB of neighbours. It does not check runs
+-- with replaced links.
 with received as (
   select g.run_id, g.dst as node_id, g.src as sender, g.due_round as round, g.initiator, g.pattern_id, g.digest
   from gossip g

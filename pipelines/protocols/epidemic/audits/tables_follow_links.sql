@@ -1,5 +1,5 @@
--- At the end no subscription table has an entry for a link that has ended (rule E16). Only replacements before the last
--- message count, and dispatchers that are down are left out.
+-- At the end no subscription table has an entry for a link that has ended (rule E16). The audit considers only
+-- replacements before the last message. It does not check dispatchers that are down.
 with ended as (
   select run_id, max(due_round) as round from sent_message group by run_id
 ), changed as (

@@ -1,4 +1,5 @@
--- A dispatcher forwards an event once, in the round in which a copy arrives over the tree, and no REPLY (rule E8).
+-- A dispatcher forwards an event once, in the round in which a copy arrives over the tree. It does not forward an event
+-- that arrives by REPLY (rule E8).
 select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,
   concat('forwards it to node ', m.dst, ', and no copy arrived over the tree in this round') as detail
 from sent_message m

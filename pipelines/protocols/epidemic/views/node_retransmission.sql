@@ -1,6 +1,6 @@
 -- How many events does each dispatcher retransmit?
--- One row per run and node (protocol epidemic). A large share at sources is the acknowledgement implosion that
--- the paper discusses for publisher-based pull.
+-- One row per run and node (protocol epidemic). If sources send most of the REPLY messages, this is the acknowledgement
+-- implosion that the paper discusses for publisher-based pull.
 -- :is_source whether the node published an event
 -- :n_retransmissions REPLY messages that it sent
 -- :share n_retransmissions / the REPLY messages of the run

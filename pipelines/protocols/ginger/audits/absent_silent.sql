@@ -1,6 +1,6 @@
 -- audit, is_dated: a broker sends nothing before it joins
--- Section 6.1, rule G24. A broker joins with its first ParentRequest. If it answered before,
--- a node could become the child of a broker that is not in the tree.
+-- Section 6.1, rule G24. A broker joins with its first ParentRequest. If a broker answered requests before it joins, a
+-- node could become the child of a broker that is not in the tree.
 with joiner as (
   select distinct run_id, node_id from state_contact where is_joining
 ), joined as (

@@ -1,6 +1,7 @@
 -- audit, is_dated: a broker answers each vote of a sibling
--- Alg. 7, rules G18 and G19. The answer is a vote that names all brokers of the other vote, or in the same round the
--- brokers above. A broker that crashes later, or has not found a parent since its recovery, need not answer.
+-- Alg. 7, rules G18 and G19. The answer is either a vote that names all failed brokers of the sibling's vote, or, in
+-- the same round, a list of the brokers above. A broker need not answer if it crashes later, or if it has not found a
+-- parent since its recovery.
 with answer as (
   select run_id, message_id, src, dst, sent_round, due_round, fate,
     from_json(get_json_object(body, '$.brokers'), 'array<bigint>') as brokers,

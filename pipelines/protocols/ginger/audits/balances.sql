@@ -1,5 +1,5 @@
 -- All replicas of a bank have equal balances after each total-order operation and at the end of a quiescent run. No
--- balance is negative (5.2). All replicas refuse the same operations.
+-- balance is negative (5.2). All replicas reject the same operations.
 with compared as (
   select b.run_id, b.topic, b.account, b.source, b.source_seq, min(struct(b.balance, b.node_id)) as least,
     max(struct(b.balance, b.node_id)) as most, coalesce(min(b.is_refused) <> max(b.is_refused), false) as differs

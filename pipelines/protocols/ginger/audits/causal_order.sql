@@ -1,6 +1,6 @@
 -- At every client a publication follows the messages on a shared key item that its publisher published or delivered
--- earlier (3.2). A row is a delivery of a publication before one of these messages. Within a round a client delivers
--- first and publishes afterwards.
+-- earlier (3.2). A row is a delivery of a publication before the delivery of one of these messages. In a round a client
+-- first delivers and then publishes.
 with published as (
   select run_id, source as node_id, topic, source, source_seq, (issued_round + 1) * 1048576 - 1 as position,
     explode(keys) as key_item

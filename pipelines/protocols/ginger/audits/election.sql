@@ -1,10 +1,12 @@
 -- The elections of Alg. 7 at each voter, with the siblings that got its vote. An election ends with the voter's next
--- ParentRequest, or with its next view as the root. A vote that answers another one during a search is left out.
+-- ParentRequest, or with its next view as the root. A vote with which a broker answers another vote during its search
+-- for a parent does not belong to an election.
 -- :brokers failed brokers that the vote names
 -- :degree residual degree in the vote
 -- :winner receiver of the ParentRequest, or the voter itself
 -- :end_round, :end_id round and id of the message that ends the election
--- :sibling_degree residual degree in the sibling's last vote that names equal brokers; null: no such vote has arrived
+-- :sibling_degree residual degree in the sibling's last vote that names the same failed brokers; null: the sibling has
+--   sent no vote that names them
 -- :is_out whether the sibling has answered without a vote
 with answer as (
   select run_id, message_id, src, dst, sent_round, due_round, fate, get_json_object(body, '$.brokers') as brokers,

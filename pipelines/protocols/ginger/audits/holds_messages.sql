@@ -1,7 +1,7 @@
 -- audit, is_dated: a broker under repair holds application messages
--- Section 4.3.1, Alg. 9, rule G8. The first part of a repair lasts from the ParentRequest after a failure to the
--- LostMessages of the new parent. A parent waits from its acceptance to the LostMessageRequest of the new child. A
--- broker handles the messages of an exchange in the round in which they arrive.
+-- Section 4.3.1, Alg. 9, rule G8. An orphan is under repair from its ParentRequest after the failure to the
+-- LostMessages of the new parent. A parent is under repair from its acceptance of a new child to the LostMessageRequest
+-- of this child. A broker handles the messages of an exchange in the round in which they arrive.
 with exchange as (
   select run_id, dst as node_id, src as partner, due_round as round, kind
   from sent_message

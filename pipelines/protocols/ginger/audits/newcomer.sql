@@ -1,5 +1,6 @@
--- The times in which a broker that has recovered has no parent: up to its next acceptance or crash (null: to the end).
--- The acceptance answers a ParentRequest that the broker has sent since its recovery (rule G28).
+-- The periods in which a broker that has recovered has no parent. A period ends when a broker accepts the recovered
+-- broker as a child, or with its next crash; null: at the end of the run. The acceptance must answer a ParentRequest
+-- that the broker has sent since its recovery (rule G28).
 select n.run_id, n.node_id, n.recovery_round as from_round, least(min(p.due_round), min(c.crash_round)) as end_round
 from node_recovery n
 left join sent_message a on a.run_id = n.run_id and a.src = n.node_id and a.kind = 'ParentRequest'

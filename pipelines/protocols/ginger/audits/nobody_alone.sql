@@ -1,4 +1,5 @@
--- A live node finds a parent (status ISOLATED says that it gave up), and a live client has an edge broker at the end.
+-- A live node finds a parent, and a live client has an edge broker at the end. A node with status ISOLATED has given up
+-- its search for a parent.
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
   'found no broker that accepts it' as detail
 from node_status

@@ -1,5 +1,5 @@
--- The publisher repeats a message that a node lacks and that has left all buffers. With status MESSAGE_LOST a node gave
--- up messages.
+-- If a node lacks a message that has left all buffers, the publisher repeats the message. A node with status
+-- MESSAGE_LOST has given up a message.
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
   'gave up messages that had left the buffers' as detail
 from node_status

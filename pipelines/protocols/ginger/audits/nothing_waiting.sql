@@ -1,4 +1,5 @@
--- At the end of a quiescent run no key item is locked, no message is pending or waits, and no exchange is incomplete.
+-- At the end of a quiescent run no key item is locked, no message is pending or waits in a queue, and no exchange is
+-- incomplete.
 with waiting as (
   select run_id, node_id, source, source_seq, concat('still pending on topic ', topic) as detail
   from state_pending

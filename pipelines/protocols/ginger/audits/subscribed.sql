@@ -1,5 +1,6 @@
--- Subscriptions are confirmed before the first publication on their topic: otherwise no delivery would be required.
--- Faults that delay messages or pause nodes excuse a late confirmation.
+-- Subscriptions are confirmed before the first publication on their topic. Without this audit, a run without
+-- confirmations would require no delivery and violate no guarantee. Faults that delay messages or pause nodes excuse a
+-- late confirmation.
 with slow as (
   select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
 ), asked as (

@@ -1,6 +1,7 @@
--- All clients deliver the total-order messages on a key item in one order. Each other message on the key item comes
--- before a total-order message at all clients, or after it at all clients (3.2). So the number of total-order messages
--- before a message is equal at all clients. A row is a message for which this number differs between two clients.
+-- All clients deliver the total-order messages on a key item in the same order. A message in eventual or causal order
+-- on the key item is delivered before a given total-order message at all clients, or after it at all clients (3.2). So
+-- the number of total-order messages that precede a message is the same at all clients. A row is a message for which
+-- this number differs between two clients.
 with ranked as (
   select *, count_if(guarantee = 'total') over (
     partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding

@@ -1,5 +1,5 @@
 -- audit, is_unconditional: after a PRUNE neither node grafts the other within the backoff
--- Rule S11. Neither node grafts the other during the backoff and one heartbeat more.
+-- Rule S11. Neither node grafts the other during the backoff and the heartbeat that follows it.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash')
 select g.run_id, g.round, g.node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

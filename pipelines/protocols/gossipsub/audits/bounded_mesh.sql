@@ -1,6 +1,6 @@
 -- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours
--- Rule S12. A row is a larger mesh of a node that got no GRAFT in the last heartbeat interval. Nodes with faults are left
--- out.
+-- Rule S12. A row is a mesh with more than `d_hi` neighbours, if its node got no GRAFT in the last heartbeat interval.
+-- The audit does not check nodes with faults.
 with last as (
   select run_id, max(coalesce(due_round, sent_round)) as round from sent_message group by run_id
 ), unsteady as (

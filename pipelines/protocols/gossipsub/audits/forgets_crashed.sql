@@ -1,7 +1,7 @@
 -- audit, is_unconditional: a node sends nothing to a neighbour that it knows to be down
--- Rule S5. A row is a message that a node sends to a crashed neighbour after the report of the crash, and before it
--- hears from the neighbour again. A HELLO that arrives after the crash of its sender starts the watch again, so the
--- report comes later. Nodes with faults are left out.
+-- Rule S5. A row is a message that a node sends to a crashed neighbour after the report of the crash, and before a
+-- message of the neighbour arrives again. If a HELLO arrives after the crash of its sender, the failure detector starts
+-- again, so its report comes later. The audit does not check nodes with faults.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), watched as (

@@ -1,5 +1,5 @@
--- A row is a GRAFT that a node sends, or that arrives while the node has joined the topic. The node refuses an arriving
--- GRAFT if it sends PRUNE in that round.
+-- A row is a GRAFT that a node sends, or that arrives while the node has joined the topic. If the node answers an
+-- arriving GRAFT by PRUNE in that round, it has refused the GRAFT.
 select run_id, get_json_object(body, '$.topic') as topic, src as node_id, dst as peer, sent_round as round,
   true as is_sent
 from sent_message

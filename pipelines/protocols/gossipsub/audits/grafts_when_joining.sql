@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a node that joins a topic grafts D of the neighbours that have announced it
--- Rule S3. Neighbours with a PRUNE before that round may be in a backoff and do not count. Nodes with faults, and
--- neighbours that crash, are left out.
+-- Rule S3. The audit does not count neighbours that sent or received a PRUNE before that round, because they may be in
+-- a backoff. It considers neither nodes with faults nor neighbours that crash.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), joins as (

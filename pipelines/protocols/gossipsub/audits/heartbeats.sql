@@ -1,5 +1,5 @@
 -- audit, is_unconditional: heartbeats of a node are whole intervals apart
--- Rule S18. Divided by the heartbeat interval, all rounds with gossip of a node have one remainder.
+-- Rule S18. All rounds in which a node sends gossip have the same remainder modulo the heartbeat interval.
 select m.run_id, max(m.sent_round) as round, m.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('gossips in rounds ', min(m.sent_round), ' and ', max(m.sent_round),

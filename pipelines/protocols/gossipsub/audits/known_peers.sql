@@ -1,5 +1,6 @@
 -- audit, is_unconditional: at the end a node knows which topics its neighbours have joined
--- Rules S2 to S5. Neighbours whose announcement was lost, is in flight, or arrives after a later one are left out.
+-- Rules S2 to S5. The audit does not check neighbours whose announcement was lost, is in flight, or arrived after a
+-- later announcement.
 with announced as (
   select run_id, src, dst from sent_message where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
   union

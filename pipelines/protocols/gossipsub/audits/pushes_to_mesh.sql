@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a publication goes to all neighbours in the mesh, except its sender and its publisher
--- Rules S7 and S9. A row is a neighbour in the mesh of a node that gets no copy when the node publishes (without
--- `flood_publish`), or receives its first copy.
+-- Rules S7 and S9. A row is a neighbour in a node's mesh that gets no copy of a publication, although the node
+-- publishes it (without `flood_publish`) or receives its first copy.
 with arrived as (
   select run_id, dst as node_id, src as sender, source, source_seq, due_round as round,
     get_json_object(body, '$.topic') as topic,

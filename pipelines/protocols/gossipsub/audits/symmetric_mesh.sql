@@ -1,6 +1,6 @@
 -- audit: of two nodes each has the other in its mesh, or neither has
--- A row is a node that is in a neighbour's mesh at the end, but lacks this neighbour in its own mesh. Pairs with a
--- GRAFT, PRUNE or ANNOUNCE in flight are left out.
+-- A row is a node that is in a neighbour's mesh at the end, but lacks this neighbour in its own mesh. The audit does
+-- not check pairs of nodes with a GRAFT, PRUNE or ANNOUNCE in flight.
 with mesh as (
   select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
 ), moving as (

@@ -1,6 +1,6 @@
 -- audit, is_dated: a subscriber acknowledges only numbers that its repository has announced in the designation
--- Section 3.8, rules P8 and P12. R2S*-Persistent, R2S-Rectify and R2S-Retransmit announce numbers. Numbers of another
--- designation or repository are numbers of other messages.
+-- Section 3.8, rules P8 and P12. R2S*-Persistent, R2S-Rectify and R2S-Retransmit announce numbers. In another
+-- designation or at another repository, the same number belongs to another message.
 with range as (
   select run_id, src as node_id, sent_round, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.designation') as bigint) as designation,

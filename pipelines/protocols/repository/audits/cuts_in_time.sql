@@ -1,6 +1,6 @@
 -- audit: the cut of a deregistration has no message that was published after all members knew the deregistration
--- Sections 3.3 and 3.8, rule P25. A member knows the deregistration when it gossips it. The cut has the messages that a
--- member had stored before.
+-- Sections 3.3 and 3.8, rule P25. A member knows the deregistration when it sends the deregistration by gossip. The cut
+-- contains the messages that a member had stored before.
 with gossip as (
   select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
     explode(from_json(get_json_object(body, '$.entries'),

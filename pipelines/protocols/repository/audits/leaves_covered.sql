@@ -1,7 +1,7 @@
 -- audit, is_dated: a repository leaves when the remaining members have its messages, and know that it leaves
--- Section 4.10, rules P26 and P30. The first Gossip-LEAVE shows the departure. A remaining member is one whose
--- Gossip-ACK has arrived in the last T_assist rounds, and of which no Gossip-ACK has told that it leaves or has left.
--- Messages of the leaving repository are those that it has acknowledged to publishers.
+-- Section 4.10, rules P26 and P30. The round of the departure is that of the first Gossip-LEAVE. A remaining member is
+-- a member whose Gossip-ACK has arrived in the last T_assist rounds, if no Gossip-ACK has reported that it leaves or
+-- has left. The messages of the leaving repository are the messages that it has acknowledged to publishers.
 with departed as (
   select m.run_id, m.src as node_id, get_json_object(m.body, '$.topic') as topic, min(m.sent_round) as round
   from sent_message m

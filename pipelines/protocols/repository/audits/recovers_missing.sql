@@ -1,7 +1,8 @@
 -- audit, is_dated: a repository is OPERATIONAL only after all messages of its assistant have arrived
 -- Section 4.8, rule P21. A row is a message that the recovery has requested, that an R2R-Recovery names, and that has
--- not arrived before the status. A recovery of T_assist rounds ends with its own disk (rules P22, P35). A publisher
--- that has recovered since the crash closes its earlier incarnations, and their missing numbers are void (rule P2).
+-- not arrived before the status. After T_assist rounds a recovery may end with the messages on the repository's own
+-- disk (rules P22, P35). If a publisher has recovered since the crash, its earlier incarnations are closed, and their
+-- missing numbers are void (rule P2).
 with life as (
   select n.run_id, n.node_id, n.crash_round, n.recovery_round, n.operational_round
   from node_recovery n

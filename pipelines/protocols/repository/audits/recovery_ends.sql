@@ -1,8 +1,8 @@
 -- audit, is_dated: a recovery ends T_assist after its last progress, if no heard member has a missing message
--- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a recovery
--- without a request and without an arriving message for longer than T_assist and two T_f. Repeated messages and orders
--- do not count. Before that, an R2R-Recovery has answered each topic of its R2R-Assist. Recoveries with a pause of the
--- repository are left out.
+-- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a recovery that
+-- continues although for longer than T_assist + 2 T_f the repository has sent no request and no message has arrived;
+-- repeated messages and orders do not count. Before this period, an R2R-Recovery has answered each topic of the
+-- R2R-Assist. The audit does not check recoveries during which the repository pauses.
 with life as (
   select n.run_id, n.node_id, n.recovery_round, least(coalesce(n.end_round, s.last_round), s.last_round) as end_round,
     cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)

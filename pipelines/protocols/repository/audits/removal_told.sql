@@ -1,6 +1,6 @@
 -- audit, is_dated: a repository that removes a dead member tells the other members so
--- Section 4.10, rule P36. A row is the first Gossip-ACK after a call ``remove`` that does not list the member as left.
--- The repository had listed it as a member before.
+-- Section 4.10, rule P36. A row is the first Gossip-ACK after a call ``remove``, if it does not list the removed member
+-- as departed. The repository had listed it as a member before the call.
 with gossip as (
   select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
     from_json(get_json_object(body, '$.members'), 'array<bigint>') as members,

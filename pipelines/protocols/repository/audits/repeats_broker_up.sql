@@ -1,6 +1,6 @@
 -- audit, is_dated: a recovered broker repeats Broker-Up until it has an answer
--- Rule P31. A row is a Broker-Up without an answer and without a repetition in four times the rounds until routes
--- change, and two more. The broker and the receiver have no crash or pause in that time.
+-- Rule P31. A row is a Broker-Up that gets no answer and is not repeated within 4 `reroute_rounds` + 2 rounds. Neither
+-- the broker nor the receiver crashes or pauses in this time.
 with setting as (
   select e.run_id, e.last_round, 4 * cast(get_json_object(r.parameters, "$['protocol.reroute_rounds']") as bigint) + 2
     as most_rounds

@@ -1,5 +1,6 @@
 -- audit, is_of_deliveries: a subscription gets no message that was stored before the subscription
--- Rule P10. A row is a delivery that the cut of each matching subscription contains; an ended subscription has no cut.
+-- Rule P10. A row is a delivery of a message that is not after the cut of any matching subscription; an ended
+-- subscription has no cut.
 with taken as (
   select d.run_id, d.round, d.subscriber, d.source, d.source_seq, u.subscription_id, u.unsubscribed_round
   from delivery d

@@ -1,5 +1,5 @@
 -- audit: an authorised client's subscription is confirmed
--- Sections 3.3 and 3.11, for clients that are up and registered at the end.
+-- Sections 3.3 and 3.11. The audit checks clients that are up and registered at the end.
 with about as (
   select run_id, subscription_id, max(case when attribute = 'topic' and op = '=' then text end) as topic
   from predicate

@@ -1,6 +1,6 @@
 -- audit, is_dated: a sync passes no message that its subscriber has not delivered
--- Sections 3.9 and 3.10, rule P16. A sync may pass messages of deregistered publishers, and messages of the time in
--- which the subscriber was deregistered (rule P25).
+-- Sections 3.9 and 3.10, rule P16. A sync may pass messages of deregistered publishers, and messages that were stored
+-- while the subscriber was deregistered (rule P25).
 with told as (
   select run_id, src as repository, cast(get_json_object(body, '$.to[0]') as bigint) as subscriber,
     get_json_object(body, '$.topic') as topic, cast(get_json_object(body, '$.sync') as bigint) as seq, sent_round

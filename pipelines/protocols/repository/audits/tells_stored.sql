@@ -1,6 +1,6 @@
 -- audit, is_dated: Gossip-ACK tells the other members all messages that the repository has acknowledged to publishers
--- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this one lists it
--- as stored behind the first reserved number. Events to members that leave are left out.
+-- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this Gossip-ACK
+-- lists it as stored after the first reserved number. The audit does not check Gossip-ACKs to members that leave.
 with moved as (
   select run_id, node_id from control_call where kind = 'leave'
   union

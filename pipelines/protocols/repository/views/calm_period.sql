@@ -1,6 +1,7 @@
 -- Which periods without an external event were longer than the longest possible wait in a run?
--- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, a change
--- of the bundle or an open fault of a link (protocol repository). Each broker and repository was up or gone for good.
+-- One row per run and period of at least needed_rounds rounds (view settled_run) in which there was no fault, no
+-- recovery, no change of the bundle and no active link fault (protocol repository). In this period each broker and
+-- repository was either up, or had crashed for good.
 -- :from_round first round: the round of the last disturbance, or 0
 -- :to_round round of the next disturbance, or the last round of the run
 with outage as (

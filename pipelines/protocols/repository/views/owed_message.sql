@@ -1,9 +1,9 @@
 -- Which publications do repositories owe each subscriber, and what excuses a missing delivery?
 -- One row per run, subscriber and publication that satisfies a subscription (protocol repository). The subscription was
--- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of
--- its confirmation, or of its first delivery if that is earlier. An excuse concerns one publication. The first three
--- excuses concern events that end the deliveries to a subscriber in end_round. They excuse publications that were not known to be stored reach_rounds
--- before end_round. Excuses (rule P23):
+-- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of its
+-- confirmation, or of its first delivery if that is earlier. An excuse concerns one publication. Each of the first
+-- three excuses is an event that ends the deliveries to a subscriber in end_round. The event came too early if the
+-- publication was not known to be stored reach_rounds before end_round. The excuses are (rule P23):
 -- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed for good too early;
 -- * repositories_gone: the last repository that serves the topic crashed for good or was asked to leave too early, see
@@ -20,10 +20,11 @@
 --   crashed for good
 -- :known_round round of the confirmation or of the first delivery, whichever is earlier; null: neither happened
 -- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to the end
--- :due_round deadline of the delivery: with the subscriber up, needed_rounds without a fault have passed since
---   known_round (without known_round: twice needed_rounds since the publish call); null: they have not passed
--- :reach_rounds longest time from storing to delivery: ways_rounds of view settled_run if no fault occurred before,
---   else needed_rounds
+-- :due_round deadline of the delivery: round in which needed_rounds without a fault have passed since known_round (if
+--   known_round is null: twice needed_rounds since the publish call), while the subscriber was up; null: they have not
+--   passed before the end
+-- :reach_rounds longest time from storing to delivery: ways_rounds of view settled_run if no fault occurred before
+--   end_round, else needed_rounds
 -- :excuse reason that excuses the missing delivery; null: no excuse
 with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, coalesce(p.topic, '') as topic, p.issued_round, p.confirmed_round,

@@ -1,7 +1,7 @@
 -- How many repositories serve each topic to the end, and how many repositories and publishers crashed for good?
--- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves. A
--- joining repository counts if it had needed_rounds of view settled_run before the first death of a member: in this
--- time it fetches all messages.
+-- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves. A joining
+-- repository counts only if it joined at least needed_rounds (view settled_run) before the first death of a member,
+-- because within this time it fetches all messages.
 -- :topic the topic
 -- :n_serving repositories that serve the topic, do not leave, are not removed, and are up or recover
 -- :n_gone repositories of the topic that crashed for good

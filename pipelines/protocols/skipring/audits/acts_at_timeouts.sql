@@ -1,7 +1,8 @@
 -- audit, is_unconditional: in each interval a node takes the actions of Timeout
--- Sections 2.2, 3.2 and 4.2, rules K11 and K15: Subscribe without a label, Unsubscribe after the subscription, else
--- Introduce to left and right, and CheckTrie. A row is a period, longer than an interval and without a
--- change of the node's state, in which the node did not send one of these messages.
+-- Sections 2.2, 3.2 and 4.2, rules K11 and K15. A node that has no label sends Subscribe. A node that has a label and
+-- whose subscription has ended sends Unsubscribe. Any other node sends Introduce to left and right, and CheckTrie. A
+-- row is a period that is longer than an interval, in which the state of the node does not change and the node omits
+-- one of its messages.
 with due as (
   select run_id, node_id, topic, round, until_round, 'Subscribe' as kind, cast(null as bigint) as dst
   from ring_state

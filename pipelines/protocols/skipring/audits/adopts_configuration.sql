@@ -1,5 +1,6 @@
 -- audit, is_unconditional: a subscriber has the label of its configuration, and ring neighbours of it only
--- Section 3.2.1, rule K3. Rounds count in which the subscriber handles one SetData, and no introduction after it.
+-- Section 3.2.1, rule K3. The audit checks the rounds in which a subscriber handles exactly one SetData, and no
+-- introduction after it.
 with configured as (
   select run_id, dst as node_id, topic, due_round as round, count(1) as n_configurations, max(label) as label,
     max(before_node) as before_node, max(before_label) as before_label, max(after_node) as after_node,

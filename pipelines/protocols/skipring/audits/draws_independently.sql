@@ -1,6 +1,7 @@
 -- audit, is_unconditional: each action and topic of a node has a draw of its own
--- Section 3.2.1, rule K13. A row is a pair of draws with probability 1/2 that agree in 40 intervals: those of action
--- (iv) without a left neighbour, and of action (ii) with label 0 or 1.
+-- Section 3.2.1, rule K13. A row is a pair of draws that have the same result in 40 intervals. Both draws have
+-- probability 1/2: they are draws of action (iv) at a node without a left neighbour, or of action (ii) at a node with
+-- label 0 or 1.
 with drawn as (
   select run_id, node_id, topic, 'minimum' as reason, round, until_round
   from ring_state

@@ -1,6 +1,6 @@
 -- audit: a node forwards a flooded publication over all its edges
--- Section 4.3. A node that accepts a new publication sends it to all neighbours except the sender. A row is a missing
--- or an extra copy of a node whose edges did not change in that round.
+-- Section 4.3. A node that accepts a new publication sends it to all neighbours except the sender. A row is a copy that
+-- a node did not send or should not have sent; the edges of the node did not change in that round.
 with copy as (
   select run_id, src, dst, source, source_seq, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic
   from sent_message

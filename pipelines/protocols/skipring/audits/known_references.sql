@@ -1,6 +1,7 @@
 -- audit, is_unconditional: ring neighbours and forwarded nodes come from introductions and configurations
--- Section 2.2, rule K2. A row is a pair of node and label that a node has on its ring or forwards. The pair is neither
--- of its ring before the round, nor of an Introduce or a SetData that it handles in the round.
+-- Section 2.2, rule K2. A row is a pair of a node X and a label that a node stores on its ring or forwards, although
+-- the pair was not on its ring before the round, and no Introduce or SetData that it handles in the round contains the
+-- pair.
 with used as (
   select run_id, node_id, topic, round, peer.node as peer_id, peer.label as label, 'has on its ring' as what
   from (select run_id, node_id, topic, round, explode(peers) as peer from ring_state where round >= 0) held

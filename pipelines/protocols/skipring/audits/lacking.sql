@@ -1,5 +1,5 @@
--- A row is a publication that a live subscriber lacks and another live subscriber has, with the round since which tries
--- are compared; is_late: whether there was enough time to deliver the publication (rule K19).
+-- A row is a publication that a live subscriber lacks and another live subscriber has, with the round from which
+-- subscribers compare tries; is_late: whether the time since this round sufficed to deliver the publication (rule K19).
 with member as (
   select s.run_id, s.node_id, s.topic, count(1) over (partition by s.run_id, s.topic) as n_subscribers
   from state_subscription s

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a new left neighbour precedes its node by (r(label), id), and a new right one follows it
 -- Section 2.2, rule K1. Labels compare by value r if zeros pad them to one length. A stale configuration can make a
--- node its own neighbour; this reference has no order.
+-- node its own neighbour; the audit does not check this reference.
 with sided as (
   select run_id, node_id, topic, round, label, 'left' as side, `left` as peer, before_left as before_peer
   from ring_state

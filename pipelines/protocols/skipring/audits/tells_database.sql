@@ -1,5 +1,6 @@
 -- audit, is_unconditional: a configuration in round-robin order agrees with the database
--- Sections 2.1 and 3.1, rule K18. Timeout is the last event of a round, so the audit reads the database at its end.
+-- Sections 2.1 and 3.1, rule K18. Timeout is the last event of a round, so the audit reads the database at the end of
+-- the round.
 with told as (
   select run_id, src as node_id, topic, sent_round as round, label, dst as peer_id
   from ring_message

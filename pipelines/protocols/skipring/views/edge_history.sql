@@ -1,6 +1,6 @@
 -- Which edges did nodes hold, from when to when, and what removed a wrong edge?
--- One row per run, node, topic, side, held node, believed label and time (protocol skipring). In a converged
--- run, each edge that is missing at the end was wrong, or became wrong by a subscription, an unsubscription or a crash.
+-- One row per run, node, topic, side, held node, believed label and time (protocol skipring). In a converged run, each
+-- edge that does not exist at the end was wrong, or became wrong by a subscription, an unsubscription or a crash.
 -- :handled messages about the topic that the node handled in until_round, in order, with their senders; empty: the
 --   node's Timeout, an unsubscription or a crash removed the edge; null: the edge was not removed
 -- :is_last whether the edge is among the node's edges at the end
