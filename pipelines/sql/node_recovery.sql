@@ -1,4 +1,4 @@
--- When did each node crash and recover, and how long did that take?
+-- When did each node crash and recover, and how long did the recovery take?
 -- One row per crash. If a node has status RECOVERING in the round of its recovery, it is operational when its status
 -- becomes OPERATIONAL, or, if its join restarts, when its status becomes VALID_JOINED. Any other node is operational in
 -- the round of its recovery.

@@ -1,16 +1,16 @@
 -- Which publications did each subscriber request, and what excuses a missing delivery?
 -- One row per run, subscriber and publication.
 -- A subscriber requests a publication if one of its matching subscriptions is active:
--- * Protocols that confirm: the subscription was confirmed in or before the round of the publication (confirmations are
---   handled before calls), and no unsubscription was issued before the publication was confirmed. An unconfirmed
---   publication is not requested if an unsubscription was issued.
--- * Protocols that do not confirm: the subscription is active from the first matching publication that was delivered to
---   its node after it was issued, until an unsubscription. A publication whose due_round is not before the
---   unsubscription is not requested, because it may have been in flight at the unsubscription. A delivery counts for
---   every matching subscription of its node.
--- :due_round round by which the delivery is due; if a confirmation implies delivery: the round of the publication's
---   confirmation; if the protocol does not confirm: the round of the publication plus the largest latency of a delivery
---   in the run; null: the end of the run
+-- * If the protocol confirms calls: the subscription was confirmed in or before the round of the publication
+--   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
+--   an unsubscription was issued, an unconfirmed publication is not requested.
+-- * If the protocol does not confirm calls: the subscription is active from the first matching publication that was
+--   delivered to its node after the subscription was issued, until an unsubscription. A publication is requested only
+--   if its due_round precedes the unsubscription; otherwise it may have been in flight at the unsubscription. A
+--   delivery to a node counts for every matching subscription of this node.
+-- :due_round round by which the delivery is due. If the protocol's confirmation implies delivery, it is the round of
+--   the publication's confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
+--   largest latency of a delivery in the run. null: the delivery is due by the end of the run
 -- :subscription_id lowest id of the active matching subscriptions
 -- :excuse subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
 --   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse

@@ -1,10 +1,10 @@
--- What is the mean of each measure over the seeds of a combination of parameters, with its confidence interval?
--- One row per combination of parameters and measure. No confidence interval extends beyond the possible values of a
--- measure. For ratios it is Wilson's interval, with the sample size for which a proportion has the variance of the
--- values. If all values are equal, the sample size is the number of values. No other measure is negative; its interval
--- is mean * exp(+-h / mean), where h is half of Student's interval. Both use quantiles of Student's t distribution:
--- from a table up to 4 degrees of freedom, and from Fisher's series above (error below 0.001). For equal values,
--- Wilson's interval uses 1.96.
+-- What are the mean and the confidence interval of each measure over the seeds of a combination of parameters?
+-- One row per combination of parameters and measure. No confidence interval extends beyond the possible values of its
+-- measure. A ratio has Wilson's interval. Its sample size is the size at which a proportion would have the variance of
+-- the values, or, if all values are equal, the number of values. Any other measure is at least 0 and has the interval
+-- mean * exp(+-h / mean), where h is half the width of Student's interval. Both intervals use quantiles of Student's t
+-- distribution: up to 4 degrees of freedom from a table, and from Fisher's series otherwise (error below 0.001). If all
+-- values are equal, Wilson's interval uses 1.96 as the quantile.
 -- :* parameter
 -- :run_id first run of the combination
 -- :n_runs runs of the combination

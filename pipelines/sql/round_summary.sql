@@ -1,5 +1,6 @@
 -- How many messages, deliveries, crashes and recoveries happened in each round of a run?
--- One row per run and round with at least one of these events. Timers (from a node to itself) are not messages.
+-- One row per run and round in which at least one of these events happened. Timers (from a node to itself) are not
+-- messages.
 -- :* outage
 -- :round the round
 -- :n_sent messages sent
