@@ -52,7 +52,9 @@ class Path:
     target: Annotated[int, "the node X"]
     distance: Annotated[int, "d(N, X): links of the view, at most δ+1"]
     path: Annotated[tuple[int, ...], "P(N, X), from N to X"]
-    responsible: Annotated[int | None, "first node after N on the path that N does not suspect; N itself if X is N"]
+    responsible: Annotated[
+        int | None, "on the path after N, the first node that N does not suspect; N itself if X is N"
+    ]
 
     @property
     def first_hop(self) -> int:

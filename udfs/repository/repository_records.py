@@ -42,7 +42,7 @@ class Duty:
     asked_round: Annotated[
         int, "round of the last progress: the assistant's first answer, or a missing message that arrived"
     ] = 0
-    n_missed: Annotated[int, "messages that the recovery lacked at its last request"] = 0
+    n_missed: Annotated[int, "messages that were missing at the last request of the recovery"] = 0
 
 
 @record(key="topic, seq")
@@ -262,7 +262,7 @@ class PeerPrefix:
 
 @record(key="topic, repository, seq")
 class ForeignAck:
-    """Acknowledgements of a sequence number of another repository.
+    """The acknowledgements of a sequence number of another repository.
 
     This repository does not know which message has that number (rule P15).
     """

@@ -2,7 +2,7 @@
 -- One row per run and node (protocol epidemic). If sources send most of the REPLY messages, this is the acknowledgement
 -- implosion that the paper discusses for publisher-based pull.
 -- :is_source whether the node published an event
--- :n_retransmissions REPLY messages that it sent
+-- :n_retransmissions REPLY messages that the node sent
 -- :share n_retransmissions / the REPLY messages of the run
 with sent as (
   select run_id, src as node_id, count(1) as n_retransmissions
