@@ -70,7 +70,7 @@ class SubscriptionEntry:
     origin: Annotated[int, "from at N: the subscriber, or the node δ+1 hops from N towards the subscriber"]
     distance: Annotated[int | None, "d(N, origin)"]
     first_hop: Annotated[int | None, "first hop of P(N, origin); N itself for its own subscription"]
-    responsible: Annotated[int | None, "the node of P(N, origin) that N sends to, as in table path"]
+    responsible: Annotated[int | None, "the node of P(N, origin) to which N sends, see table path"]
 
 
 @record(key="source,source_seq")

@@ -80,7 +80,7 @@ class ReceivedSubscribe:
     source: Annotated[int, "the client that subscribes"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
     edge: Annotated[int, "the client's edge broker"]
-    next_hop: Annotated[int, "neighbour that sent the message, to which Subscribed goes"]
+    next_hop: Annotated[int, "neighbour that sent the message, and to which the broker sends Subscribed"]
     n_waiting: Annotated[int, "neighbours whose Subscribed has not arrived"]
 
 
@@ -106,7 +106,7 @@ class Member:
 
 @record(key="topic, source, source_seq")
 class Pending(Publication):
-    """A total-order message that a broker has locked and not processed (linearT)."""
+    """A total-order message whose key items a broker has locked, and that it has not processed (linearT)."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
     came_from: Annotated[str, "below: from a client or child, so the parent lacks the message; above: from the parent"]
@@ -141,7 +141,7 @@ class Discarded:
     topic: Annotated[str, "the topic"]
     position: Annotated[int, "largest position up to which the buffer holds no event"]
     left: Annotated[list[Departed], "discarded events whose ids are kept, in order"]
-    collected: Annotated[Runs, "messages that all members have received: first and last numbers of runs, by source"]
+    collected: Annotated[Runs, "messages that all members have received: intervals of numbers (first, last), by source"]
 
 
 @record(key="position")

@@ -24,7 +24,7 @@ class Repair:
     is_joining: Annotated[bool, "whether the node joins or recovers, until its exchange with a parent ends"] = False
     join_seq: Annotated[int | None, "number of the call by which the node joins; null: no call"] = None
     asked: Annotated[int | None, "broker that has not answered the ParentRequest; null: no broker"] = None
-    awaited: Annotated[int | None, "broker whose answer the timer limits; null: the timer ends a pause"] = None
+    awaited: Annotated[int | None, "broker for whose answer the timer waits; null: the timer ends a pause"] = None
     is_promised: Annotated[bool, "whether broker `awaited` joins sub-trees before it accepts the node"] = False
     declined: Annotated[list[int], "brokers that declined"] = field(default_factory=list)
     break_degree: Annotated[bool, "whether the node requests a connection beyond totalDegree (breakDegree)"] = False
@@ -104,8 +104,10 @@ class Hold:
     issued_round: Annotated[int | None, "round in which the client issued the message"] = None
     hops: Annotated[int | None, "number of links that the message travelled over"] = None
     covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked the key items"] = None
-    failed: Annotated[int | None, "the failed broker; only kind Failed, where columns topic to covered are null"] = None
-    is_down: Annotated[bool | None, "whether the failed broker is still down; only kind Failed"] = None
+    failed: Annotated[
+        int | None, "the failed broker if kind is Failed, else null; for Failed, columns topic to covered are null"
+    ] = None
+    is_down: Annotated[bool | None, "whether the failed broker is still down, if kind is Failed; else null"] = None
 
     @property
     def message(self) -> Message:
@@ -184,7 +186,7 @@ class Receipt:
     topic: Annotated[str, "the topic"]
     sender: Annotated[int, "the child or client"]
     covered: Annotated[tuple[int, ...], "the sender, and the nodes below it"]
-    runs: Annotated[Runs, "first and last numbers of runs of received messages, by source"]
+    runs: Annotated[Runs, "received messages: intervals of numbers (first, last), by source"]
 
 
 @record(key="topic")

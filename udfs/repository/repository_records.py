@@ -243,7 +243,7 @@ class Peer:
     repository: Annotated[int, "id of the other repository"]
     seen: Annotated[int, "this repository has received the entries of the other repository up to this number"] = 0
     told: Annotated[int, "the other repository has received the entries of this repository up to this number"] = 0
-    beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored behind its frontier"] = ()
+    beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored after its frontier"] = ()
     knows_leaving: Annotated[bool, "whether the other repository knows that this repository is leaving"] = False
     is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
     heard_round: Annotated[int, "round of the last event from the other repository; before: round of its addition"] = 0
