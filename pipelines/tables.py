@@ -126,7 +126,7 @@ PUBLICATION = table(
     ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
     ("issued_round", BIGINT, "round in which the source issued the publication; if a crash lost it, round of the call"),
     ("topic", STRING, "topic; null: the publication has no topic"),
-    ("content", STRING, "JSON object of the other attributes"),
+    ("content", STRING, "JSON object of the attributes except topic"),
     ("guarantee", STRING, "requested order of delivery: eventual, causal or total; null: no request"),
     ("keys", T.ArrayType(STRING), "key items of the requested order; null: no key items"),
     ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),

@@ -6,8 +6,8 @@
 -- :source client that published the waiting message
 -- :source_seq number of the waiting message among the calls of the source
 -- :reason lock: an eventual or causal message waits in the entry queue for a key item that a total-order message locks;
---   queue: a message waits in the entry queue behind an earlier one; order: a total-order message has locked the key
---   item, and waits for the processing of an earlier total-order message that has locked it, too
+--   queue: a message waits in the entry queue behind an earlier message; order: a total-order message has locked the
+--   key item, and waits for the processing of an earlier total-order message that has locked it, too
 -- :holder client that published the blocking message
 -- :holder_name name of the holder
 -- :holder_seq number of the blocking message among the calls of the holder

@@ -5,7 +5,7 @@
 -- :detected_round round in which the node sent the first ParentRequest or took part in an election
 -- :has_voted whether the node took part in an election
 -- :n_requests ParentRequests that the node sent
--- :n_declined ParentRequests that brokers declined; all other requests except the last were not answered in time
+-- :n_declined ParentRequests that brokers declined; of the other requests, at most the last was answered in time
 -- :parent new parent of the node; null: the reconfiguration did not end
 -- :parent_name name of the parent
 -- :ended_round round in which LostMessages of the parent arrived; null: the reconfiguration did not end

@@ -4,7 +4,8 @@
 -- :disturbed_round round of the last call, publication, crash, recovery or change of links
 -- :needed_rounds upper bound of the rounds for timers, paths and the fetches of a recovery, computed from settings and
 --   overlay
--- :ways_rounds rounds to deliver a stored message without a fault: three paths, and the work of repositories
+-- :ways_rounds rounds that the delivery of a stored message takes if there is no fault: latencies of three paths, plus
+--   the work of repositories
 -- :is_settled whether at least needed_rounds followed disturbed_round
 with ended as (
   select r.run_id, max(c.last_round) as last_round

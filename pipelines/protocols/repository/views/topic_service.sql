@@ -6,7 +6,8 @@
 -- :n_serving repositories that serve the topic, do not leave, are not removed, and are up or recover
 -- :n_gone repositories of the topic that crashed for good
 -- :n_gone_publishers publishers of the topic that crashed for good
--- :served_round round in which the last serving repository left or crashed for good; null: one serves to the end
+-- :served_round round in which the last serving repository left or crashed for good; null: a repository serves the
+--   topic to the end
 with gone as (
   select run_id, node_id, min(crash_round) as round
   from node_recovery where recovery_round is null
