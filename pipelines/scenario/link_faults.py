@@ -163,7 +163,7 @@ class Partition(LinkFaultSpec):
 
 
 class Delay(MessageFault):
-    """Messages arrive late by a drawn number of rounds.
+    """Messages arrive late by a random number of rounds.
 
     Unless `reorder` is set, later messages wait for delayed messages.
     """
@@ -189,7 +189,7 @@ class Delay(MessageFault):
 
 
 class Duplicate(MessageFault):
-    """Messages arrive twice. A copy arrives directly after its original, or rounds later and after other messages."""
+    """Messages arrive twice. A copy arrives directly after its original, or later, after other messages."""
 
     kind: Literal["duplicate"] = Field(description="selects this type of fault")
     after: Extra = Field((0, 0), description="minimum and maximum number of rounds from the original to the copy")

@@ -90,7 +90,8 @@ class EpidemicSettings(Strict):
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop",
-        description="push: dispatchers that apply p_forward; subscribers: all other dispatchers always forward gossip",
+        description="push: dispatchers that forward with probability p_forward; subscribers: all other dispatchers "
+        "always forward",
     )
     push_patterns: Literal["all", "local"] = Field(
         "all",
@@ -105,8 +106,8 @@ class EpidemicSettings(Strict):
     )
     adaptive: Flag = Field(
         False,
-        description="halve the interval after a gossip round if a loss or REQUEST came since the previous one, else"
-        " double it",
+        description="after each gossip round: halve the interval if a loss was detected or a REQUEST arrived since "
+        "the previous gossip round, else double it",
     )
     gossip_rounds_min: Natural = Field(2, description="adaptive: the shortest interval, in rounds")
     gossip_rounds_max: Natural = Field(80, description="adaptive: the longest interval, in rounds")
