@@ -116,7 +116,7 @@ def test_every_view_is_in_one_of_these_stores(readers: dict[str, StoreReader]) -
 def test_the_words_are_those_of_the_table_of_the_view_and_of_all_views(readers: dict[str, StoreReader]) -> None:
     found = readers["delta"].sql("describe message_detail").collect()
     said = {row.col_name: row.comment for row in found}
-    assert said["body"] == "JSON object of the message's other fields; null: no other fields"
+    assert said["body"] == "JSON object of the fields that no other column has; null: no further fields"
     assert said["source_name"] == "name of the source"
     found = readers["delta"].sql("describe missing_delivery").collect()
     meaning = {row.col_name: row.comment for row in found}["subscription_id"]
