@@ -28,7 +28,7 @@ from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
-from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
@@ -56,6 +56,8 @@ _PROBES = 8
 
 The hunt skips a form with n schedules within the bound after _PROBES * (1 + n) schedules beyond the bound.
 """
+_MOST_REFUSED = 1000
+"""The number of successive rejected schedules after which a hunt ends: a protocol may reject all faults."""
 _SEEDS = 8
 """The number of seeds whose runs provide targets, for protocols that use random numbers."""
 _DETECTION_ROUNDS = 5
@@ -319,26 +321,31 @@ class _Search:
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
         """Returns up to ``size`` schedules that the hunt has not executed, with their runs.
 
-        Omits schedules that the protocol refuses, and schedules whose form nearly always exceeds the bound.
+        Omits schedules that the protocol rejects, and schedules whose form nearly always exceeds the bound.
         """
         found: list[tuple[Schedule, Playable]] = []
+        n_refused = 0
         for schedule in schedules:
-            if schedule is None:
+            if schedule is None or n_refused == _MOST_REFUSED:
                 break
             if schedule.key not in self._keys and self._is_promising(schedule):
                 self._keys.add(schedule.key)
                 run = runnable(self._with(schedule), self._base)
                 if run is None:
                     self._counts["refused"] += 1
+                    n_refused += 1
                 else:
                     found.append((schedule, run))
+                    n_refused = 0
             if len(found) == size:
                 break
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:
+        """Returns False if a hunt within the bound skips the form of ``schedule``, which nearly always exceeds it."""
         counted = self._forms.get(schedule.form, Counter())
-        return not self._is_within or counted[True] < _PROBES * (1 + counted[False])
+        is_skippable = self._is_within and schedule.form in FORMS
+        return not is_skippable or counted[True] < _PROBES * (1 + counted[False])
 
     def _with(self, schedule: Schedule) -> Parts:
         seed = {} if schedule.seed is None else {"runs": {"seeds": [schedule.seed]}}

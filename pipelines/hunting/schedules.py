@@ -224,19 +224,26 @@ def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, 
 def drawn(
     by_seed: Mapping[int | None, Sequence[Target]], around: Surroundings, draws: np.random.Generator
 ) -> Iterator[Schedule]:
-    """Yields an infinite sequence of random schedules with one to three faults, as a control for aimed schedules.
+    """Yields distinct random schedules with one to three faults, as a control for aimed schedules.
 
-    Nodes, message kinds and rounds are drawn from those of the targets in ``by_seed``.
+    Nodes, message kinds and rounds are drawn from those of the targets in ``by_seed``. The sequence ends after
+    `_MOST_REPEATED` successive draws of earlier schedules.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
     kinds = sorted({target.kind for target in targets})
     last = max(target.due_round for target in targets)
-    while True:
+    keys, n_repeated = set[str](), 0
+    while n_repeated < _MOST_REPEATED:
         faults = tuple(_drawn(nodes, kinds, last, around, draws) for _ in range(draws.integers(1, 4)))
-        yield Schedule(faults, ("random",), "random", seeds[draws.integers(len(seeds))])
+        schedule = Schedule(faults, ("random",), "random", seeds[draws.integers(len(seeds))])
+        n_repeated = n_repeated + 1 if schedule.key in keys else 0
+        if not n_repeated:
+            keys.add(schedule.key)
+            yield schedule
 
 
+_MOST_REPEATED = 1000
 _DRAWN: Mapping[str, Fault] = {"duplicate": {"after": [0, 3]}, "delay": {"rounds": [1, 9], "reorder": True}}
 
 

@@ -41,6 +41,15 @@ def test_a_hunt_executes_a_job_even_without_time(line: Path) -> None:
     assert rt.hunt(line, 30, minutes=0.0, shrinks=False, engine="local").n_played == 25
 
 
+@pytest.mark.parametrize("strategy", ["random", "exhaustive"])
+def test_a_control_executes_schedules_beyond_the_bound(line: Path, strategy: str) -> None:
+    """The protocol tolerates no crash, so a hunt within the bound would skip an aimed form after eight schedules."""
+    found = rt.hunt(
+        line, 60, within_bound=True, strategy=strategy, shrinks=False, engine="local"  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert (found.n_played, found.n_beyond > 30) == (60, True)
+
+
 def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     done = cli("hunt", line, "--runs", "12", "--corpus", corpus, "--fail-on", "excused", "--json")

@@ -131,6 +131,12 @@ def test_drawn_schedules_follow_from_the_seed() -> None:
     assert first == again != other
 
 
+def test_drawn_schedules_end_when_all_are_drawn() -> None:
+    alone, only = Surroundings({"A": []}, detection_rounds=0, has_nth=True), PUB._replace(src="A", dst="A", due_round=0)
+    keys = [one.key for one in drawn({None: [only]}, alone, np.random.default_rng(1))]
+    assert len(keys) == len({*keys}) > 50
+
+
 def test_equal_schedules_have_one_key() -> None:
     one, two = ({"kind": "crash", "node": name, "round": 3} for name in "AB")
     assert Schedule((one, two), ("x",), "x").key == Schedule((two, one), ("y",), "y").key
