@@ -158,7 +158,8 @@ def _hunted(row: Row, scenario: Path, strategy: str, within: str, given: argpars
             return {"seconds": patience, "findings": [["no end", "the hunt did not come to an end", 0]], "n_played": 0}
     seconds = round(time.monotonic() - start)
     if done.returncode:
-        return {"seconds": seconds, **of_error(done.stderr.strip().splitlines()[-1])}
+        said = done.stderr.strip().splitlines() or [f"the hunt ended with code {done.returncode}"]
+        return {"seconds": seconds, **of_error(said[-1])}
     return {"seconds": seconds, **json.loads(done.stdout.splitlines()[-1])}
 
 
