@@ -10,13 +10,13 @@ from typing import Final
 _GARBAGE: Final = 200_000, 20, 50
 """The GC thresholds during imports. Imports create no reference cycles, so collections would find nothing.
 
-With Python's default thresholds, collections take a sixth of the time of the imports.
+With Python's default thresholds, garbage collection takes a sixth of the import time.
 """
 
 
 def main() -> None:
     """Runs the command in ``sys.argv`` and exits with its exit code."""
-    # Until a command starts (`pipelines.cli.ends`), no work can be lost, so Ctrl-C may end the program immediately.
+    # Until `pipelines.cli.ends` starts a command, no work can be lost, so Ctrl-C may end the program immediately.
     signal.signal(signal.SIGINT, _leave)
     gc.set_threshold(*_GARBAGE)
     from pipelines.cli.app import app

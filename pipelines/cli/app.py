@@ -91,8 +91,8 @@ def schema() -> None:
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
     """Check this machine, and play a small run.
 
-    Checks Python, Java, the engines, Spark's jars, memory and disk. A component marked with ! is missing; runs with
-    --engine local do not need it. Exit code 1: no run works on this machine.
+    Checks Python, Java, the engines, Spark's jars, memory and disk. The mark ! is a warning: the check failed, but runs
+    with --engine local do not need the component. Exit code 1: no run works on this machine.
     """
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)
@@ -200,7 +200,7 @@ def run(
         str,
         typer.Option(
             metavar="auto|N", callback=rounds_of_a_job,
-            help="Rounds per job of the engine; 1 for dataflow steps. The rows are equal.",
+            help="Rounds that one job plays; dataflow steps always play 1. The rows do not depend on it.",
         ),
     ] = "auto",
     batch_runs: Annotated[
@@ -218,7 +218,7 @@ def run(
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.api import run_prepared  # imports PySpark (1 s), so scenario errors come first
+    from pipelines.api import run_prepared  # imports PySpark (1 s), so the scenario is checked before
 
     chosen: Any = {"engine": engine, "form": form}
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
