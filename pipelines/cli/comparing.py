@@ -29,7 +29,10 @@ def compare(
         str, typer.Option(metavar="WANTS", help="Required guarantees and limits of measures, separated by commas.")
     ] = "exactly_once, per_source_order",
     minimise: Annotated[
-        str, typer.Option(metavar="MEASURE", help="Measure that ranks equal candidates: messages, bytes, p95, ...")
+        str,
+        typer.Option(
+            metavar="MEASURE", help="Measure that ranks candidates with equally many breaches: messages, p95, ..."
+        ),
     ] = "messages",
     store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
     quiet: Quiet = False, as_json: Json = False,
@@ -37,15 +40,15 @@ def compare(
     """Rank protocols on a scenario by the guarantees they break.
 
     All protocols play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
-    per_source_order, causal_order, total_order, asked_order (the orders that publications request). Measures with
-    limits: median, p95, p99, max, settling (in ms, s or rounds), delivered (in %), messages, bytes (per delivery),
-    state (rows per node), storage (bytes per node), duplicates, and the columns of view comparison. Exit code 1: no
-    candidate meets all requirements in all runs.
+    per_source_order, causal_order, total_order, asked_order (the orders that publications request). Measures that can
+    have a limit: median, p95, p99, max, settling (in ms, s or rounds), delivered (in %), messages, bytes (per
+    delivery), state (rows per node), storage (bytes per node), duplicates, and the columns of view comparison. Exit
+    code 1: no candidate meets all requirements in all runs.
     """
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so scenario errors come first
+    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked before
 
     chosen: Any = engine
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:

@@ -1,4 +1,4 @@
-"""Runs commands and exits with the exit code of their outcome. Errors are printed in one line, without a traceback."""
+"""Runs a command and exits with the exit code of its outcome. Errors are printed in one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Commands(TyperGroup):
     ) -> Any:  # fmt: skip  # noqa: ANN401 - as in the base
         """Runs a command and exits with its exit code.
 
-        Without ``standalone_mode`` it does not exit, and raises the exceptions of the command.
+        If ``standalone_mode`` is false, the method does not exit, and raises the exceptions of the command.
         """
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         return sys.exit(_code_of(run)) if standalone_mode else run()
@@ -53,11 +53,11 @@ class Commands(TyperGroup):
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                # The reader closed the pipe. With stdout open, Python would report the error again when it flushes.
+                # The reader of stdout closed the pipe. Python flushes stdout at exit and would report the error again.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
-                # An engine that Ctrl-C interrupts raises errors of its own.
+                # An engine that Ctrl-C interrupts can raise an error of its own instead of KeyboardInterrupt.
                 if not INTERRUPTION.came and not isinstance(error, KeyboardInterrupt):
                     raise
                 complain("; ".join(("interrupted", *_notes(error))))
@@ -86,7 +86,7 @@ class Interruption:
     def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
         """Returns a progress callback that calls `listen` and then ``note``.
 
-        An engine that started since the last call may have replaced the signal handler.
+        The callback calls `listen` because an engine that started in the meantime may have replaced the signal handler.
         """
 
         def say(text: str) -> None:
@@ -148,7 +148,7 @@ def _code_of(command: Callable[[], object]) -> int:
 def _internal(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    said = " ".join(str(error).split())  # the first line of an engine's message is often empty
+    said = " ".join(str(error).split())  # the first line of an engine's error message is often empty
     hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
     what = "; ".join((f"{type(error).__name__}: {said[:300]}", *_notes(error)))
     complain(f"internal error: {what}{hint}")
