@@ -41,7 +41,7 @@ def hunt(
     corpus: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Folder of findings, as scenarios; its scenarios are replayed first.",
+            metavar="DIR", help="Folder for findings, written as scenarios; existing ones are replayed first.",
             show_default=False,
         ),
     ] = None,
@@ -116,10 +116,10 @@ def hunt(
 
 
 def _window(given: str | None) -> tuple[int, int] | None:
-    """Returns the two rounds in ``given``, which has the form ``A:B`` with A ≤ B; None without a value.
+    """Returns the rounds A and B of the string ``A:B``, where A ≤ B; None if ``given`` is ``None``.
 
     Raises:
-        QueryError: The string has another format.
+        QueryError: ``given`` is not of this form.
     """
     if given is None:
         return None
@@ -132,7 +132,7 @@ def _window(given: str | None) -> tuple[int, int] | None:
 def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
     """Returns a callback that prints a progress line after each job.
 
-    On a terminal, the line replaces the previous one.
+    On a terminal, each line replaces the previous line.
     """
     is_bar = sys.stderr.isatty() and not as_json
 

@@ -156,7 +156,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: A phrase with the result of the check, and with the remedy after a failed check.
+        found: A phrase with the result of the check; if the check failed, also with the remedy.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 
@@ -232,7 +232,7 @@ def _self_test() -> Check:
 
 
 def print_checks(form: str, out: TextIO) -> bool:
-    """Runs the checks and prints their results; returns whether all checks that every run needs have passed.
+    """Runs the checks and prints their results; returns whether all checks with ``is_needed`` passed.
 
     Form ``table`` prints a line after each check. The other forms are those of `printing.write_rows`.
     """
