@@ -53,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a callback for shell completion. The callback returns those of ``names`` that begin with its argument."""
+    """Returns a callback for shell completion. The callback returns the ``names`` that begin with its argument."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -64,7 +64,7 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 def _begun_scenario(incomplete: str) -> list[str]:
     """Returns the names of installed scenarios that begin with a prefix, for shell completion.
 
-    If no name begins with it, the shell completes file names.
+    If no name begins with the prefix, the shell completes file names.
     """
     from pipelines.scenario.load import shipped
 
@@ -79,7 +79,7 @@ def rounds_of_a_job(value: str) -> str:
 
 
 def place(given: str) -> Root | Schema:
-    """Returns the location of a store, or the schema, that a command-line argument names."""
+    """Returns the location of a store, or the schema; ``given`` is the command-line argument."""
     from pipelines.store.roots import place_of
 
     return place_of(given)
@@ -145,7 +145,7 @@ NewStore = Annotated[
 ]  # fmt: skip
 
 
-# `_located` needs the value of --engine, so the option is eager: it is parsed first at any position.
+# `_located` needs the value of --engine, so --engine is eager: Typer parses it before all other arguments.
 def _engine(value: str | None) -> str | None:
     return one_of(ASKED_ENGINES)(None if value is None else str(current_name(value)))
 
@@ -161,12 +161,14 @@ Form = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(ASKED_FORMS), callback=one_of(ASKED_FORMS), autocompletion=begun(ASKED_FORMS),
-        help="Node programs (many rounds per job) or dataflow steps (several jobs per round); the rows are equal.",
+        help="Node programs (many rounds per job) or dataflow steps (several jobs per round). Both write equal "
+        "rows.",
         show_default=False,
     ),
 ]  # fmt: skip
 SomeRunId = Annotated[
-    int | None, typer.Option("--run", metavar="R", help="Id of a run; required for several runs.", show_default=False)
+    int | None,
+    typer.Option("--run", metavar="R", help="Id of the run; required if a store has several.", show_default=False),
 ]
 RowFormat = Annotated[
     str,
@@ -224,7 +226,7 @@ def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) ->
 
 
 def statement_of(statement: str | None, file: Path | None) -> str:
-    """Returns the SQL statement from the argument ``statement``, from stdin (``-``), or from a file.
+    """Returns a SQL statement: the content of ``file``, stdin if ``statement`` is ``-``, or else ``statement``.
 
     Raises:
         BadParameter: Both or neither of ``statement`` and ``file`` are set.
@@ -245,7 +247,7 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 def opened_output(path: Path | None) -> Iterator[TextIO]:
     """Opens the output of a command: stdout if ``path`` is ``None``, else a temporary file.
 
-    At the end of the context, the temporary file is renamed to ``path``.
+    At the end of the ``with`` block, the temporary file is renamed to ``path``.
 
     Raises:
         QueryError: The file cannot be written.

@@ -39,7 +39,7 @@ def _faults(rows: Sequence[Combination]) -> list[str]:
 
 
 def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
-    """Prints the plan of a scenario; with ``is_verbose``, also the settings of the engine and the tables."""
+    """Prints the plan of a scenario; if ``is_verbose``, also the engine's settings and the list of tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
     runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
@@ -78,9 +78,11 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     """Returns the plan of a scenario as a JSON object.
 
     Returns:
-        ``scenario, n_runs, seeds, protocols, engine, settings, rounds, round_ms``; ``notes`` and ``mappings`` as
-        sentences; ``forms``: form and reason by protocol; ``costs``: None if unknown; ``combinations``: a list with the
-        fields of `Combination`, counted for the first seed; ``message_kinds`` by protocol; ``tables`` with their grain.
+        An object with the keys ``scenario``, ``n_runs``, ``seeds``, ``protocols``, ``engine``, ``settings``,
+        ``rounds``, ``round_ms`` and ``n_batches``; ``notes``: sentences about parts of the scenario; ``mappings``:
+        sentences; ``forms``: the form of each protocol, and the reason; ``costs``: an estimate, or null if unknown;
+        ``combinations``: the fields of `Combination`, whose counts are those of the first seed; ``message_kinds``: the
+        message types of each protocol; ``tables``: the tables and their grain.
     """
     rows = combinations(prepared)
     seeds = prepared.scenario.runs.all_seeds()
@@ -134,7 +136,7 @@ def _times(prepared: Prepared) -> str:
 def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
     """Returns sentences about the default numbers of rounds per job and per commit.
 
-    Protocols with different numbers have a sentence each.
+    Protocols with equal numbers share a sentence.
     """
     found = {}
     for name, form in forms.items():
@@ -177,7 +179,7 @@ def _cells(row: Combination) -> list[object]:
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
     """Prints the number of messages of each type in all runs, and the names of the types.
 
-    The number is an upper bound on trees without faults, and otherwise an estimate.
+    If all protocols need trees and no run has faults, the number is an upper bound; otherwise it is an estimate.
     """
     total = n_seeds * sum(row.n_crossings for row in rows)
     needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)
