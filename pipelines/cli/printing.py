@@ -129,14 +129,14 @@ def print_table(
 ) -> None:  # fmt: skip
     """Prints a table for a terminal; numbers are rounded to six digits.
 
-    If the table is too wide for the terminal, the values of columns that are equal in all rows are printed below it. If
-    it is still too wide, it is split into several tables that repeat the key columns. If this is not possible, each
-    value gets its own line. Without a terminal, the width is not limited.
+    If the table is too wide for the terminal, each column with the same value in all rows is removed from the table,
+    and its value is printed below. If the table is still too wide, it is split into tables that repeat the key columns.
+    If no such split fits, each value is printed in its own line. If the stream is not a terminal, each table fits.
 
     Args:
         names: The names of the columns.
         rows: The rows.
-        are_numbers: Whether each column is numeric.
+        are_numbers: For each column, whether it is numeric.
         out: The stream; None for stdout.
         n_keys: Number of leading columns that identify a row.
     """
@@ -192,9 +192,9 @@ class _Grid:
         return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
 
     def constant_columns(self) -> list[int]:
-        """Returns the indexes of the columns that have equal values in all rows, except key columns.
+        """Returns the indexes of the columns, except key columns, that have the same value in all rows.
 
-        The result is empty if all columns have equal values, or if the table has fewer than two rows.
+        The result is empty if it would contain all columns, or if the table has fewer than two rows.
         """
         places = enumerate(zip(*self.cells, strict=True))
         alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
@@ -220,11 +220,11 @@ class _Grid:
         return [self.of(places) for places in parts]
 
     def fits(self, width: int) -> bool:
-        """Returns whether the table fits the width without a broken column name or number."""
+        """Returns whether the table fits the width although no column name and no number is folded."""
         return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:
-        """Prints the table, which fits the width."""
+        """Prints the table, which must fit the width."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name, is_number, wide in zip(self.names, self.are_numbers, self._widths(width), strict=True):
             table.add_column(

@@ -33,9 +33,10 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints the losses of moving applications, and the missing, repeated, late and excused deliveries by cause.
+    """Prints the publications that moving applications missed, and a table of deliveries by cause.
 
-    Then explains the first of these deliveries, hop by hop. ``run_id`` None means all runs.
+    The table counts missing, repeated, late and excused deliveries. Below it, the first delivery of the first cause is
+    explained hop by hop. ``run_id`` None means all runs.
     """
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story
@@ -107,10 +108,10 @@ def audit(
 def why(
     folder: Folder, run_id: SomeRunId = None,
     subscriber: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Node that got the publication, or should.", show_default=False)
+        str | None, typer.Option(metavar="NODE", help="Node that should receive the publication.", show_default=False)
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Node that published it.", show_default=False)
+        str | None, typer.Option(metavar="NODE", help="Node that published.", show_default=False)
     ] = None,
     seq: Annotated[
         int | None,
@@ -118,7 +119,7 @@ def why(
     ] = None,
     call: Annotated[
         int | None,
-        typer.Option(metavar="C", help="Instead of --seq: number among all calls (source_seq).", show_default=False),
+        typer.Option(metavar="C", help="Instead of --seq: number among all calls of the source.", show_default=False),
     ] = None,
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a space-time diagram.", show_default=False)
@@ -157,9 +158,8 @@ def compare_node(
     """Compare a node's state before and after its crashes.
 
     Counts the rows of the node in each state table. State is stored at commits only, so the counts are those of the
-    commits nearest to the crash, to the recovery and to the end. Null means that no such commit exists.
-
-    With `run --commit-every 1` each round has a commit.
+    last commit before the crash, the first commit after the recovery, and the last commit of the run. Null means that
+    no such commit exists. With `run --commit-every 1`, every round has a commit.
     """
     with _opened(folder, engine) as result:
         run_id = the_run(result.runs, run_id)
@@ -209,7 +209,7 @@ def sql(
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
     """Print a run as a history of operations, for checkers.
 
-    Prints one JSON object per line with index, type, process, node, f, value and time. Nodes have ids and names.
+    Prints one JSON object per line with index, type, process (the node's id), node (its name), f, value and time.
     """
     from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history
