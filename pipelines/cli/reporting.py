@@ -41,7 +41,7 @@ def report(
         list[int] | None,
         typer.Option(
             "--run", metavar="R", show_default=False,
-            help="Run to replay; may be repeated.  \\[default: up to 3 runs: all; else the worst and the median]",
+            help="Run to replay; may be repeated.  \\[default: all of up to 3 runs, else the worst and the median]",
         ),
     ] = None,
     rounds: Annotated[
@@ -56,9 +56,9 @@ def report(
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
-    """Write one HTML file of a store, which opens offline.
+    """Write the report of a store: one HTML file, which opens offline.
 
-    The file has the verdict, a replay of the overlay round by round, and the states of its nodes.
+    The file contains the verdict, a replay of the overlay round by round, and the states of the nodes.
     """
     from pipelines.api import open_store
     from pipelines.store.roots import size_of
@@ -107,8 +107,8 @@ def plot(
 ) -> None:  # fmt: skip
     """Plot columns of a store's views, or a measure of one run.
 
-    A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. Columns are the
-    columns of the view, the columns of view parameter, and seed, protocol and verdict of the run.
+    A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. An axis or the colour
+    can be a column of the view, a column of view parameter, or the seed, protocol or verdict of the run.
     """
     from pipelines.api import open_store
     from pipelines.report.pictures import check_name

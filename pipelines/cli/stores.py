@@ -105,11 +105,12 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
     """Removes a store, or all stores in a folder, after a confirmation on the terminal.
 
-    With ``is_sure`` there is no confirmation. A store is renamed before its files are removed, so that no partial store
-    remains under its name after an interruption.
+    If ``is_sure``, no confirmation is requested. A store is renamed before its files are removed. Thus, if the removal
+    is interrupted, no partial store remains under the store's name.
 
     Raises:
-        StoreError: The folder does not exist or has no store, or a program writes a store in it; nothing was removed.
+        StoreError: The folder does not exist or has no store, a program writes a store in the folder, or the user did
+            not confirm; nothing was removed.
     """
     if not isinstance(folder, Path):
         raise StoreError(f"{str(folder)!r} is not a local folder; remove it with the tools of its server")
@@ -134,7 +135,8 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If link ``latest`` in the folder of ``store`` pointed to this store, the link is set to the newest remaining store.
+    If link ``latest`` in the parent folder points to this store, the link is set to the newest remaining store in the
+    parent folder, or removed if no store remains.
     """
     store = store.resolve()
     link = store.parent / LATEST
