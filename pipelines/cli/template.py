@@ -45,10 +45,10 @@ def template(
         overlay: A file with an overlay; None for a random tree.
         subscriptions: A table with subscriptions; None for generated subscriptions.
         publications: A table with publications, or PADRES quotes; None for generated publications.
-        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even with an
-            unknown title.
-        spread: Whether the subscribers and publishers of the tables are distributed over the overlay; otherwise they
-            are nodes of the overlay.
+        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even if its
+            title is unknown.
+        spread: Whether the subscribers and publishers in the tables are distributed over the nodes of the overlay;
+            otherwise each is a node of the overlay.
 
     Raises:
         DataFileError: A file is unreadable, or lacks a required column.
@@ -124,7 +124,7 @@ def _overlay(path: Path) -> str:
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the subscriptions.
 
-    Without a table of subscriptions, there is a subscription to each topic in the table of publications.
+    If ``path`` is None, the scenario subscribes to each topic in the table of publications.
     """
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
@@ -142,7 +142,7 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the publications.
 
-    Without a table of publications, there is a publication on each topic in the table of subscriptions.
+    If ``path`` is None, the scenario publishes on each topic in the table of subscriptions.
     """
     if path is not None:
         return _table(path, "publications", names, spread=spread)
@@ -199,7 +199,7 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Maps keys of the scenario to columns of a table; None for keys without a column. No column has two keys."""
+    """Maps keys of the scenario to columns of a table, or to None if the table has no such column."""
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
     kinds: dict[str, tuple[str, ...]] = {"topic": _TOPIC, "round": _ROUND, "at_ms": _TIME}
@@ -226,7 +226,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns the titles of a table and its first rows as strings."""
+    """Returns the column titles of a table, and then its first `_SAMPLE` rows, as strings."""
     table = _loaded(path)
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]

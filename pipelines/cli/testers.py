@@ -28,7 +28,8 @@ def add_to(app: typer.Typer) -> None:
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
     """Write a scenario of one run alone.
 
-    The scenario lists the overlay, the calls and the faults of the run. A run of this scenario has equal rows.
+    The scenario lists the overlay, the calls and the faults of the run. Playing the scenario writes the rows of the
+    run again.
     """
     from pipelines.experiment.listed import extracted
     from pipelines.experiment.manifest import Manifest
@@ -44,14 +45,17 @@ def shrink(
     folder: Folder, run_id: SomeRunId = None, output: Output = None,
     guarantee: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Guarantee to break.  \\[default: the first broken]", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Guarantee that the scenario must break.  \\[default: the first broken]",
+            show_default=False,
+        ),
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
     """Write the smallest scenario found that breaks a guarantee.
 
     Removes faults, calls and nodes of the run by delta debugging. One job plays up to 64 candidate scenarios as its
-    runs. The result is minimal: without any one of its faults, calls and nodes, the guarantee holds.
+    runs. The result is minimal: if any single fault, call or node is removed from it, the guarantee holds.
     """
     from pipelines.api import open_store
     from pipelines.experiment.manifest import Manifest
@@ -132,13 +136,19 @@ def diff(
 
 
 def difference_json(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns the difference ``found`` as one JSON object, with ``given``: the parameters that differ."""
+    """Returns a JSON object with the difference ``found`` and the parameters ``given``.
+
+    ``given`` maps each parameter that differs to its values in the first and in the second run.
+    """
     told = {"difference": None if found is None else asdict(found), "parameters": given}
     return json.dumps(told, ensure_ascii=False)
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns the difference ``found`` as lines for a terminal, after ``given``: the parameters that differ."""
+    """Returns lines for a terminal: first the parameters ``given``, then the difference ``found``.
+
+    ``given`` maps each parameter that differs to its values in the first and in the second run.
+    """
     lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
     if found is None:
         return "\n".join([*lines, "no difference: the histories have the same rows"])
