@@ -289,25 +289,25 @@ def run_lines(result: Result) -> Iterator[str]:
 
 
 def finished_line(result: Result) -> str:
-    """Returns a sentence about a store whose runs had already ended, for ``roundtable resume``."""
+    """Returns a sentence about a store whose runs had ended before ``roundtable resume``."""
     runs, were = plural(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
     end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
     return f"finished: {runs} {end}; history in {result.store}"
 
 
 def finished_json(result: Result) -> str:
-    """Returns a JSON object about a store whose runs had already ended, for ``roundtable resume``."""
+    """Returns a JSON object about a store whose runs had ended before ``roundtable resume``."""
     event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
     return json.dumps(event, ensure_ascii=False)
 
 
 def violations(report: AuditReport) -> dict[str, int | None]:
-    """Returns the number of unexcused violations of each guarantee; None if its audit failed."""
+    """Maps each guarantee to its number of unexcused violations, or to None if the audit of the guarantee failed."""
     return {finding.title: finding.n_violations for finding in report.findings}
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields one phrase about runs within the bound: their missing wanted deliveries, the total and by excuse.
+    """Yields one phrase with the number of missing wanted deliveries of runs within the bound, also by excuse.
 
     Yields nothing if no delivery is missing.
     """
@@ -320,7 +320,7 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields one phrase on the runs beyond the bound: their number, lost deliveries and excused violations.
+    """Yields one phrase with the number of runs beyond the bound, their lost deliveries and their excused violations.
 
     Yields nothing if no run is beyond the bound.
     """
@@ -366,9 +366,9 @@ def _state(finding: Finding) -> str:
 def _publication_numbers(
     result: Result, shown: Sequence[ViolationRow]
 ) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the number of each publication among the publications of its source, from 1.
+    """Returns the number, from 1, of each publication among the publications of its source.
 
-    The result maps (run, source, call number) to this number, in the runs of the violations ``shown``.
+    The result maps (run id, source name, call number) to this number, for the runs of the violations ``shown``.
     """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
@@ -419,4 +419,4 @@ def _missing(result: Result, _: AuditReport) -> str:
 CAUSES: Mapping[str, Callable[[Result, AuditReport], str]] = {
     "excused": _excused, "beyond": _runs_beyond, "missing": _missing,
 }  # fmt: skip
-"""The values of ``--fail-on``, each with a function that returns a phrase if the cause applies, or an empty string."""
+"""Maps each value of ``--fail-on`` to a function that returns a phrase if the cause applies, else an empty string."""
