@@ -38,7 +38,7 @@ def story(
         run_id: The id of the run.
         subscriber: The name of the subscriber.
         source: The name of the publisher.
-        seq: The number of the publication among those that ``source`` issued, from 1; None if ``call`` is set.
+        seq: The number of the publication among the publications of ``source``, from 1; None if ``call`` is set.
         call: The number of the publication among all calls of ``source`` (column ``source_seq``); None if ``seq`` is
             set.
 
@@ -61,7 +61,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Returns ``question`` with the call number of its publication. ``seq`` 1 is the source's first publication."""
+    """Returns ``question`` with the call number of publication ``seq`` of the source, which is numbered from 1."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
@@ -73,7 +73,7 @@ def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
-    """Returns the stories of several questions, in their order. Reads the history once.
+    """Returns the stories of ``questions``, in the order of ``questions``. Reads the history once.
 
     Raises:
         QueryError: A publication does not exist.
@@ -97,7 +97,8 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
     """Returns the crash of the publisher that prevented the call of ``question``.
 
-    The call number lies between the numbers of two issued calls. If no crash lies between them, raises `QueryError`.
+    The call number lies between the numbers of two issued calls. If no crash lies between the rounds of these calls,
+    the function raises `QueryError`.
     """
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
