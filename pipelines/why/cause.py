@@ -1,19 +1,20 @@
-"""Finds the node at which a missing publication ended, and the cause.
+"""Finds the last node that received a missing publication, and the cause of the loss.
 
 If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
-publication ended at the last node of the path that received it. The first of these causes that applies is returned:
+cause is the first of the following that applies. "The last node" is the last node of the path that received the
+publication; "a later node" is a node that follows it on the path.
 
 1. The publisher crashed before it sent a message for the accepted call.
-2. A copy to a node further along the path was lost, by a crash of the copy's receiver or by a link fault. Or the
-   receiver dropped the copy as a duplicate, because newer messages had overtaken the copy.
+2. A copy to a later node was lost, by a crash of the copy's receiver or by a link fault. Or the receiver dropped the
+   copy as a duplicate, because newer messages had overtaken the copy.
 3. The last node had lost the subscription in an earlier crash, and the protocol does not report the node as restored.
 4. The last node had not received the subscription.
-5. A node further along the path was down.
+5. A later node was down.
 6. The last node crashed before it forwarded the publication.
 7. A link on the path had lost another message before the publication arrived at the last node. If links lost several
    messages, the cause is the latest loss.
-8. A node on the path crashed. The cause is the last crash before the publication arrived at the last node; if no node
-   crashed before, the first crash afterwards.
+8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
+   crashed before, the cause is the first crash after the arrival.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Cause:
-    """The reason why a publication ended at a node or was late.
+    """The reason why a publication did not reach the subscriber, or reached it late.
 
     Attributes:
         kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
             arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
-            a node held it back for some rounds; ``unexplained``; or a kind that `telling.exemption` returns.
-        node: The crashed node, or the node at which the publication ended or waited.
+            a node held the publication back for some rounds; ``unexplained``; or a kind that `telling.exemption`
+            returns.
+        node: The crashed node, the last node that received the publication, or the node at which it waited.
         round: The round of the crash, or of the event at ``node``.
         text: The cause as a phrase.
-        until: For a crash, the round of the recovery; None without a recovery.
+        until: For a crash, the round of the recovery; None if the node did not recover.
         fault: The link fault that caused the event; None if no link fault caused it.
     """
 
@@ -66,10 +68,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Ending:
-    """The last node of the path that received a publication, with the reason why no later node did.
+    """The last node of the path that received a publication, with the reason why no later node received it.
 
-    ``round`` is the last round in which this node received the publication. ``also`` has the downtimes of further nodes
-    on the path, which therefore could not receive a repeated copy.
+    ``round`` is the last round in which this node received the publication. ``also`` contains the downtimes of later
+    nodes on the path, which therefore could not receive a repeated copy.
     """
 
     node: int
@@ -82,7 +84,7 @@ class Ending:
 class Case:
     """A missing delivery: ``publication``, identified by source and call number, did not reach ``subscriber``.
 
-    ``trail`` has the copies of the publication, and ``subscriptions`` the matching subscriptions of the subscriber.
+    ``trail`` contains the copies of the publication. ``subscriptions`` are the subscriber's matching subscriptions.
     """
 
     facts: RunFacts
@@ -110,7 +112,7 @@ class Case:
 
 
 def ending(case: Case) -> Ending:
-    """Returns the last node of the path that received the publication of ``case``, and why no later node did."""
+    """Returns the last node of the path that received the publication, and the reason why no later node received it."""
     trail = case.trail
     node = trail.reached()
     taken = trail.arrivals.get(node)
@@ -125,9 +127,9 @@ def ending(case: Case) -> Ending:
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
-    """Returns a cause that lists the nodes that hold ``publication`` back at the end of the run, ``subscriber`` first.
+    """Returns a cause that lists the nodes that hold ``publication`` back at the end of the run.
 
-    Returns None if no node holds the publication back.
+    If ``subscriber`` is one of them, it comes first. Returns None if no node holds the publication back.
     """
     waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
     if not waits:
@@ -138,10 +140,10 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """Returns downtimes of nodes that follow ``node`` on the path, besides the crash in ``cause``.
+    """Returns downtimes, except the one in ``cause``, of nodes that follow ``node`` on the path.
 
-    The downtimes overlap the rounds from ``round_`` to the round in which ``node`` learned that ``cause.node`` had
-    failed. If a crash of ``node`` lost this failure report, the result includes that crash.
+    The downtimes overlap the rounds from ``round_`` to the round in which the failure detector of ``node`` reported
+    ``cause.node``. If a crash of ``node`` lost this report, the result includes that crash.
     """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
@@ -170,7 +172,7 @@ def from_crash(down: Downtime, text: str) -> Cause:
 
 
 def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
-    """Returns the loss of ``copy`` as a cause: a crash of its receiver, or a link fault."""
+    """Returns the loss of ``copy`` as a cause: a crash of the receiver of ``copy``, or a link fault."""
     what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
     down = facts.down(copy.dst, copy.due)
     if copy.fate == "lost_link" or down is None:
@@ -186,8 +188,8 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
 def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
     """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
 
-    Only waits that ended in or before ``round_`` count. Of equally long waits, one that a crash extended is preferred.
-    Waits at subscribers that are not on the path are ignored, because these waits delay no other node.
+    Waits that ended after ``round_`` are ignored. Of equally long waits, one that a crash extended is preferred. Waits
+    at subscribers that are not on the path are ignored, because these waits delay no other node.
     """
     facts = trail.facts
     ended = [
@@ -205,14 +207,14 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
 
 
 def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the cause of a late delivery, which happened in ``round_``; None if the history shows no cause.
+    """Returns the cause of a delivery that was late, in ``round_``; None if the history shows no cause.
 
     The first of these causes that exists is returned:
 
     1. the longest wait that the protocol reports;
     2. a lost copy that its sender replaced by a later copy on the path;
     3. the crash that made a sender wait or choose a detour;
-    4. another lost copy;
+    4. a lost copy that was not replaced;
     5. a link fault that delayed a copy.
     """
     facts = trail.facts
@@ -246,7 +248,7 @@ def _slow_copy(trail: Trail) -> Cause | None:
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash of a publisher that accepted the call and sent no message for it before the crash."""
+    """Returns the crash of a publisher that had sent no message for the accepted, unconfirmed call; else None."""
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -262,10 +264,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last loss of a copy to a node that follows ``node`` on the path, as a cause.
+    """Returns as a cause the last loss of a copy that was sent to a node after ``node`` on the path.
 
-    If no copy was lost, returns the first copy that its receiver dropped as a duplicate. Returns None if no such copy
-    exists either.
+    If no such copy was lost, returns as a cause the first such copy that its receiver dropped as a duplicate. Returns
+    None if no such copy was lost or dropped.
     """
     beyond = case.trail.copies_beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
@@ -285,9 +287,9 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a node of the path before the arrival of ``copy``, or None if no node was down.
+    """Returns the last downtime of a node of the path that overlaps the rounds from the publication to ``copy.due``.
 
-    The downtime overlaps the rounds from the publication to the arrival.
+    Returns None if no node of the path was down in these rounds.
     """
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
@@ -295,7 +297,7 @@ def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash in which ``node`` lost the subscription, unless ``node`` is reported as restored."""
+    """Returns the crash in which ``node`` lost the subscription; None if the protocol reports ``node`` as restored."""
     down = case.facts.down(node, round_)
     if down is None or not down.is_restoring(round_):
         return None
@@ -315,7 +317,7 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
 
 
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if no matching subscription had reached ``node`` before the publication did.
+    """Returns a cause if the publication reached ``node`` before every matching subscription.
 
     Returns None if a recovery restored the routing table of ``node``.
     """
@@ -344,10 +346,11 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
-    """Returns the round in which the subscription of ``way`` was confirmed, and the crash that let it be confirmed.
+    """Returns the round in which the subscription of ``way`` was confirmed, and the crash because of which it was.
 
-    Returns None if the publication was issued before the confirmation, or no node of ``way`` crashed until then. If
-    more nodes fail than protocol ``delta`` tolerates, a node confirms without answers of nodes behind a failed one.
+    Returns None if the publication was issued before the confirmation, or if no node of ``way`` was down between the
+    subscription and the confirmation. If more nodes fail than protocol ``delta`` tolerates, a node confirms a
+    subscription without the answers of the nodes behind a failed node.
     """
     issued = (one.confirmed_round for one in case.subscriptions if one.issued_round == way.start)
     confirmed_round = min((round_ for round_ in issued if round_ is not None), default=None)
@@ -377,9 +380,9 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last message between nodes of the path that a link lost, as a cause.
+    """Returns as a cause the last message between nodes of the path that a link lost.
 
-    Only messages that were sent in or before ``round_`` count.
+    Messages that were sent after ``round_`` are ignored.
     """
     facts, path = case.facts, set(case.trail.path)
     served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
@@ -396,9 +399,9 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last crash of a node of the path in or before ``round_``, as a cause.
+    """Returns as a cause the last crash, in or before ``round_``, of a node of the path.
 
-    If no node crashed until ``round_``, returns the first later crash.
+    If no node of the path crashed until ``round_``, returns the first crash after ``round_``.
     """
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:

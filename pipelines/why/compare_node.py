@@ -3,7 +3,7 @@
 State tables are written at commits only, so the rows are compared at three commits. The first is the last commit before
 the crash. The second is the first commit at which the node is OPERATIONAL again, if this commit precedes the node's
 next crash. The third is the last commit of the run. With ``--commit-every 1`` each round has a commit. View
-``node_recovery`` has exact rounds and durations.
+``node_recovery`` contains the exact rounds and durations.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ COMPARED = pa.schema([
 """The columns of the comparison: one row for each crash of the node and state table.
 
 ``n_before``, ``n_after`` and ``n_end`` count the rows of the node at the three commits. ``n_same`` counts the rows that
-are equal before the crash and after the recovery. A count is null if the commit does not exist or VACUUM removed its
-rows; ``gone`` names the removed versions of the table and their rounds.
+exist both before the crash and after the recovery. A count is null if the commit does not exist or if VACUUM removed
+the rows of the commit; ``gone`` names the removed versions of the table and their rounds.
 """
 
 
@@ -41,7 +41,7 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     Returns a table with columns `COMPARED`; it is empty if the node never crashed.
 
     Raises:
-        QueryError: The store has no such run, or the run no such node.
+        QueryError: The store has no such run, or the run has no such node.
     """
     node_id = _node_id(reader, run_id, node)
     reader = reader.of_run(run_id)
@@ -88,8 +88,8 @@ def _held(
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
     """Reads the state rows of one node at the commits ``rounds``. ``of_node`` is the SQL condition for the node.
 
-    Returns two dicts with keys (round, table). The first dict counts equal rows, each as a JSON string. The second dict
-    has the table versions that VACUUM removed.
+    Returns two dicts with keys (round, table). The first dict contains the number of occurrences of each row, as a JSON
+    string. The second dict contains the table versions that VACUUM removed.
     """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}
