@@ -1,4 +1,4 @@
-"""The history of one run as plain records, and the copies of one message along a path; `reading` fills the records."""
+"""Records of the history of one run, which `reading` fills, and the copies of one message along a path."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Downtime:
         node: The id of the node that is down.
         round: The round of the crash.
         until: The round of the recovery; None if the history has no recovery.
-        restored: The round from which the protocol reports the node as restored; None without a report.
+        restored: The round from which the protocol reports the node as restored; None if it reports no such round.
         statuses: The statuses that the protocol reports from the recovery to ``restored``, or to the next crash, as
             pairs of round and status.
     """
@@ -93,7 +93,7 @@ class Downtime:
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_restoring(self, round_: int) -> bool:
-        """Returns whether the node is up again in ``round_``, but not yet reported as restored."""
+        """Returns whether the node has recovered by ``round_``, but is not yet reported as restored in ``round_``."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
@@ -134,8 +134,8 @@ class LinkFault:
 class Wait:
     """A period in which node ``node`` held a publication back before it sent or delivered the publication.
 
-    ``reason`` is the event for which the publication waited, as a phrase. If a crash extended the wait, ``crash`` has
-    the crashed node and the round of the crash; else it is ``None``.
+    ``reason`` is the event for which the publication waited, as a phrase. If a crash extended the wait, ``crash`` is
+    the pair of the crashed node and the round of the crash; else ``crash`` is ``None``.
     """
 
     node: int
@@ -158,21 +158,22 @@ class RunFacts:
         maintenance: The message kinds that nodes send periodically without a call.
         names: Node names.
         publications: The issued publications, by source and call number.
-        messages: For each call, the messages that belong to it.
+        messages: For each call, the messages that belong to the call.
         spread: For each pair of subscriber and subscription, the messages that propagate the subscription.
         others: Messages that belong to no call: timers, failure reports, and undelivered messages between nodes.
         deliveries: Rounds and hops of the deliveries, keyed by subscriber, source and call number.
-        downs: For each node, its downtimes in order.
+        downs: For each node, its downtimes in the order of crashes.
         subscriptions: For each subscriber, its subscriptions.
-        matching: For each publication, the ids of the subscriptions whose predicate it satisfies.
+        matching: For each publication, the ids of the subscriptions whose predicate the publication satisfies.
         receivers: The rows of view ``receiver``: the excuse for a missing delivery, or None, keyed by subscriber,
             source and call number.
-        links: Links with their latencies, including links that exist in some rounds only.
-        changes: For each link, its events in order: the round, and the kind `LINKED` or `UNLINKED`.
+        links: Sender, receiver and latency of each link, including links that exist in some rounds only.
+        changes: For each link that is added or removed, its events by round: the round, and `LINKED` or `UNLINKED`.
         link_faults: The link faults.
-        waits: For each publication, the nodes that hold it back at the end of the run, each with the reason as a
-            phrase.
-        waited: For each publication, the waits that ended (`contract.protocol.Protocol.waited`).
+        waits: For each publication, the nodes that hold the publication back at the end of the run, each with the
+            reason as a phrase.
+        waited: For each publication, its waits that ended before the end of the run, from query
+            `contract.protocol.Protocol.waited`.
     """
 
     run_id: int
@@ -236,9 +237,9 @@ class RunFacts:
     def loss(self, message: MessageFact) -> LinkFault | None:
         """Returns the link fault that lost ``message``, or None.
 
-        If several faults may have lost it, the first kind in `_LOSING` is chosen. A partition also loses messages
-        between nodes without a common link, although its events name only links. Therefore each partition in the
-        sending round may have lost the message.
+        If several faults may have lost the message, the fault whose kind is first in `_LOSING` is returned. A partition
+        is returned even if it is not a fault of the message's link: the events of a partition name links, but the
+        partition also loses messages between nodes that have no link.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
@@ -266,16 +267,17 @@ GUIDE = "guide"
 
 @dataclass(frozen=True)
 class Marks:
-    """The deviations of a copy of a publication from normal forwarding.
+    """The differences between a copy of a publication and a copy that its sender forwards to a neighbour at once.
 
     Attributes:
-        skipped: The bypassed nodes: the nodes on the fastest path between sender and receiver.
+        skipped: The bypassed nodes: the nodes between sender and receiver on the fastest path. Empty if the copy was
+            sent over a link.
         is_resent: Whether the sender sent another copy of the publication in an earlier round.
-        is_unicast: Whether the copy has another message kind than the first copy. Nodes send messages of that kind to
-            any node, linked or not.
+        is_unicast: Whether the message kind of the copy differs from the kind of the first copy. Nodes send messages of
+            another kind than the first to any node, even without a link.
         is_guided: Whether the copy contains a recipient list.
-        waited_since: If the sender sent its first copy in a later round than it received the publication, the round of
-            receipt; else None.
+        waited_since: The round in which the sender received the publication, if the sender sent its first copy in a
+            later round; else None.
     """
 
     skipped: tuple[int, ...]
@@ -289,8 +291,8 @@ class Marks:
 class Trail:
     """The copies of a message along the path from one node to another, in the order of sending.
 
-    ``path`` has the nodes of the path, including both ends. ``start`` is the round in which the first node issued the
-    message.
+    ``path`` contains the nodes of the path, including both ends. ``start`` is the round in which the first node issued
+    the message.
     """
 
     facts: RunFacts
@@ -300,7 +302,7 @@ class Trail:
 
     @cached_property
     def arrivals(self) -> dict[int, list[MessageFact]]:
-        """For each node, the copies that it accepted, in the order of arrival."""
+        """Maps each node to the copies that the node accepted, in the order of arrival."""
         found = defaultdict(list)
         for copy in sorted(self.copies, key=lambda copy: copy.at):
             if copy.fate == HANDLED:
@@ -308,10 +310,10 @@ class Trail:
         return dict(found)
 
     def reached(self, before: tuple[int, int] | None = None) -> int:
-        """Returns the last node of the path that received the message; the first node if no other node did.
+        """Returns the last node of the path that received the message; the first node if no other node received it.
 
         Args:
-            before: A position (`MessageFact.at`); only earlier arrivals count. None counts all arrivals.
+            before: Copies at this position (`MessageFact.at`) or later are ignored; None ignores no copy.
         """
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]
@@ -327,22 +329,22 @@ class Trail:
     def first_arrival(self, node: int) -> tuple[int, int]:
         """Returns the position (`MessageFact.at`) of the first copy that ``node`` accepted.
 
-        For the issuing node, and for a node that accepted no copy, the position is after all messages of round
+        For the issuing node, and for a node that accepted no copy, returns the position after all messages of round
         ``start``.
         """
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
     def parent(self, copy: MessageFact) -> MessageFact | None:
-        """Returns the last copy that the sender of ``copy`` had accepted when it sent ``copy``.
+        """Returns the last copy that the sender of ``copy`` had accepted before it sent ``copy``.
 
-        Returns None if the sender had accepted no copy, because it issued the message.
+        Returns None if the sender had accepted no copy because it issued the message itself.
         """
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
     def marks(self, copy: MessageFact) -> Marks:
-        """Returns the deviations of ``copy`` from normal forwarding."""
+        """Returns the `Marks` of ``copy``."""
         parent = self.parent(copy)
         had = self.start if parent is None else parent.due
         is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self.copies)
@@ -354,9 +356,9 @@ class Trail:
         return Marks(skipped, is_resent, is_unicast, copy.body.get(GUIDE) is not None, waited)
 
     def chain(self) -> list[MessageFact]:
-        """Returns the copies through which the last node of the path first received the message.
+        """Returns the sequence of copies through which the last node of the path first received the message.
 
-        The copy that the issuing node sent is the first. The result is empty if the last node accepted no copy.
+        The sequence begins with a copy from the issuing node. It is empty if the last node accepted no copy.
         """
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])
@@ -374,12 +376,11 @@ def make_trail(
 
     Args:
         facts: The history of the run.
-        served: The messages of the call. Those of the kind of the first message are copies. A reply of another kind is
-            a copy if it brought the message to the last node.
-        path: The nodes on the fastest path. If the message took a detour, the nodes of the detour are added.
+        served: The messages of the call. A message is a copy if its kind is the kind of the first message. A message of
+            another kind is a copy if it is a reply through which the last node received the message in round ``came``.
+        path: The nodes on the fastest path. Copies between the nodes of a detour are selected, too.
         start: The round in which the message was issued.
-        came: The round in which the last node received the message; None if it did not. With None, replies are no
-            copies.
+        came: The round in which the last node received the message; None if the node did not receive it.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

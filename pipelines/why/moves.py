@@ -49,9 +49,9 @@ order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_s
 
 
 class ApplicationMove(NamedTuple):
-    """A move of an application from node ``old`` to node ``new``, from the scenario.
+    """A move, listed in the scenario, of an application from node ``old`` to node ``new``.
 
-    The application unsubscribes in ``left_round`` and subscribes again in ``back_round``.
+    The application unsubscribes at ``old`` in ``left_round`` and subscribes at ``new`` in ``back_round``.
     """
 
     old: str
@@ -65,7 +65,7 @@ class LostByMove:
     """A publication that a moving application missed.
 
     ``source_seq`` is the number of the publication among all calls of ``source``. If the old node delivered the
-    publication after the application left, ``old_round`` is the round of this delivery; else it is ``None``.
+    publication after the application left, ``old_round`` is the round of this delivery; else ``old_round`` is ``None``.
     """
 
     source: str
@@ -78,8 +78,8 @@ class LostByMove:
 class MoveLoss:
     """The publications that an application missed because of one move, ordered by round.
 
-    ``confirmed_round`` is the last round in which one of the new subscriptions was confirmed; None without a
-    confirmation.
+    ``confirmed_round`` is the last round in which a subscription at the new node was confirmed; None if none was
+    confirmed.
     """
 
     run_id: int
@@ -93,7 +93,7 @@ class MoveLoss:
         return {**head, "confirmed_round": self.confirmed_round, "lost": [asdict(one) for one in self.lost]}
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines that `roundtable why` prints: a sentence, and a line for each of the first publications."""
+        """Yields the lines that ``roundtable why`` prints: a sentence, and lines on the first `_SHOWN` losses."""
         move = self.move
         known = "never" if self.confirmed_round is None else f"in round {self.confirmed_round}"
         yield (
@@ -109,7 +109,7 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the moves that lost at least one publication, each with its lost publications, ordered by run and round.
+    """Returns the losses of the moves that lost at least one publication, ordered by run and round.
 
     ``run_id`` None means all runs.
     """
