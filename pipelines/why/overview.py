@@ -1,6 +1,7 @@
 """Groups the missing, repeated, late and excused deliveries of a store by cause.
 
-The module counts all deliveries of these categories, and finds the causes of the first `MAX_ASKED` of each category.
+The module counts all deliveries of these categories, and computes the causes of the first `MAX_ASKED` deliveries of a
+category.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pipelines.why.story import Story
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
 MAX_ASKED = 300
-"""The maximum number of deliveries of a category whose causes are found. They are the first by run and round."""
+"""The maximum number of deliveries of a category whose causes are computed: the first deliveries by run and round."""
 _SQL = {
     MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
@@ -34,9 +35,9 @@ _SQL = {
         and m.source_seq = w.source_seq
       where w.delivery_round is null and m.run_id is null""",
 }
-"""The queries for the deliveries of a category.
+"""Maps a category to the query that returns its deliveries.
 
-An excused delivery is one that the predicate requires, that did not happen, and that does not count as missing.
+A delivery is excused if the predicate requires it, it did not happen, and view ``missing_delivery`` omits it.
 """
 _FIRST = """
 select run_id, subscriber, source, source_seq, n from (
@@ -57,7 +58,7 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery of a category in `KINDS`. ``number`` is the number of all deliveries of the category."""
+    """A delivery of one of the categories `KINDS`. ``number`` is the number of all deliveries of its category."""
 
     question: Question
     number: int
@@ -69,8 +70,8 @@ def gone_wrong(
 ) -> list[Wrong]:  # fmt: skip
     """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and call number.
 
-    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. With ``is_by_run``, ``most`` and
-    `Wrong.number` apply to each run instead of all runs.
+    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. If ``is_by_run``, the function returns
+    the first ``most`` deliveries of each run, and `Wrong.number` counts the deliveries of the run.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:
@@ -125,7 +126,7 @@ class Group:
         what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery did not happen and was not due: its
             subscriber or publisher crashed, or its subscription was not yet established.
         cause: The cause of the first delivery, as a phrase.
-        number: The number of deliveries in this group, counted among those whose cause was found.
+        number: The number of deliveries in this group. Deliveries whose cause was not computed are not counted.
         first: The story of the first delivery.
     """
 
@@ -144,7 +145,7 @@ class Group:
 class Overview:
     """The missing, repeated, late and excused deliveries of a store, grouped by category and cause.
 
-    ``left_out`` maps a category to the number of its deliveries whose cause was not found; it omits zeros.
+    ``left_out`` maps a category to the number of its deliveries whose cause was not computed; it omits zeros.
     """
 
     groups: Sequence[Group]
@@ -185,7 +186,7 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
 
 
 def cause_key(what: str, story: Story) -> CauseKey:
-    """Returns a key that two stories share if they have a common cause; ``what`` is the category of ``story``."""
+    """Returns a key for the cause of ``story``; stories with one cause have equal keys. ``what`` is the category."""
     cause = None if what == TWICE else story.cause
     return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
 

@@ -1,4 +1,4 @@
-"""Reads the history rows that concern a set of publications and subscribers into `facts.RunFacts`."""
+"""Reads the history rows of a set of publications and subscribers into `facts.RunFacts`."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads the facts of several runs in one pass over the tables, and returns them by run id.
+    """Reads the facts of several runs with one query for each table, and returns a dict from run id to facts.
 
-    The arguments after ``reader`` are the ids of runs and nodes, and the call numbers of publications.
+    ``runs`` are ids of runs, ``subscribers`` and ``sources`` are ids of nodes, ``seqs`` are call numbers of
+    publications.
     """
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
@@ -90,7 +91,7 @@ def read_facts(
 
 
 def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFacts]:
-    """Reads only nodes, links and link changes of some runs; the other facts are empty."""
+    """Reads the nodes, links and link changes of ``runs``; the other attributes of the facts are empty."""
     facts = {run_id: RunFacts(run_id, confirms=False, is_finished=True) for run_id in runs}
     listed = ", ".join(map(str, sorted(runs)))
     rows = {
@@ -109,7 +110,7 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
 
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """Returns the publications that nodes hold back at the end, from the queries `Protocol.waits`."""
+    """Returns the publications that nodes hold back at the end of a run, from the queries `Protocol.waits`."""
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
@@ -119,9 +120,9 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of some publications, from the query `Protocol.waited`.
+    """Returns the waits that ended, of the publications in ``texts``, from the query `Protocol.waited`.
 
-    ``texts`` has the ids of runs and sources and the call numbers, as SQL lists.
+    ``texts`` contains the ids of runs, the ids of sources and the call numbers, each as a SQL list.
     """
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
@@ -185,7 +186,8 @@ _TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
     """Maps each pair of subscriber and subscription id to the messages that propagate the subscription.
 
-    These are the messages of the first call that names the id. A later call that names the id ends the subscription.
+    These messages belong to the first call whose messages contain the id. A later call with this id ends the
+    subscription.
     """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
@@ -196,7 +198,7 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Returns the link faults: each begin event, with the next end event of the same kind on the same link."""
+    """Returns the link faults; a fault ends at the first later end event of its kind on its link."""
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -231,8 +233,8 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
     """Returns the downtime in a row of view ``node_recovery``.
 
-    ``said`` has the statuses that the node reported, with rounds. `Downtime.restored` is ``None`` if the node reported
-    no status after its recovery.
+    ``said`` contains pairs of round and status that the node reported. `Downtime.restored` is ``None`` if the node
+    reported no status after its recovery.
     """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
