@@ -47,12 +47,12 @@ class StoryStep:
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
             - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message without a call, to a node after a failed node on the path: ``from, to, kind,
-              due_round, fate``;
+            - ``contact``, a lost message that belongs to no call and was sent to a node behind a failed node on the
+              path: ``from, to, kind, due_round, fate``;
             - ``subscription``: ``node, confirmed_round``; the children are the copies that propagate the subscription.
         round: The round; for a copy, the round of sending.
         text: The event as a sentence.
-        data: Further fields.
+        data: The fields of the type ``event``.
         steps: The steps that this step caused.
     """
 
@@ -74,8 +74,8 @@ def steps(
 ) -> StoryStep:  # fmt: skip
     """Builds the tree of steps of a publication.
 
-    ``deliveries`` has round and hops of each delivery to the subscriber. ``named`` has node and round of the crashes in
-    the cause, which the tree includes even if they precede the publication.
+    ``deliveries`` contains round and hops of each delivery to the subscriber. ``named`` contains node and round of the
+    crashes in the cause. The tree includes these crashes even if they precede the publication.
     """
     return _StoryBuilder(trail, deliveries, named).tell(publication)
 
@@ -85,7 +85,7 @@ def subscribing(
 ) -> StoryStep:
     """Builds the tree of steps of a subscription on its path from the subscriber to a publisher.
 
-    ``served`` has the messages that propagate the subscription; it is empty if the protocol sends none.
+    ``served`` contains the messages that propagate the subscription; it is empty if the protocol sends no messages.
     """
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
@@ -97,7 +97,7 @@ def subscribing(
 
 
 class _StoryBuilder:
-    """Builds the steps of a story, and collects them by the message id of the copy that caused them.
+    """Builds the steps of a story, and groups the steps by the message id of the copy that caused them.
 
     Steps that no copy caused have the key `_ISSUED`.
     """
@@ -135,8 +135,8 @@ class _StoryBuilder:
     def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """Returns the downtimes that the story includes, by node and round of the crash.
 
-        The nodes are those on the path and the receivers of copies. A downtime is included if it overlaps the rounds of
-        the copies, or if it is in ``named``.
+        Only the nodes on the path and the receivers of copies are considered. A downtime is included if it overlaps the
+        rounds of the copies, or if it is in ``named``.
         """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
@@ -188,10 +188,10 @@ class _StoryBuilder:
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
-        """Returns the steps that follow the loss of ``copy`` in a crash of its receiver.
+        """Returns the steps that follow the loss of ``copy`` in a crash of the receiver of ``copy``.
 
-        The steps are the crash, its detection by the sender of ``copy``, and the sender's contacts. The result is empty
-        if no crash lost ``copy``, or if an earlier step has the crash.
+        The steps are the crash, its detection by the sender of ``copy``, and the contacts (`_contacts`). The result is
+        empty if no crash lost ``copy``, or if an earlier step contains the crash.
         """
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:
@@ -206,9 +206,10 @@ class _StoryBuilder:
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
-        """Returns the first lost message from the sender of ``copy`` to each node after its receiver on the path.
+        """Returns a step for each node behind the receiver of ``copy`` on the path that the sender contacted in vain.
 
-        Only messages that belong to no call and were sent in round ``since`` or later count.
+        The step is the first lost message from the sender of ``copy`` to this node that belongs to no call and was sent
+        in round ``since`` or later.
         """
         path = self._trail.path
         behind = path[path.index(copy.dst) + 1 :] if copy.dst in path else ()
@@ -250,18 +251,20 @@ class Story:
         run_id: The id of the run.
         subscriber: The name of the subscriber.
         source: The name of the publisher.
-        seq: The number of the publication among those that the publisher issued; None if it was not issued.
+        seq: The number of the publication among the issued publications of the publisher; None if it was not issued.
         call: The number of the publication among all calls of the publisher: column ``source_seq``.
         ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription; ``not_issued``:
-            the publisher could not issue it; ``unknown``: it was in flight at the end of the history.
-        node: The name of the last node on the path that received it; None if no node did.
-        round: The round of the delivery, or the round in which ``node`` received it; None if no node did.
-        late_rounds: For a delivery, the rounds beyond the latency of the fastest path; None in runs without links.
+            the publisher could not issue the publication; ``unknown``: a message that may lead to the delivery was in
+            flight at the end of the history.
+        node: The name of the last node on the path that received the publication; None if it was not issued.
+        round: The round of the delivery, or the round in which ``node`` received the publication; None if it was not
+            issued.
+        late_rounds: For a delivery, its latency minus the latency of the fastest path; None in runs without links.
         is_expected: Whether the delivery is a row of view ``expected_delivery``.
-        excused: For a loss, the excuse ``subscriber_down`` or ``publisher_crashed``; None without an excuse.
-        cause: The cause of a loss or of a late delivery; None for other deliveries.
-        also: For a loss, the crashes of further nodes on the path, which could not receive a repeated copy: ``node,
-            round, until``.
+        excused: For a loss, the excuse ``subscriber_down`` or ``publisher_crashed``; None if the loss is not excused.
+        cause: The cause if the publication was not delivered or was late; None if no cause is known.
+        also: For a loss, the crashes (``node, round, until``) of nodes behind ``node`` on the path, which could not
+            receive a repeated copy.
         path: The names of the nodes on the fastest path.
         steps: The tree of steps.
         verdict: The outcome as a sentence.
@@ -293,7 +296,7 @@ class Story:
         """Returns a JSON-serialisable dict.
 
         Returns:
-            The attributes by name, without ``names``. ``cause`` is the dict of `Cause.as_dict`; ``steps`` and
+            All attributes except ``names``, by name. ``cause`` is the dict of `Cause.as_dict`; ``steps`` and
             ``subscription`` are dicts of `StoryStep.as_dict`.
         """
         kept = (
@@ -319,7 +322,7 @@ class Story:
 
 
 def print_story(story: Story, out: TextIO | None = None) -> None:
-    """Prints a story to ``out``, by default standard output; wraps lines only on a terminal."""
+    """Prints a story to ``out``, or to standard output if ``out`` is ``None``; wraps lines only on a terminal."""
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
     way = " - ".join(story.path)

@@ -15,10 +15,10 @@ ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
-    """Returns the subscriptions that match ``publication`` and were established in its round.
+    """Returns the subscriptions that match ``publication`` and were established when it was issued.
 
-    A subscription is established from its confirmation to its end. If the protocol confirms no subscriptions, it is
-    established from its issue on.
+    A subscription is established from its confirmation to the unsubscription. If the protocol does not confirm, it is
+    established from the round in which it is issued.
     """
     return [
         subscription
@@ -28,7 +28,7 @@ def established_subscriptions(facts: RunFacts, subscriber: int, publication: Pub
 
 
 def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
-    """Returns the reason why the subscriber need not receive the publication; None if the subscriber must.
+    """Returns the reason why the subscriber need not receive the publication; None if the subscriber must receive it.
 
     The kinds of the cause are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and
     ``unsubscribed``.
@@ -53,9 +53,9 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns, as a phrase, why view ``receiver`` excuses the missing delivery of ``publication``.
+    """Returns, as a phrase, the reason why view ``receiver`` excuses the missing delivery of ``publication``.
 
-    Returns None without an excuse.
+    Returns None if the view does not excuse it.
     """
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
@@ -133,7 +133,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns the propagation of a subscription that reached the publisher too late; None if none was late."""
+    """Returns the steps of the subscription's propagation if it reached the publisher too late, else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None
@@ -213,8 +213,8 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
     """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery, else None.
 
-    Such messages are copies, failure reports about receivers of lost copies, and other messages between nodes of the
-    path. For the latter two, the result is the wait of the publication if the protocol reports one.
+    This message is a copy, a failure report about the receiver of a lost copy, or another message between nodes of the
+    path. If it is not a copy and the protocol reports that a node holds the publication back, that wait is returned.
     """
     facts = trail.facts
     if not facts.is_finished:
