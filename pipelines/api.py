@@ -56,25 +56,25 @@ def run(
             the engine in the scenario. ``auto`` selects the active session of this program, else ``spark`` if Java is
             found, else ``local``.
         overrides: One string or several strings ``path=value``, which replace values of the scenario.
-        commit_every: The number of rounds between commits. None stands for 20. If a job plays several rounds, it stands
-            for 200, or for 500 from 16 runs on.
-        batch_runs: The number of runs that one job plays concurrently; batches of runs follow each other. None stands
-            for the number that fits into memory.
+        commit_every: The number of rounds between commits. None stands for 20 if a job plays one round. If a job plays
+            several rounds, None stands for 200, or for 500 with 16 or more runs.
+        batch_runs: The number of runs that one job plays concurrently. Batches of this size are played one after
+            another. None stands for the number of runs that fits into memory.
         rounds_per_job: The number of rounds that one job plays, at least 1. None stands for all rounds up to the next
             commit if the protocol is a node program and one core can play a whole run. The rows do not depend on this
             number.
         form: ``program`` plays each run as node programs, many rounds a job. ``dataflow`` plays each round of all runs
             as a few Spark jobs. ``auto`` selects ``program`` for runs of up to 20,000 nodes. None stands for the value
             of ROUNDTABLE_FORM, or else the form in the scenario. Both forms write equal rows.
-        observe: A function that receives the progress after each job. None shows a progress bar in a notebook, and else
-            logs the progress.
+        observe: A function that receives the progress after each job. None shows a progress bar in a notebook, and logs
+            the progress elsewhere.
 
     Returns:
         The opened store with its audit results.
 
     Raises:
         ScenarioError: The scenario, or a file that it names, is invalid; nothing was written.
-        StoreError: The folder is not empty, or cannot be written.
+        StoreError: The folder of the store is not empty, or cannot be written.
         EngineError: The engine cannot be started.
     """
     prepared = prepare_given(scenario, overrides)
@@ -240,7 +240,7 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
     """Returns a callback that reports the number of runs whose inputs are built.
 
-    It reports at most once in `_SAY_SECONDS`.
+    The callback reports at most once every `_SAY_SECONDS`.
     """
     due = time.monotonic() + _SAY_SECONDS
 
@@ -279,8 +279,8 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Aske
     """Opens an existing store.
 
     Args:
-        path: The folder or address of the store, or ``catalog.schema``. For a schema, Spark finds the location with any
-            engine.
+        path: The folder or address of the store, or ``catalog.schema``. Spark looks up the location of a schema, even
+            if ``engine`` is ``local``.
         spark: An existing session. None starts the engine.
         engine: ``spark``, ``connect`` or ``local``. None stands for ``local``, which starts without a JVM.
 

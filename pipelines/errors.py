@@ -127,7 +127,7 @@ class InternalError(RoundtableError, RuntimeError):
 
 
 class AmbiguousOrderError(InternalError):
-    """Two rows have equal sort keys although their order affects the result, so executions could differ."""
+    """Two rows have equal sort keys although their order affects the result, so two executions can differ."""
 
 
 class NodeProgramError(RoundtableError, RuntimeError):
@@ -135,7 +135,7 @@ class NodeProgramError(RoundtableError, RuntimeError):
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Returns `` did you mean 'x'?`` for the most similar allowed name, or an empty string."""
+    """Returns `` did you mean 'x'?`` with the most similar allowed name; an empty string if no name is similar."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)
     return f" did you mean {found[0]!r}?" if found else ""
 
