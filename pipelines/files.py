@@ -14,7 +14,10 @@ _FOUND: ContextVar[dict[str, Path] | None] = ContextVar("found", default=None)
 
 
 def installed_data() -> Path:
-    """Returns the folder of ``conf`` and ``datasets``: a wheel's data folder, or an editable install's checkout."""
+    """Returns the folder that contains ``conf`` and ``datasets``.
+
+    For an installed wheel, it is the wheel's data folder; for an editable install, it is the checkout.
+    """
     packed = _PACKAGE / "_data"
     return packed if packed.is_dir() else _PACKAGE.parent
 
@@ -33,9 +36,10 @@ def remembered(files: dict[str, Path]) -> Iterator[None]:
 
 
 def find_file(path: str, beside: Path | None) -> Path:
-    """Returns the first existing file for a path in a scenario, absolute or relative to a searched folder.
+    """Returns the first existing file for a path in a scenario.
 
-    ``beside`` is the folder of the scenario file, if it has one.
+    A relative path is searched in ``beside``, the folder of the scenario file (None if the scenario is not a file),
+    then in the working directory, and then in the installed data.
 
     Raises:
         DataFileError: The file does not exist; the message names the searched paths.

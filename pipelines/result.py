@@ -176,16 +176,16 @@ class Result:
             node: The name of the node.
 
         Returns:
-            One row for each crash and state table, with columns `compare_node.COMPARED`: the numbers of the node's rows
-            at commits. View ``node_recovery`` has the rounds and durations of crashes.
+            One row for each crash and state table, with columns `compare_node.COMPARED`. They count the node's rows at
+            the nearest commits. View ``node_recovery`` contains the exact rounds and durations of crashes.
 
         Raises:
-            QueryError: The store has no such run, or the run no such node.
+            QueryError: The store has no such run, or the run has no such node.
         """
         return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
-        """Returns the story of one publication for one subscriber: its hops, and the cause if it was lost or late.
+        """Returns the story of a publication for a subscriber: the hops, and the cause of a missing or late delivery.
 
         Args:
             run_id: The id of the run.
@@ -201,9 +201,9 @@ class Result:
         return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
-        """Returns the publications that moving applications missed (``workload.moves``), ordered by run and round.
+        """Returns the publications that applications missed while they moved, ordered by run and round.
 
-        ``run_id`` None means all runs.
+        ``workload.moves`` of the scenario lists the moves. ``run_id`` None means all runs.
         """
         if not (self.store.absolute() / MANIFEST).is_file():
             return []
@@ -224,8 +224,8 @@ class Result:
         """Writes the report of the store, an HTML file that needs no network connection.
 
         Args:
-            runs: The runs with a replay. By default these are all runs of a store with up to three runs, else the worst
-                and the median run.
+            runs: The runs to replay. By default these are all runs of a store with up to three runs, else the worst and
+                the median run.
             first_round: The first round of the replays.
             last_round: The last round of the replays; None for the end of each run.
             out: The file; None for ``report.html`` in the folder of the store.
@@ -274,7 +274,7 @@ class Result:
         self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
         colour: str | None = None, where: str | None = None, relation: str | None = None,
     ) -> Picture:  # fmt: skip
-        """Returns a chart of one run, selected by its name, or a chart of columns over all runs; notebooks display it.
+        """Returns a chart that notebooks display: chart ``name`` of one run, or a chart of two columns over all runs.
 
         `Picture.save` writes the chart as SVG, PNG or PDF, and its data as CSV. In a chart of columns, a point is the
         mean of ``y`` over the rows with equal ``x`` and ``colour``, with its 95 % confidence interval.
@@ -329,12 +329,12 @@ class Result:
 
     @contextmanager
     def suited(self) -> Iterator[bool]:
-        """Configures the engine for the size of the store, see `suited_to`."""
+        """Configures the engine for the size of the store inside the ``with`` block, see `suited_to`."""
         with suited_to(self.store.absolute(), self.session) as is_very_small:
             yield is_very_small
 
     def publish(self, schema: str) -> list[str]:
-        """Writes the history and the results as Delta tables into a schema; replaces tables with equal names.
+        """Writes the history and the results as Delta tables into a schema; replaces existing tables of these names.
 
         Args:
             schema: An existing schema: ``catalog.schema``, or a schema of the session's catalog.
