@@ -46,7 +46,7 @@ def run_all(
     runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 200, rounds_per_job: int | None = None,
     form: AskedForm = "auto",
 ) -> Store:  # fmt: skip
-    """Runs all runs into one new store below ``root`` and returns the store.
+    """Plays ``runs``, writes their history into a new store below ``root``, and returns the store.
 
     ``commit_every`` is the number of rounds between commits. Each commit writes a version of every changed table.
     """
@@ -62,22 +62,22 @@ def run_all(
 
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
-    """Returns the report of a protocol's audits of a store."""
+    """Runs the audits of ``protocol`` on a store and returns the report."""
     with _reader(store) as reader:
         return audit_store(reader, store.session, reader.protocol(protocol))
 
 
 @contextmanager
 def _reader(store: Store) -> Iterator[StoreReader]:
-    """Opens a store for many queries, and configures the engine for its size until the end of the context."""
+    """Opens a store for many queries; inside the ``with`` block, the engine is configured for the size of the store."""
     with suited_to(store.root, store.session):
         yield reader_of(store.session, store.root)
 
 
 def broken(report: AuditReport) -> dict[str, object]:
-    """Returns the guarantees that are broken or that an audit failed to judge, by name.
+    """Returns the guarantees that are broken or whose audit failed.
 
-    The value is the evidence for a broken guarantee, and the error for a failed audit.
+    Maps the name of a broken guarantee to the violations in the report, and the name of a failed audit to its error.
     """
     return {found.name: found.error or found.shown for found in report.findings if found.error or found.n_violations}
 
@@ -94,9 +94,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 
 
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
-    """Returns a copy of a store with the changes ``changes`` to its tables.
+    """Returns a copy of a store in which tables are changed; ``changes`` maps names of tables to changes.
 
-    The copy's ledger names the new versions.
+    The ledger of the copy names the new versions of these tables.
     """
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
@@ -172,7 +172,7 @@ def _some(frame: DataFrame, where: str) -> None:
 
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
-    """Returns the violations that one audit finds, sorted.
+    """Returns the sorted violations that the audit of guarantee ``name`` finds in a store.
 
     Returns:
         Tuples of run id, node name, source name, ``source_seq`` and detail.
