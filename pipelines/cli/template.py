@@ -124,7 +124,7 @@ def _overlay(path: Path) -> str:
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the subscriptions.
 
-    If ``path`` is None, the scenario subscribes to each topic in the table of publications.
+    If ``path`` is ``None``, the scenario subscribes to each topic in the table of publications.
     """
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
@@ -142,7 +142,7 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the publications.
 
-    If ``path`` is None, the scenario publishes on each topic in the table of subscriptions.
+    If ``path`` is ``None``, the scenario publishes on each topic in the table of subscriptions.
     """
     if path is not None:
         return _table(path, "publications", names, spread=spread)
