@@ -1,4 +1,4 @@
-"""Collects the content of a report from a store; `page` writes it into a file."""
+"""Collects the content of a report from a store; `page` writes the content into a file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gather(reader: StoreReader, root: Root, asked: ReplaySelection) -> dict[str,
     """Returns the content of a report as a JSON-serialisable dict.
 
     Raises:
-        QueryError: The store has no such run, or the run no such round.
+        QueryError: The store has no such run, or the run has no such round.
     """
     manifest = Manifest.read(root)
     with readable_errors():
