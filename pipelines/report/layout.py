@@ -1,6 +1,6 @@
 """Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs.
 
-Equal overlays have equal positions.
+The positions are deterministic: equal overlays have equal positions.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ def layout(
 ) -> tuple[str, list[Point]]:  # fmt: skip
     """Returns the type of the layout and the position of each node, from (0, 0) at the top left to (1, 1).
 
-    1. If at least half of the nodes have coordinates, the layout is a map. The other nodes are beside their neighbours.
+    1. If at least half of the nodes have coordinates, the layout is a map. A node without coordinates is placed beside
+       a neighbour.
     2. A tree is drawn by levels from its centre. If it has many leaves, it is drawn around its centre.
-    3. A cycle, or an overlay without links, is drawn as a ring. Without links, the ring is the cycle that the edges in
-       `held` form at the end of the run. A node that left this cycle is beside a member to which it held an edge. All
-       other nodes are inside the ring.
-    4. Other overlays are drawn by springs; large overlays by their tree of shortest paths.
+    3. A cycle, or an overlay without links, is drawn as a ring. If the overlay has no links and the edges in ``held``
+       form a cycle at the end of the run, this cycle is the ring. A node that left the cycle is placed beside a member
+       to which it held an edge. All other nodes are placed inside the ring.
+    4. Other overlays are drawn by a spring layout, or, if they are large, as a tree of shortest paths.
 
     Args:
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: In an overlay that the protocol builds, the edges that nodes hold instead of links, in the order of time.
-            An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
+        held: If the protocol builds the overlay, the edges that nodes hold, in the order of time; they replace the
+            links. An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
@@ -77,7 +78,7 @@ def _fitted(points: Mapping[int, Point]) -> list[Point]:
 
 
 def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
-    """Projects longitude and latitude to a plane, at the middle latitude of all nodes.
+    """Projects longitude and latitude to a plane; the projection is true to scale at the mean latitude of the nodes.
 
     Nodes with equal coordinates are shifted apart.
     """
@@ -127,7 +128,7 @@ def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:
     for node in sorted(set(graph) - set(known)):
         near = [other for other in sorted(graph[node]) if other in points]
         x, y = points[near[0]] if near else middle
-        angle = 2.4 * node  # the golden angle sets neighbours of one node apart
+        angle = 2.4 * node  # the golden angle: nodes placed beside one neighbour get different directions
         known[node] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
     return known
 
@@ -150,7 +151,7 @@ def _circle(order: Sequence[int], radius: float) -> dict[int, Point]:
 
 
 def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Lays out each connected component as the tree of shortest paths from its centre, with components side by side."""
+    """Lays out each connected component as the tree of shortest paths from its centre; components are side by side."""
     found: dict[int, Point] = {}
     start = 0.0
     for members in sorted(nx.connected_components(graph), key=min):
@@ -167,7 +168,7 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
     """Returns the centre of the component with the nodes ``members``: the middle node of a long path.
 
-    Two breadth-first searches find the path, which is a shortest path between its ends. In a tree, no path is longer.
+    The path is a shortest path between two nodes, found by two breadth-first searches. In a tree, it is a longest path.
     """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)

@@ -13,11 +13,11 @@ from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
-"""The maximum number of nodes, or of links, in a chart; a chart shows those with the most messages."""
+"""The maximum number of nodes, or of links, in a chart; a chart shows the nodes or links with the most messages."""
 MOST_COLOURS = 7
-"""The maximum number of message kinds, or of state tables, with a colour of their own.
+"""The maximum number of message kinds, or of state tables, that have a colour of their own.
 
-A chart sums all other kinds or tables, which have fewer messages or rows.
+They are the kinds with the most messages, or the tables with the most rows. A chart shows one sum over the remainder.
 """
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
@@ -61,7 +61,7 @@ def measures(
 ) -> dict[int, dict[str, Rows]]:  # fmt: skip
     """Returns the rows of the charts in ``assets/measures.json``, by run and chart name.
 
-    ``ends`` has the last round of each run. ``sizes`` is the result of `states.state_sizes`; None computes it.
+    ``ends`` maps each run to its last round. ``sizes`` is the result of `states.state_sizes`; None computes it.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
@@ -92,10 +92,10 @@ def _chart_rows(name: str, rows: Rows, end: int) -> Rows:
 
 
 def histogram(name: str, number: Mapping[int, int]) -> Rows:
-    """Returns the number of occurrences of each value, or of each of at most 30 intervals of equal width.
+    """Returns the number of occurrences of each value, or of the values in each of at most 30 intervals of equal width.
 
-    Column ``name`` has the value, or the interval as ``first to last``. Column ``n`` has the number of occurrences,
-    including zeros. ``number`` maps each value to its number of occurrences.
+    Column ``name`` contains the value, or the interval as ``first to last``. Column ``n`` contains the number of
+    occurrences, including zeros. ``number`` maps each value to its number of occurrences.
     """
     if not number:
         return []
@@ -112,7 +112,7 @@ def _span(at: int, step: int) -> str:
 
 
 def _over_time(rows: Rows, end: int) -> Rows:
-    """Returns the number of deliveries and of lost messages in each round, or in intervals of rounds in a long run."""
+    """Returns the numbers of deliveries and of lost messages per round; in a long run, per interval of rounds."""
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[str, int]] = Counter()
     for row in rows:
@@ -127,7 +127,7 @@ def _over_time(rows: Rows, end: int) -> Rows:
 def _kinds(rows: Rows, end: int) -> Rows:
     """Returns the number of messages of each kind in each round.
 
-    A run of more than 2,000 rounds has intervals of rounds.
+    If the run has more than 2,000 rounds, messages are counted in intervals of rounds instead.
     """
     step = -(-(end + 1) // _MOST_ROUNDS)
     total: Counter[str] = Counter()
