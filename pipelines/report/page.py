@@ -1,4 +1,4 @@
-"""Writes the content of a report into one HTML file with data, scripts and style; the file sends no requests."""
+"""Writes the content of a report into one HTML file with data, scripts and style; the page sends no requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders Vega-Lite specifications with rows as SVG, without a browser."""
+"""Renders Vega-Lite specifications and their rows as SVG; no browser is needed."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns ``spec`` with the duration of a round in ms in each title that contains "(rounds)"."""
+    """Returns ``spec`` in which each "(rounds)" is replaced by "(rounds of N ms)"; None as duration changes nothing."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
 
 
 def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
-    """Renders a specification with the rows of its datasets, on a white background.
+    """Renders a specification on a white background; ``datasets`` contains the rows of each of its datasets.
 
     Raises:
         QueryError: The extra ``report`` is not installed.
