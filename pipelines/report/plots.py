@@ -15,7 +15,7 @@ from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 
 SOURCES = ("result", "latency_quantile", "round_summary")
-"""The default relations of a plot. The first one that has the columns of the plot is used."""
+"""The default relations of a plot. The first relation that has all columns of the plot is used."""
 MOST_MARKS = 20_000
 MOST_COLOURS = 40
 _FEW_TICKS = 12
@@ -37,7 +37,7 @@ class Plot:
         y: The numeric column of the vertical axis.
         colour: The column whose values determine the colour; None for one colour.
         where: A SQL condition on the columns of the relation and on the parameters of runs; None for all rows.
-        relation: A table or view; None for the first of `SOURCES` with the columns.
+        relation: A table or view; None for the first of `SOURCES` that has the columns.
     """
 
     x: str
@@ -57,8 +57,8 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
 
     Returns:
         One row for each pair of ``x`` and ``colour``: ``n``, the number of values of ``y``; their mean, in a column
-        with the name of ``y``; the ends of the 95 % confidence interval of the mean (`interval`); the ``lowest`` and
-        the ``highest`` value.
+        with the name of ``y``; ``ci_low`` and ``ci_high``, the ends of the 95 % confidence interval of the mean
+        (computed by `interval`); ``lowest`` and ``highest``, the extreme values.
 
     Raises:
         QueryError: The relation, a column or the condition is invalid, or the number of marks is 0 or too large.
@@ -90,7 +90,7 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
 
 
 def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
-    """Renders a plot with the rows of `plot_rows`; raises the errors of `plot_rows`."""
+    """Renders the rows that `plot_rows` returns for ``plot``; raises the errors of `plot_rows`."""
     rows = plot_rows(reader, plot)
     groups = [""]
     if plot.colour is not None:
@@ -113,8 +113,8 @@ def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, 
     """Returns the two ends of the 95 % confidence interval of a mean, computed as in view ``result_summary``.
 
     Args:
-        values: The sample. With fewer than two values the ends are None.
-        is_ratio: Whether the values are between 0 and 1; otherwise they are not negative.
+        values: The sample. If it has fewer than two values, both ends are None.
+        is_ratio: Whether the values are ratios from 0 to 1; otherwise they can be any numbers that are not negative.
     """
     n, mean = len(values), fmean(values)
     if n < 2:
@@ -166,9 +166,10 @@ def _query(reader: StoreReader, plot: Plot) -> str:
 
 
 def _plot_specification(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Returns the Vega-Lite specification of ``plot`` with the axes and the legend that suit its ``marks``.
+    """Returns the Vega-Lite specification of ``plot`` for ``marks``.
 
-    An axis is numeric or nominal. The legend shows colours, dashes and shapes.
+    The horizontal axis is numeric if all values of ``x`` are numbers, else nominal. The legend shows the colours,
+    dashes and shapes of ``groups``.
     """
     spec: dict[str, Any] = specification("study")
     values = sorted({mark["x"] for mark in marks}, key=_order)

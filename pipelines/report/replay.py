@@ -1,7 +1,7 @@
-"""Reads the content of the replay of a run: overlay, messages and node events. A table is a list for each column.
+"""Reads the content of the replay of a run: overlay, messages and node events. A table is a dict of column lists.
 
-The id of a node is its index in the list of names. A replay has the messages and deliveries of a range of rounds, and
-the faults, statuses, publications, violations and counts of the whole run.
+The id of a node is its index in the list of names. A replay contains the messages and deliveries of a range of rounds,
+and the faults, statuses, publications, violations and counts of the whole run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.sql.query import StoreReader
 MOST_MESSAGES = 20_000
 """The maximum number of messages in a replay.
 
-A replay with more messages is cut to the rounds around faults and losses.
+If the requested rounds have more messages, the replay shows a part of these rounds, see `window`.
 """
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
@@ -90,19 +90,19 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     Args:
         reader: A reader of the store.
         run: The row of the run with ``run_id``, ``rounds`` and ``protocol``.
-        span: The rounds whose messages are shown.
-        places: Longitude and latitude of nodes, by name, if known.
+        span: The rounds whose messages are requested.
+        places: Maps names of nodes to longitude and latitude; nodes without coordinates are omitted.
 
     Returns:
         - ``run``, and ``end``: the last round of the run;
-        - ``first, last``: the rounds of the messages and deliveries. These are the rounds of ``span``, or, if ``span``
-          has more than `MOST_MESSAGES` messages, the rounds around most faults and losses;
-        - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of them are omitted;
+        - ``first, last``: the first and the last round of the messages and deliveries. If ``span`` has more than
+          `MOST_MESSAGES` messages, this range is a part of ``span``, see `window`;
+        - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of these messages are omitted;
         - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
-          that nodes hold, None unless the protocol builds the overlay;
+          that nodes hold, or None if the protocol does not build the overlay;
         - ``counts``: messages sent, ended and lost, and deliveries, for each round of the run;
-        - ``message`` and the keys of `_ROWS`: tables as lists of columns; ``texts``: for each coded column of
-          ``message``, the strings that its numbers stand for.
+        - ``message`` and the keys of `_ROWS`: tables as dicts of column lists; ``texts``: for each column of
+          ``message`` with numbers instead of strings, the list of strings that the numbers index.
 
     Raises:
         QueryError: The span begins after the last round.
@@ -151,8 +151,7 @@ def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
 class Traffic:
     """Cumulative numbers of messages.
 
-    For each round from 0, ``sent`` and ``due`` have the numbers of messages sent and due up to and including this
-    round.
+    Element r of ``sent`` and ``due`` is the number of messages that were sent, or were due, in the rounds 0 to r.
     """
 
     sent: Sequence[int]
@@ -171,9 +170,9 @@ class Traffic:
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
-    """Returns the weight of each round: the number of event types that occur in the round.
+    """Returns the weight of each round: the number of event types that occur in the round, from 0 to 3.
 
-    The types are faults, violations and losses of messages.
+    The event types are fault, violation and loss of a message.
     """
     lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
@@ -182,8 +181,9 @@ def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
     """Returns the first and the last round whose messages are shown.
 
-    These are all rounds of ``asked``. If they have more than `MOST_MESSAGES` messages, they are the rounds around most
-    ``events``. The result is a single round if every longer range has too many messages.
+    If the rounds ``asked`` have at most `MOST_MESSAGES` messages, all these rounds are shown. Otherwise the result is
+    the range with at most `MOST_MESSAGES` messages in which the sum of ``events``, the weights of rounds, is largest.
+    It is extended at both ends up to this limit. It is a single round if every longer range exceeds the limit.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:
@@ -214,7 +214,7 @@ def _edges(reader: StoreReader, run: Mapping[str, Any], end: int) -> dict[str, l
 
 
 def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
-    """Returns the result of query ``text``: for each column name, the list of values."""
+    """Returns the result of query ``text`` as a dict from column name to list of values."""
     found: dict[str, list[Any]] = reader.sql(text).toArrow().to_pydict()
     return found
 
@@ -226,12 +226,11 @@ def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[st
 def _encoded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Replaces the strings in columns kind, fate and body by numbers.
+    """Replaces the strings in columns ``kind``, ``fate`` and ``body`` by numbers.
 
-    Returns all columns, and for each coded column the list of the strings that its numbers stand for.
-
-    The most frequent string has number 0, because numbers select colours and there are fewer colours than kinds.
-    ``known`` has the strings of a column, ordered by their frequency in the whole run. Bodies are parsed from JSON.
+    Returns the columns of numbers, and for each of these columns the list of strings that its numbers index. The bodies
+    in this list are parsed from JSON. The most frequent string has number 0, because numbers select colours, and rare
+    kinds share a colour. ``known`` contains lists of strings that are already ordered by frequency in the whole run.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}
