@@ -24,9 +24,9 @@ NAME = "report.html"
 
 
 def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: Path | None = None) -> Root:
-    """Writes the report of a store to ``out``, by default ``report.html`` in its folder; returns the path.
+    """Writes the report of a store to ``out``, or to ``report.html`` in the store's folder; returns the path.
 
-    The file is written with a temporary name and then renamed, so ``out`` is never incomplete.
+    The file is written under a temporary name and then renamed, so the file ``out`` is never incomplete.
 
     Raises:
         QueryError: The store has no such run or round, or the file cannot be written.
@@ -53,7 +53,7 @@ class Replay:
 
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
-    """Returns the report of one run, which opens at the replay; raises the errors of `document.gather`."""
+    """Returns the report of one run, which opens at its replay; raises the errors of `document.gather`."""
     data = gather(reader, root, ReplaySelection((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 
@@ -62,18 +62,18 @@ def diagram_of(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Picture:  # fmt: skip
-    """Returns a space-time diagram; parameters and errors are those of `space_time.of_run`."""
+    """Returns the space-time diagram of a run; parameters and errors are those of `space_time.of_run`."""
     with readable_errors():
         _row(reader, run_id)
         return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
 def plot_of(reader: StoreReader, name: str | None, run_id: int, columns: Plot | None) -> Picture:
-    """Returns the chart ``name`` of a run, or the chart of ``columns`` over runs.
+    """Returns the chart ``name`` of a run, or the chart of ``columns`` over all runs.
 
     Raises:
-        QueryError: Not exactly one of ``name`` and ``columns`` is set; or an error of `measure_of` or
-            `plots.draw_plot`.
+        QueryError: Both or neither of ``name`` and ``columns`` are set; or `measure_of` or `plots.draw_plot` raises
+            the error.
     """
     if (name is None) == (columns is None):
         raise QueryError("a plot shows a measure of one run, by its name, or two columns, x and y; name one of both")
@@ -87,7 +87,7 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
     """Returns the chart ``name`` of a run.
 
     Raises:
-        QueryError: The store has no such run, the chart is unknown, or it has no rows.
+        QueryError: The store has no such run, the chart is unknown, or the chart has no rows.
     """
     known = specification("measures")
     if name not in known:

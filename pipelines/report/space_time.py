@@ -39,7 +39,7 @@ class Diagram:
     Attributes:
         nodes: Node names from top to bottom.
         arrows: The messages to draw, one arrow each.
-        downs: Crashes: the node, the round of the crash, and the round of the recovery, None without a recovery.
+        downs: Crashes: the node, the round of the crash, and the round of the recovery, or None if it did not recover.
         deliveries: Deliveries: the subscriber and the round.
         calls: Publications, subscriptions and confirmations: the node, the round and the label.
     """
@@ -86,7 +86,7 @@ class Diagram:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first round of the diagram, and the round after its last round."""
+        """The first round of the diagram, and the round after the last round of the diagram."""
         rounds = [at for one in self.arrows for at in (one.sent, one.due)]
         rounds += [at for _, at in self.deliveries] + [at for _, at, _ in self.calls]
         return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
@@ -109,7 +109,7 @@ def angle(x: float, y: float) -> float:
 
 
 def of_story(story: Story) -> Diagram:
-    """Returns the diagram of a story: copies, contacts around failed nodes, crashes, deliveries.
+    """Returns the diagram of a story: copies, messages to nodes behind failed nodes, crashes, and deliveries.
 
     If the subscription reached the publisher too late, the diagram includes the messages that propagate it.
     """
@@ -145,7 +145,7 @@ def of_run(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Diagram:  # fmt: skip
-    """Returns the diagram of the messages that satisfy all conditions; an argument None sets no condition.
+    """Returns the diagram of the messages that satisfy all conditions. An argument ``None`` sets no condition.
 
     Args:
         reader: A reader of the store.
