@@ -1,4 +1,4 @@
-"""Reads the state rows of each node of a run at commits. Rows that are equal at consecutive commits are stored once."""
+"""Reads the state rows of each node of a run at commits; the rows of a node are stored only if they have changed."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
 
 MOST_COMMITS = 24
-"""The maximum number of commits of a run whose states are in the report."""
+"""The maximum number of commits of a run at which the report shows states."""
 MOST_ROWS = 60_000
-"""The maximum number of state rows of a run in the report. A table that would exceed it is omitted."""
+"""The maximum number of state rows of a run in the report. A table that would exceed this number is omitted."""
 _IDS = ("run_id", "node_id")
 Sizes = Mapping[str, Mapping[int, int]]
-"""The number of rows, by state table and by the last round of the commit."""
+"""Maps a state table and a commit, identified by its last round, to a number of rows."""
 
 
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` has the rounds to show of each run. ``sizes`` is the result of `state_sizes`; ``sizes`` must include the
-    commits whose states are read.
+    ``spans`` maps each run to the rounds to show. ``sizes`` is the result of `state_sizes`; it must include all commits
+    in these rounds that are read.
 
     Returns:
         For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
-        the span; ``gone``: the rounds whose state VACUUM removed; ``left_out``: tables with too many rows; ``tables``:
-        for each table its ``columns`` and, for each node, pairs of a round and the node's rows from this round on.
+        the span; ``gone``: the rounds whose state VACUUM removed; ``left_out``: the tables that were omitted because
+        they have too many rows; ``tables``: for each table its ``columns``, and ``nodes``: for each node, a list of
+        pairs of a round and the rows of the node from this round to the round of the next pair.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
     gone = {run_id: _vacuumed_rounds(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
@@ -68,9 +69,9 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
 
 
 def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
-    """Returns the number of rows of each state table of each run at some commits.
+    """Returns the number of rows of each state table of each run at the commits ``kept``.
 
-    ``kept`` has the last rounds of the commits of each run. The result is keyed by run, table and round.
+    ``kept`` maps each run to the last rounds of commits. The result is keyed by run, table and last round.
     """
     found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
     parts: dict[StoreReader, list[int]] = defaultdict(list)
@@ -96,10 +97,10 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
 def spread_commits(
     reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
 ) -> dict[int, list[int]]:
-    """Returns commits of each run, as the last rounds of the commits.
+    """Returns a selection of the commits of each run, each identified by its last round.
 
-    They are up to `MOST_COMMITS` commits, evenly spread over the run. With ``spans``, they include up to `MOST_COMMITS`
-    commits within the rounds of the span of the run. Commits whose states VACUUM removed are omitted.
+    It contains up to `MOST_COMMITS` commits, evenly spread over the run. If ``spans`` is set, it also contains up to
+    `MOST_COMMITS` commits in the run's span. Commits whose states VACUUM removed are omitted.
     """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
@@ -142,14 +143,14 @@ def _is_gone(reader: StoreReader, name: str, at: int) -> bool:
 
 
 def _first_equal(reader: StoreReader, name: str, rounds: Sequence[int]) -> dict[int, int]:
-    """Maps each round to the first round in ``rounds`` with an equal version of the state table."""
+    """Maps each of ``rounds`` to the first of ``rounds`` at which the state table has the same version."""
     first: dict[tuple[int, ...], int] = {}
     versions = reader.state_versions(name, rounds)
     return {at: first.setdefault(version, at) for at, version in zip(rounds, versions, strict=True)}
 
 
 def _spread(rounds: Sequence[int]) -> list[int]:
-    """Returns up to `MOST_COMMITS` of the rounds, evenly spread; the first and the last round are included."""
+    """Returns up to `MOST_COMMITS` of ``rounds``, evenly spread; the first and the last round are included."""
     if len(rounds) <= MOST_COMMITS:
         return list(rounds)
     step = (len(rounds) - 1) / (MOST_COMMITS - 1)
@@ -157,9 +158,9 @@ def _spread(rounds: Sequence[int]) -> list[int]:
 
 
 def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, DataFrame]]:
-    """Yields each commit with the rows of a state table at this commit.
+    """Yields pairs: a commit, and the rows of state table ``name`` at this commit.
 
-    ``kept`` has the commits of each run. The rows are those of the runs that have the commit.
+    ``kept`` maps each run to commits. The rows belong to the runs for which ``kept`` contains the commit.
     """
     runs: dict[int, list[int]] = defaultdict(list)
     for run_id, rounds in kept.items():
@@ -172,9 +173,9 @@ def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]
 def _rows(
     reader: StoreReader, name: str, columns: Sequence[str], kept: Mapping[int, Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of a state table at the commits of each run, as dicts ``run_id, round, node_id, row``.
+    """Returns the rows of a state table at the commits ``kept`` of each run, as dicts ``run_id, round, node_id, row``.
 
-    ``row`` has the values of ``columns`` as a JSON string.
+    ``row`` is a JSON object with the values of ``columns``.
     """
     packed = f"to_json(struct({', '.join(columns)}))" if columns else "'{}'"
     frames = [

@@ -36,9 +36,9 @@ _SUMMARY = """
 select run_id, measure, mean, ci_low, ci_high from result_summary where mean is not null order by run_id, measure
 """
 MOST_EXPLAINED = 1_000
-"""The maximum number of deliveries for which a report finds the cause, for each run and category."""
+"""The maximum number of deliveries of a run and a category for which a report computes the cause."""
 MOST_STORIES = 60
-"""The maximum number of stories for each run and category, besides the first story of each cause."""
+"""The number of stories of a run and a category after which a report shows only the first story of each cause."""
 _WAITED = "no fault was in the way: it waited at nodes"
 MOST_OVERLAID = 60
 """The maximum number of runs in a chart of several runs; `roundtable plot` draws all runs."""
@@ -61,7 +61,7 @@ Rows = list[dict[str, Any]]
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
     """Returns the rows of view ``run_summary``, ordered by run id.
 
-    Parameters have their display names (`labelled`).
+    Column ``parameters`` is a dict from the display name (`labelled`) of a parameter to its value.
     """
     rows: list[dict[str, Any]] = reader.sql("select * from run_summary order by run_id").toArrow().to_pylist()
     shown = labelled([json.loads(row["parameters"]) for row in rows])
@@ -72,9 +72,10 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     """Returns the outcome of the runs as a JSON-serialisable dict; ``rows`` is the result of `run_rows`.
 
     Returns:
-        ``verdict, sentence``; ``runs``: the first runs, with ``beyond`` if they exceed the bound; ``n_runs``,
-        ``n_beyond``: the numbers of runs; ``varied``: the parameters that differ between runs; ``guarantees``: ``name,
-        summary, n_broken, n_excused, is_checked`` and ``runs``: the ids of runs with violations.
+        ``verdict, sentence``; ``runs``: the first `MOST_RUNS` runs, with ``beyond``: the round and the reason if the
+        run exceeds the bound, else None; ``n_runs``: the number of all runs; ``n_beyond``: the number of runs beyond
+        the bound; ``varied``: the parameters that differ between runs; ``guarantees``: ``name, summary, n_broken,
+        n_excused, is_checked`` and ``runs``: the ids of the first runs with violations.
     """
     broken = reader.sql(_BROKEN).collect()
     protocols = {name: reader.protocol(name) for name in reader.protocols}
@@ -106,9 +107,8 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
     """Returns the summary of the guarantee that ``audit`` checks: its name, its statement, and numbers of violations.
 
-    ``broken`` has the rows of query `_BROKEN`.
-
-    If ``protocol`` is not empty, the name of the guarantee includes it.
+    ``broken`` contains the rows of query `_BROKEN`. If ``protocol`` is not empty, the name of the guarantee includes
+    ``protocol``.
     """
     found = [row for row in broken if row.guarantee == audit.name]
     return {
@@ -144,7 +144,10 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Returns the number of wanted deliveries (publications to matching subscribers), and how many of them happened."""
+    """Returns the number of wanted deliveries, and the number of wanted deliveries that happened.
+
+    A wanted delivery is a pair of a publication and a subscriber with a matching subscription.
+    """
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
 
 
@@ -172,8 +175,8 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
 def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
     """Returns a sort key that orders runs from best to worst.
 
-    The key compares, in this order: verdict, violations, ratio of missing wanted deliveries, excused violations,
-    largest latency. Among runs equal in all of these, the first run is the worst.
+    The key compares, in this order: verdict, number of violations, ratio of missing wanted deliveries, number of
+    excused violations, largest latency. If all of them are equal, the run with the lower id is the worse one.
     """
     ending = {"valid": 0, "unknown": 1, None: 1, "invalid": 2}[row["verdict"]]
     ratio = row["wanted_ratio"]
@@ -183,15 +186,15 @@ def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep, by the varied parameters, as a JSON-serialisable dict.
+    """Returns the results of a sweep for each combination of parameters, as a JSON-serialisable dict.
 
     ``rows`` is the result of `run_rows`.
 
     Returns:
         ``parameters``: the names of the parameters that differ between runs; ``measures``: the names of the measures;
-        ``points``: for each combination of parameters its ``values``, ``n_runs``, ``worst`` run, and ``measures``: for
-        each measure the mean and both ends of its 95 % confidence interval; ``n_left_out``: the number of omitted
-        combinations.
+        ``points``: for each combination of parameters its ``values``, ``n_runs``, ``worst``: the id of the worst run,
+        and ``measures``: for each measure the mean and both ends of the 95 % confidence interval of the mean;
+        ``n_left_out``: the number of omitted combinations.
     """
     differing = varied([row["parameters"] for row in rows])
     combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -218,11 +221,11 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries with
-        a story; ``causes``, the most frequent first: the category ``what``, the sentence ``text``, the number ``n`` of
-        deliveries, and the ``round`` and ``node`` of the cause in the first of them; ``stories``: dicts of
-        `Story.as_dict`, each with the category ``what``, the index ``group`` of its cause, and the ``options`` of
-        ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
+        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries of
+        each category whose cause was computed; ``causes``, the most frequent first: the category ``what``, the sentence
+        ``text``, the number ``n`` of deliveries, and the ``round`` and ``node`` of the cause of the first delivery;
+        ``stories``: dicts of `Story.as_dict`, each with the category ``what``, the index ``group`` in ``causes``, and
+        the ``options`` of ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
@@ -262,9 +265,10 @@ def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> Non
 
 
 def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns a sentence for each category of deliveries in ``found``, with the number of omitted stories.
+    """Returns a sentence about the omitted stories of each category of deliveries.
 
-    ``found`` has this number for each category. Each sentence refers to ``command``, which groups deliveries by cause.
+    ``found`` maps a category to its number of omitted stories. Each sentence refers to ``command``, which groups
+    deliveries by cause.
     """
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
@@ -276,7 +280,7 @@ def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Returns the lines of several runs for one chart, as a JSON-serialisable dict.
 
-    The runs ``first`` come first, then further runs of ``rows``.
+    The runs ``first`` come first, then the other runs of ``rows``.
 
     Returns:
         ``run_ids``: up to `MOST_OVERLAID` runs; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds;
@@ -294,7 +298,7 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
 
 
 def _events_over_time(counted: Rows) -> Rows:
-    """Returns the number of events in each round, or in intervals of rounds in long runs, including zeros."""
+    """Returns the number of events per round, including zeros; in long runs, per interval of rounds."""
     end = max((row["round"] for row in counted), default=0)
     step = -(-(end + 1) // _MOST_STEPS)
     number: Counter[tuple[int, str, int]] = Counter()
