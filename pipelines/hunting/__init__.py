@@ -1,12 +1,13 @@
 """Searches for fault schedules that break a guarantee.
 
-Strategies aim faults at single messages, extend schedules that reached new states, enumerate all schedules of a window,
-or draw random schedules.
+A strategy creates the schedules: it targets single messages, adds faults to schedules that reached new features,
+enumerates all schedules of crashes in a window of rounds, or chooses faults at random.
 
-- target: a message of an earlier run at which a schedule aims; form: the faults that a schedule applies to its target;
-- aim: the description of a target and a form;
-- feature: a kind of situation that a run reached (`coverage.features`); the features of all runs are the coverage;
-- extension: a schedule that reached a new feature, with further faults;
+- target: a message of an earlier run; a schedule injects faults in the rounds around the target, or into the target;
+- form: a type of fault or faults, relative to a target, e.g. "receiver crashes then"; aim: a target and a form;
+- feature: a type of situation that a run reached; `coverage.features` lists the types; the coverage is the set of
+  features of all runs;
+- extension: a copy of a schedule that reached a new feature, to which one more aim is added;
 - finding: a guarantee that a schedule breaks, with the cause; the corpus is the folder of the findings' scenarios;
 - bound: the faults that a protocol tolerates; a violation beyond the bound is excused.
 """

@@ -1,8 +1,8 @@
 """Removes parts of a scenario. The removable parts are called atoms: faults, calls and nodes.
 
-A removed node is contracted into its nearest neighbour: the other neighbours of the node get links to the nearest one.
-The latency of a new link is the sum of the two latencies. So the overlay stays connected and a tree stays a tree. The
-calls and faults of a removed node are removed, too.
+A removed node is contracted into its nearest neighbour: each other neighbour of the removed node gets a link to the
+nearest neighbour. The latency of this link is the sum of the latencies of the two links that it replaces. So a
+connected overlay stays connected, and a tree stays a tree. The calls and faults of a removed node are removed, too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Atom(NamedTuple):
 
 
 def with_streams(parts: Parts) -> Parts:
-    """Returns the scenario with a random stream of its own for each fault that draws random numbers.
+    """Returns the scenario with a separate random stream for each fault that draws random numbers.
 
-    So the draws of a fault stay unchanged when other faults are removed.
+    With separate streams, the draws of a fault do not change when other faults are removed.
     """
     faults = [
         {**fault, "stream": fault.get("stream", place)} if fault["kind"] in _DRAWN else fault
@@ -79,7 +79,7 @@ def _names(overlay: Mapping[str, Any]) -> list[str]:
 def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
     if not removed:
         return overlay
-    if "nodes" in overlay:  # they are numbered, so that only the last ones can go
+    if "nodes" in overlay:  # the nodes are numbered 1 to count, so only those with the highest numbers can be removed
         names, n_left = _names(overlay), overlay["nodes"]["count"] - len(removed)
         is_end = n_left > 0 and set(names[n_left:]) == set(removed)
         return {**overlay, "nodes": {**overlay["nodes"], "count": n_left}} if is_end else None
@@ -124,7 +124,7 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
     """Returns whether a call is possible in the remaining overlay.
 
-    A join needs its link, which must be in ``pairs``. Any other call needs its nodes, which must not be in ``removed``.
+    A join is possible if its link is in ``pairs``; any other call, if its nodes are not in ``removed``.
     """
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
@@ -132,9 +132,9 @@ def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collectio
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Returns a fault restricted to the remaining nodes and links.
+    """Returns a fault restricted to the nodes that are not ``removed`` and to the links in ``pairs``.
 
-    Returns None if a node that the fault names is ``removed``, or if no link or node of the fault remains.
+    Returns None if node ``node``, ``from`` or ``to`` of the fault is removed, or if no link or no group remains.
     """
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
