@@ -1,4 +1,4 @@
-"""Queries the history of runs for features, which measure coverage, and for messages at which faults can aim."""
+"""Queries the history of runs for features, which measure the coverage of a hunt, and for targets of faults."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     A feature is one of these:
 
     - a message kind, the status of the receiver, and the fate of the message;
-    - kind, status and fate as above, and the phase of the run: before, during or after its faults;
+    - a message kind, the status of the receiver, the fate, and the phase: before, during or after the run's faults;
     - two message kinds that one node handles in one round;
     - a change of a node's status;
     - a kind of fault.
@@ -115,8 +115,8 @@ def reached(
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
     """Groups the features ``found`` by receiver status and message kind.
 
-    The first result has the receiver statuses. The second result maps each message kind in ``kinds`` and each receiver
-    status to the fates of the messages.
+    The first result is the list of receiver statuses. The second result maps each message kind in ``kinds`` and each
+    receiver status to the fates of the messages.
     """
     table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
     for feature in found:

@@ -1,7 +1,7 @@
 """The findings of a hunt, the corpus of earlier findings, and the HTML page of a hunt.
 
-The corpus is a folder with one scenario for each finding; the next hunt replays it first. The page shows findings, the
-coverage by message kind and receiver status, and the message kinds that no run sent.
+The corpus is a folder with one scenario for each finding; the next hunt replays these scenarios first. The page shows
+findings, the coverage by message kind and receiver status, and the message kinds that no run sent.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class HuntFinding:
 
     Attributes:
         guarantee: The name of the guarantee.
-        cause: The cause of a missing, late or repeated delivery in the smallest scenario, as a phrase of `why`; for
-            other guarantees the detail of the violation.
-        aims: The aims of the first schedule that broke the guarantee.
+        cause: The cause of the first missing or repeated delivery in the smallest scenario, as a phrase of `why`. If
+            no delivery is missing or repeated, the detail of the violation.
+        aims: The aims of the first schedule that broke the guarantee with this cause.
         n_played: The number of this first schedule in the order of the hunt, from 1.
         n_schedules: The number of schedules that broke the guarantee with this cause.
         scenario: The smallest scenario that breaks the guarantee.
@@ -61,10 +61,11 @@ class Standing:
 class Hunt:
     """The result of a hunt.
 
-    ``broken_again`` maps files of the corpus to the guarantees that their scenarios still break. ``failed_audits`` maps
-    the audits that raised an error to the first error; their guarantees are not checked. ``n_beyond`` counts
-    the schedules that exceed the bound. ``n_undecided`` counts the schedules within the bound with verdict ``unknown``,
-    and ``n_refused`` the schedules that the protocol does not support. `coverage.features` describes ``features``;
+    ``broken_again`` maps each file of the corpus whose scenario still breaks guarantees to these guarantees.
+    ``failed_audits`` maps each audit that raised an error to its first error; the guarantee of this audit is not
+    checked. ``n_beyond`` counts the schedules that exceed the bound, ``n_undecided`` counts the schedules within the
+    bound that have verdict ``unknown``, and ``n_refused`` counts the schedules that the protocol does not support.
+    ``features`` are the features that `coverage.features` returned for all runs, and the verdicts of the runs.
     ``kinds`` are the message kinds of the protocol.
     """
 
@@ -133,7 +134,7 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario into the corpus and returns its path. Returns None without a corpus.
+        """Writes a scenario into the corpus and returns the path of the file; None if the corpus is disabled.
 
         The file name contains the guarantee and a hash of the scenario.
 
@@ -146,9 +147,9 @@ class Corpus:
         return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
 
     def write(self, name: str, text: str) -> Path | None:
-        """Writes a file into the folder of the corpus, which it creates if necessary.
+        """Writes a file into the folder of the corpus, and creates the folder if necessary.
 
-        Returns the path of the file, or None without a corpus.
+        Returns the path of the file, or None if the corpus is disabled.
 
         Raises:
             StoreError: The file cannot be written.
@@ -178,7 +179,7 @@ td.none { background: #f3d9d3; } td.some { background: #dcecdc; } code { overflo
 
 
 def page(hunt: Hunt) -> str:
-    """Returns the HTML page of a hunt, which loads no other file."""
+    """Returns the HTML page of a hunt; the page loads no other file."""
     heading = f"Hunt: {hunt.scenario} ({hunt.protocol})"
     parts = [_counts(hunt), _findings(hunt), _again(hunt), _coverage(hunt), _others(hunt)]
     return (
@@ -239,7 +240,7 @@ def _cell(fates: Iterable[str]) -> str:
 
 
 def _others(hunt: Hunt) -> str:
-    """Returns the HTML section about features that are no message kinds: statuses, faults and verdicts."""
+    """Returns the HTML section about the features without a message kind: status changes, faults and verdicts."""
     named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
     return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
 
