@@ -45,23 +45,23 @@ In between, a job has half of the number of schedules executed before. The audit
 any number of its schedules; the schedules of a job do not depend on each other's features.
 """
 _AT_FIRST = 25
-"""The number of schedules in the first job, which is small so that the hunt reports frequent findings early."""
+"""The number of schedules in the first job. It is small, so that the hunt reports frequent findings early."""
 _RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
 """The name of a guarantee of all protocols: no handler of a node program raises an exception."""
 _MOST_STAGES = 3
-"""The maximum number of aims (pairs of a target message and a way to affect it) in a schedule."""
+"""The maximum number of aims in a schedule."""
 _PROBES = 8
-"""Limits the schedules beyond the bound of each form, a way to affect a message, in a hunt ``within_bound``.
+"""Limits the schedules that exceed the bound, for each form, in a hunt ``within_bound``.
 
-The hunt skips a form with n schedules within the bound after _PROBES * (1 + n) schedules beyond the bound.
+If n schedules of a form were within the bound, and _PROBES * (1 + n) exceeded it, the hunt skips the form.
 """
 _MOST_REFUSED = 1000
 """The number of successive rejected schedules after which a hunt ends: a protocol may reject all faults."""
 _SEEDS = 8
 """The number of seeds whose runs provide targets, for protocols that use random numbers."""
 _DETECTION_ROUNDS = 5
-"""The assumed number of rounds until a crash is detected, for protocols without that setting."""
+"""The assumed number of rounds until a crash is detected, for protocols without setting ``detection_rounds``."""
 
 
 def hunt(
@@ -78,16 +78,16 @@ def hunt(
         scenario: As in `api.run`. The faults of the scenario are part of all schedules.
         runs: The maximum number of schedules; 0 only replays the corpus.
         minutes: The maximum duration, checked between two jobs; None for no limit.
-        within_bound: Whether to search within the bound only. Then forms of faults that always exceed the bound are
-            skipped, and schedules that exceed it are not varied.
+        within_bound: Whether to search within the bound only. If true, types of faults that nearly always exceed the
+            bound are skipped, and no faults are added to schedules that exceed the bound.
         corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
-        strategy: ``guided``: aimed schedules, and further faults added to schedules that reach new features; ``aimed``:
-            aimed schedules only; ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, as
-            a control.
+        strategy: ``aimed``: schedules whose faults target one message of an earlier run; ``guided``: the schedules of
+            ``aimed``, and those of them that reached a new feature (`coverage.features`) with faults added;
+            ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, for comparison.
         seed: The seed of random schedules.
         excused: Whether excused violations count as findings.
-        crashes: With ``exhaustive``, the maximum number of crashes in a schedule.
-        window: With ``exhaustive``, the first and last round of crashes; None for the rounds of the first and last
+        crashes: For ``exhaustive``, the maximum number of crashes in a schedule.
+        window: For ``exhaustive``, the first and last round of crashes; None for the rounds of the first and last
             message.
         until_found: Whether to stop after the first job with a finding.
         shrinks: Whether to shrink the scenarios of findings.
@@ -163,9 +163,9 @@ class _Search:
         return Surroundings(around, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
-        """Replays the scenarios of the corpus, and reports those that still break a guarantee.
+        """Replays the scenarios of the corpus, and reports the scenarios that still break a guarantee.
 
-        These violations are not new findings.
+        Their violations do not become new findings.
         """
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
@@ -184,13 +184,13 @@ class _Search:
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self, most: int) -> None:
-        """Executes the scenario without a schedule, and collects the messages at which schedules can aim.
+        """Executes the scenario without a schedule, and collects the targets of its messages.
 
-        Also executes the scenario with further seeds. If the messages of these runs differ, collects these messages as
-        well.
+        Also executes the scenario with up to `_SEEDS` - 1 other seeds. If their targets differ from those of the
+        scenario's seed, their targets are collected, too.
 
         Args:
-            most: The maximum number of schedules of the hunt; each further seed counts as one.
+            most: The maximum number of schedules of the hunt. It also limits the number of other seeds.
 
         Raises:
             QueryError: The scenario sends no message, or breaks a guarantee without a schedule.
@@ -228,7 +228,7 @@ class _Search:
     def _take_seeds(
         self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
     ) -> None:  # fmt: skip
-        """Adds the messages of the runs with further seeds to the targets, and their violations to the findings."""
+        """Adds the targets and the violations of the runs with other seeds to the targets and findings of the hunt."""
         for run_id, schedule in enumerate(seeds, 1):
             self.targets[schedule.seed] = found[run_id]
             self._keys.add(schedule.key)
@@ -237,13 +237,13 @@ class _Search:
                 self._take(guarantee, detail, schedule, self._counts["played"])
 
     def aimed(self) -> Iterator[Schedule]:
-        """Returns schedules of faults, each in the rounds around one message of the scenario."""
+        """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
         return aimed(self.targets, self.around)
 
     def guided(self) -> Iterator[Schedule | None]:
         """Yields aimed schedules, alternating with extensions of schedules that reached new features.
 
-        Yields None if further schedules exist only after the next job.
+        Yields None if no schedule is available now; the next job can add extensions.
         """
         aims = self.aimed()
         while True:
@@ -255,7 +255,8 @@ class _Search:
     def _next_of_pool(self) -> Schedule | None:
         """Returns the next schedule of the pool, or None if the pool is empty.
 
-        The pool has a series of extensions for each varied schedule. Successive calls use the series in turn.
+        The pool contains an iterator of extensions for each extended schedule. Successive calls use the iterators in
+        turn.
         """
         while self._pool:
             source = self._pool.popleft()
@@ -268,7 +269,7 @@ class _Search:
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
         """Returns all schedules of crashes in a window of rounds, and reports their number to the user.
 
-        Of schedules that are equal up to a symmetry of the overlay, it returns one.
+        Of schedules that a symmetry of the overlay maps to each other, it returns one.
         """
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
@@ -319,7 +320,7 @@ class _Search:
         return self._until is not None and time.monotonic() >= self._until
 
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
-        """Returns up to ``size`` schedules that the hunt has not executed, with their runs.
+        """Returns up to ``size`` schedules that the hunt has not executed, each with its run.
 
         Omits schedules that the protocol rejects, and schedules whose form nearly always exceeds the bound.
         """
@@ -354,8 +355,8 @@ class _Search:
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job.
 
-        If a handler raises an exception, the schedule of its run is a finding, and the other schedules are executed
-        again.
+        If a handler raises an exception in a run, the schedule of this run is a finding, and the other schedules are
+        executed again.
         """
         left = list(batch)
         while left:
@@ -398,7 +399,7 @@ class _Search:
         return report
 
     def _count_verdicts(self, report: AuditReport, runs: Container[int]) -> None:
-        """Counts those of ``runs`` that exceed the bound, and those within the bound that have verdict ``unknown``."""
+        """Counts the ``runs`` that exceed the bound, and the ``runs`` within the bound with verdict ``unknown``."""
         counted = [run for run in report.runs if run.run_id in runs]
         undecided = sum(run.verdict == "unknown" and run.within_bound for run in counted)
         self._counts.update({"beyond": sum(not run.within_bound for run in counted), "undecided": undecided})
@@ -406,9 +407,9 @@ class _Search:
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
         """Adds extensions of ``schedule`` to the pool.
 
-        An extension has further faults, aimed at a message in ``found``. Message kinds and receiver statuses that are
-        not yet targets come first. Each varied schedule starts with another form, so that a large pool executes all
-        forms.
+        An extension adds the faults of one aim, whose target is in ``found``. Targets with a message kind and receiver
+        status that no known target has come first. The extensions of each schedule start with another form, so that a
+        large pool executes all forms.
         """
         known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
         new_first = sorted(found, key=lambda target: target[:2] in known)
@@ -416,7 +417,7 @@ class _Search:
         self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Records the features of a job. Returns the ids of the runs that reached new features and may be varied."""
+        """Records the features of a job. Returns the ids of the runs with new features that may be extended."""
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -427,9 +428,9 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Returns the broken guarantees of each run, each with the detail of one of its violations.
+        """Maps each run to its broken guarantees, and each of these guarantees to the detail of a violation.
 
-        The detail is the alphabetically first one in the run.
+        The detail is the first in alphabetical order.
         """
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
@@ -439,9 +440,9 @@ class _Search:
         return found
 
     def _key(self, guarantee: str, told: str) -> tuple[str, str]:
-        """Returns a key of a violation from its guarantee and description ``told``.
+        """Returns a key of a violation of ``guarantee`` with the description ``told``.
 
-        Violations that differ only in numbers and node names share a key.
+        Violations whose descriptions differ only in numbers and node names have equal keys.
         """
         without_names = self._names.sub("node", told)
         return guarantee, re.sub(r"\d+", "#", without_names)
@@ -452,10 +453,10 @@ class _Search:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Counts a violation by its key (`_key`).
+        """Adds a violation to the findings, which are counted by the violation's key (`_key`).
 
-        The scenario of the first violation with a key is shrunk and stored, unless a scenario of the corpus has a
-        violation with this key.
+        The scenario of the first violation with a key is shrunk and stored. If a replayed scenario of the corpus has a
+        violation with this key, the violation is ignored.
         """
         key = self._key(guarantee, detail)
         if key in self._known:
@@ -486,7 +487,7 @@ class _Search:
     def _cause(self, parts: Parts) -> str:
         """Returns the cause of the first missing or repeated delivery in a scenario.
 
-        Returns an empty string without one.
+        Returns an empty string if no delivery is missing or repeated.
         """
         run = runnable(parts)
         if run is None:

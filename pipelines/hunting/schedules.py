@@ -1,4 +1,4 @@
-"""Creates fault schedules: aimed at single messages of an earlier run, random, or enumerated."""
+"""Creates fault schedules: schedules that target single messages of an earlier run, random ones, and enumerations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import numpy as np
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
-"""The duration of a long outage, as a multiple of the rounds until a crash is detected."""
+"""The duration of a long outage, as a multiple of the detection time of a crash."""
 
 
 class Target(NamedTuple):
-    """A message at which a schedule aims.
+    """A message of an earlier run that the faults of a schedule target.
 
-    ``status`` is the status of the receiver in the due round. ``position`` is first, middle or last among the messages
-    of equal kind and receiver status. ``nth`` is the index, from 1, among the messages of equal kind, sender, receiver
-    and round of sending.
+    ``status`` is the status of the receiver in the due round. ``position`` is the position (first, middle or last) of
+    the message among the messages with its kind and receiver status. ``nth`` is the index, from 1, of the message among
+    the messages with its kind, sender, receiver and round of sending.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Faults that a hunt adds to those of the scenario.
+    """Faults that a hunt adds to the faults of the scenario.
 
-    ``aims`` describes the target and form of each stage of the search. ``form`` is a key of `FORMS`, or the name of the
-    strategy. ``seed`` None stands for the seed of the scenario.
+    ``aims`` describes the target and form of each aim. ``form`` is the key in `FORMS` of the last form, or the name of
+    the strategy. ``seed`` None stands for the seed of the scenario.
     """
 
     faults: tuple[Fault, ...]
@@ -51,11 +51,11 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """A string that two schedules share if they have equal seeds and faults."""
+        """A string that is equal for two schedules if their seeds and faults are equal."""
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults and aims of this schedule, followed by those of ``other``.
+        """Returns a schedule with the faults and aims of this schedule, followed by the faults and aims of ``other``.
 
         The result has the seed of this schedule and the form of ``other``.
         """
@@ -67,9 +67,9 @@ class Surroundings:
     """The properties of a scenario, besides its messages, on which aimed schedules depend.
 
     Attributes:
-        neighbours: The neighbours of each node in the overlay, by name.
-        detection_rounds: Rounds until a crash is detected.
-        has_nth: Whether a fault can affect a single message. The form ``dataflow`` does not support this.
+        neighbours: Maps the name of each node to the names of its neighbours in the overlay.
+        detection_rounds: The detection time: rounds until a crash is detected.
+        has_nth: Whether a fault can affect a single message. Protocols without a node program do not support this.
     """
 
     neighbours: Mapping[str, Sequence[str]]
@@ -97,9 +97,10 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns the receiver of the target and its due round if ``who`` is ``receiver``.
+    """Returns a node of the target message and a round.
 
-    If ``who`` is ``sender``, returns the sender of the target and the round of sending.
+    If ``who`` is ``receiver``, returns the receiver and the due round of the message. If ``who`` is ``sender``, returns
+    the sender and the round of sending.
     """
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
@@ -118,7 +119,7 @@ def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list
 def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
     """Returns a fault of ``kind`` that affects the target alone.
 
-    Without `Surroundings.has_nth`, the fault affects all messages of the target's kind, link and round.
+    If `Surroundings.has_nth` is false, the fault affects all messages of the target's kind, link and round of sending.
     """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
     if not around.has_nth:
@@ -149,14 +150,14 @@ def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
 
 
 def _behind(target: Target, around: Surroundings) -> list[str]:
-    """Returns the neighbours of the target's receiver except the sender of the target."""
+    """Returns all neighbours, except the target's sender, of the target's receiver."""
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
 def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns a crash of the target's receiver, and ``stagger`` rounds later one of a neighbour other than the sender.
+    """Returns two crashes: of the target's receiver, and, ``stagger`` rounds later, of a neighbour of the receiver.
 
-    Returns None if the receiver has no other neighbour.
+    The neighbour is not the target's sender. Returns None if the receiver has no neighbour except the sender.
     """
     down, others = around.detection_rounds + 1, _behind(target, around)
     crashes = enumerate((target.dst, *others[:1]))
@@ -164,7 +165,7 @@ def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | 
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns crashes of all neighbours of the target's receiver except the sender. Returns None if none remains."""
+    """Returns crashes of all neighbours, except the target's sender, of the target's receiver; None if it has none."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
@@ -196,15 +197,17 @@ def _forms() -> dict[str, Form]:
 
 
 FORMS: Mapping[str, Form] = _forms()
-"""The forms: ways to affect a message by faults. Forms that had the most findings come first."""
+"""Functions that return the faults of a form for a target, by the name of the form.
+
+The forms with the most findings in earlier hunts come first."""
 
 
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each form and target.
 
     Each form is applied to all targets of a seed before the next form. Consecutive forms use consecutive seeds, so that
-    few schedules execute all forms and all seeds. ``targets`` maps each seed to its targets; None stands for the seed
-    of the scenario. ``first`` is the index of the form to begin with.
+    a small number of schedules covers all forms and all seeds. ``targets`` maps each seed to its targets; None stands
+    for the seed of the scenario. ``first`` is the index of the first form.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)
@@ -265,14 +268,14 @@ def _drawn(
 def crash_sets(
     overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
 ) -> tuple[int, Iterator[Schedule]]:
-    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and an iterator of them.
+    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and an iterator of schedules.
 
-    Of schedules that are equal up to a symmetry of the overlay, only one is returned.
+    Of schedules that a symmetry of the overlay maps to each other, only one is returned.
 
     Args:
-        overlay: The nodes that may crash, with an attribute ``label`` that symmetries preserve, and their links with
-            ``latency_rounds``.
-        most: The maximum number of crashes, each of another node.
+        overlay: The nodes that may crash, and their links. Symmetries preserve attribute ``label`` of nodes and
+            attribute ``latency_rounds`` of links.
+        most: The maximum number of crashes in a schedule. A schedule crashes each node at most once.
         window: The first and last round of crashes.
         down: The duration of an outage in rounds; None for permanent crashes.
 
