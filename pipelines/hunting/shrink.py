@@ -2,8 +2,8 @@
 
 A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is necessary
 (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering
-28 (2), 2002). A step tests chunks of atoms of all sizes, and then removes as many of the removable chunks as possible
-together.
+28 (2), 2002). A step tests which single chunks of atoms, of all sizes, can be removed. It then removes the largest
+tested union of these chunks without which the scenario still breaks the guarantee.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from pipelines.store.store import Store
 
 Item = TypeVar("Item", bound=Hashable)
 Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
-"""A function that returns, for each set of removed items, whether the test fails without these items."""
+"""A function that returns, for each set of items, whether the test fails after the items of the set are removed."""
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
     """Returns a maximal set of items that can be removed while the test still fails.
 
-    If one further item is removed, the test passes. The test must fail with all items. One call of ``fails`` tests up
-    to ``at_once`` sets of removed items.
+    If any single item is removed in addition, the test passes. The test must fail if no item is removed. One call of
+    ``fails`` tests up to ``at_once`` sets of removed items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -58,9 +58,9 @@ def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozens
 def _removable(
     items: Sequence[Item], removed: frozenset[Item], fails: Fails[Item], at_once: int
 ) -> list[frozenset[Item]]:  # fmt: skip
-    """Returns disjoint chunks of items, the largest first.
+    """Returns disjoint chunks of items, the largest first; the result is empty if no chunk can be removed.
 
-    The test still fails if ``removed`` and any one of the chunks are removed.
+    If ``removed`` and a single one of these chunks are removed, the test still fails.
     """
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
@@ -92,8 +92,8 @@ AT_ONCE = 64
 class Shrunk:
     """The smallest scenario found, ``parts``, which breaks ``guarantee``.
 
-    ``is_excused`` states whether excused violations count. ``before`` and ``after`` have the numbers of faults, calls
-    and nodes in the original run and in ``parts``.
+    ``is_excused`` is true if a scenario also counts as breaking the guarantee if its violations are excused. ``before``
+    and ``after`` map each kind of atoms to its number in the original run and in ``parts``.
     """
 
     parts: Parts
@@ -114,13 +114,13 @@ def shrink(
 ) -> Shrunk:
     """Returns a minimal scenario that breaks a guarantee.
 
-    Without any one of its faults, calls or nodes, the scenario does not break the guarantee.
+    If any single fault, call or node is removed, the scenario no longer breaks the guarantee.
 
     Args:
         root: The path of an audited store.
         run_id: The id of the run.
         session: The engine that executes the candidates.
-        guarantee: The guarantee; None for the first one that the run broke.
+        guarantee: The guarantee; None for the first guarantee that the run broke.
         say: Receives a line for each job.
 
     Raises:
@@ -139,7 +139,8 @@ def minimal(
 ) -> Shrunk | None:  # fmt: skip
     """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    ``given`` is a scenario of one run, as `listed_scenario` returns it. With ``is_excused``, excused violations count.
+    ``given`` is a scenario of one run, as returned by `listed_scenario`. If ``is_excused``, a scenario also breaks the
+    guarantee if its violations are excused.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
@@ -149,7 +150,7 @@ def minimal(
     removed: frozenset[Atom] = frozenset()
     for kind in KINDS:
         removed |= _removed(atoms[kind], removed, player)
-    # Atoms that were necessary may be removable after atoms of other kinds were removed.
+    # An atom that was necessary can become removable after atoms of other kinds were removed.
     removed |= _removed([atom for of_kind in atoms.values() for atom in of_kind], removed, player)
     smallest = without(parts, removed) or parts
     counts = [{kind: len(atoms_of(one, kind)) for kind in KINDS} for one in (parts, smallest)]
@@ -158,7 +159,7 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns atoms that can be removed in addition to those in ``before``."""
+    """Returns a maximal set of ``atoms`` that can be removed in addition to the atoms in ``before``."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 
@@ -166,8 +167,8 @@ def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) ->
 def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
     """Returns the guarantee to break, and whether its violations in the run are excused.
 
-    The guarantee is ``guarantee`` if it is set, else the first one that the run broke. Violations without an excuse
-    come first.
+    The guarantee is ``guarantee`` if it is set. Otherwise it is the guarantee of the first violation in the run, or, if
+    some violations are not excused, of the first of these.
     """
     rows = reader.sql(
         f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number
@@ -195,9 +196,9 @@ class _Player:
         self.n_played = 0
 
     def fails(self, removed: Sequence[frozenset[Atom]]) -> list[bool]:
-        """Returns, for each set of removed atoms, whether the scenario without them breaks the guarantee.
+        """Returns, for each set in ``removed``, whether the scenario breaks the guarantee without the atoms of the set.
 
-        The result is False for an invalid scenario.
+        If that scenario is invalid, the result is False.
         """
         candidates = [without(self._parts, gone) for gone in removed]
         texts = [None if parts is None else json.dumps(parts) for parts in candidates]
@@ -221,7 +222,7 @@ class _Player:
         return [self._known[text] for text in texts]
 
     def _play(self, runs: Sequence[Playable]) -> set[int]:
-        """Executes runs as one job, and returns the indexes of those that break the guarantee."""
+        """Executes runs as one job, and returns the indexes of the runs that break the guarantee."""
         if not runs:
             return set()
         protocol = protocol_named(runs[0].run.scenario.protocol.name)
