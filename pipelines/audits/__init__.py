@@ -1,1 +1,1 @@
-"""The audits: guarantees checked from the history alone, each a query that returns the violating rows."""
+"""The audits, which check guarantees from the history alone. An audit is a query that returns the violating rows."""

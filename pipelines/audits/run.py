@@ -32,7 +32,7 @@ _UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
-"""The columns of a violating row that identify a delivery, with their names in table ``delivery``."""
+"""Maps the columns of a violating row that identify a delivery to their names in table ``delivery``."""
 
 _SQL = sql_files("pipelines.audits")
 GENERAL = (
@@ -106,7 +106,7 @@ class Beyond(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """A run whose guarantees are undecided at its end, although only maintenance messages are in flight.
+    """A run whose guarantees the protocol declares undecided at the end of the run (`Protocol.undecided`).
 
     ``round`` is the first undecided round, or the last round of the run.
     """
@@ -137,7 +137,7 @@ class AuditReport:
     """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
     ``beyond`` lists the runs that exceed the bound. ``undecided`` lists the runs that the protocol declares undecided
-    (`Protocol.undecided`). ``untested`` lists the runs that test nothing. ``violation`` has the rows of table
+    (`Protocol.undecided`). ``untested`` lists the runs that test nothing. ``violation`` contains the rows of table
     ``violation``.
     """
 
@@ -180,15 +180,15 @@ def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns the name and summary of each audit. The summary of an audit of one protocol names the protocol."""
+    """Returns the name and summary of each audit. If the audit belongs to a protocol, the summary names it."""
     own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
-    """Checks the guarantees of each protocol of a store in the runs of the protocol. Writes nothing.
+    """Checks the guarantees of all runs of a store, and writes nothing.
 
-    Returns the report, with protocols ordered by their first run.
+    The guarantees of a run are those of its protocol. In the report, protocols are ordered by their first run.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
@@ -205,7 +205,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
 
 
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks the guarantees of ``protocol`` in all runs of a store with one protocol. Writes nothing."""
+    """Checks the guarantees of ``protocol`` in all runs of a store with this protocol only, and writes nothing."""
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
@@ -255,7 +255,7 @@ def record(report: AuditReport, store: Store) -> None:
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's bound or break one of its network assumptions.
 
-    Each run has one entry, with its first round beyond the bound and all reasons.
+    The result has one entry for each of these runs, with the first round beyond the bound and all reasons.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
@@ -276,10 +276,10 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
 
 
 def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table | Exception]:
-    """Returns, for each audit, its violating rows (columns `FOUND`) or the error that it raised.
+    """Maps the name of each audit to the violating rows (columns `FOUND`), or to the error that the audit raised.
 
-    One statement runs all SQL audits, because planning a statement takes longer than reading a small store. If it
-    fails, each audit runs in a statement of its own, so that a failing audit does not affect other audits.
+    One statement runs all SQL audits, because planning a statement takes longer than reading a small store. If this
+    statement fails, each audit runs in a separate statement, so that a failing audit does not affect other audits.
     """
     statement = "\nunion all\n".join(
         f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits
@@ -288,7 +288,7 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
     )
     try:
         found = evidence.sql(statement).toArrow()
-    except Exception:  # the statements of single audits show which one failed
+    except Exception:  # separate statements show which audit failed
         return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
     return {
         audit.name: found.filter(pc.equal(found["guarantee"], audit.name)).select(FOUND)
@@ -308,10 +308,10 @@ def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
 def _check(
     audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
 ) -> tuple[Finding, pa.Table | None]:  # fmt: skip
-    """Returns the finding of an audit, without sample rows, and its rows of table ``violation``.
+    """Returns the finding of an audit, and the rows of the audit in table ``violation``.
 
-    The rows are ``None`` if the audit failed. ``since`` maps each run beyond the bound to its first round beyond the
-    bound.
+    The finding has empty ``shown`` and ``shown_excused``. If the audit failed, ``None`` replaces the rows. ``since``
+    maps each run beyond the bound to its first round beyond the bound.
     """
     if isinstance(found, Exception):
         return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
@@ -325,8 +325,9 @@ def _check(
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``.
 
-    Rows of a run beyond the bound are excused, with exceptions. An unconditional audit excuses no row. Before the first
-    round beyond the bound, a dated audit excuses no row, and no audit excuses a row about a delivery that happened.
+    Rows of runs beyond the bound are excused, with three exceptions. An audit with ``is_unconditional`` excuses no row.
+    Before the first round beyond the bound, an audit with ``is_dated`` excuses no row, and an audit with
+    ``is_of_deliveries`` excuses no row about a delivery that happened.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -358,7 +359,7 @@ def _order(rows: pa.Table) -> pa.Array:
 
 
 def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
-    """Returns the findings with their first violating rows from ``violation``, with node names."""
+    """Returns the findings with ``shown`` and ``shown_excused``, taken from the rows ``violation``."""
     runs, firsts = set[int](), {}
     if not len(violation):
         return [*findings]
@@ -390,7 +391,8 @@ def _run_verdicts(
     """Returns the verdict of each run.
 
     A run with an unexcused violation is invalid. Otherwise the verdict is unknown in three cases: ``can_tell`` is False
-    because an audit failed, the run is undecided at its end (relation ``busy_run``), or it is in ``untested``.
+    because an audit failed or the runs of the store are not finished; the run is undecided at its end (relation
+    ``busy_run``); or the run is in ``untested``.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []
