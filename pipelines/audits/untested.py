@@ -22,24 +22,24 @@ left join subscribed s on s.run_id = r.run_id
 left anti join delivery d on d.run_id = r.run_id
 order by r.run_id
 """
-"""The query for the runs without a delivery. If it returns no row, the other queries are not run."""
+"""The query for the runs without a delivery. If it returns no row, the queries below are not executed."""
 _MATCHED = "select run_id, count(1) as n from matching group by run_id"
 _BUSY = "select distinct run_id from sent_message where src <> dst"
 _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run in which no delivery was due and none happened, with the reason why none was due."""
+    """A run in which no delivery happened and no delivery was due, with the reason why no delivery was due."""
 
     run_id: int
     reason: str
 
 
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
-    """Returns the runs that test nothing, ordered by id; ``beyond`` has the ids of runs beyond the bound.
+    """Returns the runs that test nothing, ordered by id; ``beyond`` contains the ids of runs beyond the bound.
 
-    A run with messages but without a publication tests the guarantees of its protocol, unless the protocol has no
-    audits. In a run beyond the bound, faults may have prevented all subscriptions. So this run is untested only if no
+    If the protocol has audits, a run with messages but without a publication is tested: these audits check it. In a run
+    beyond the bound, faults may have prevented all subscriptions. So a run beyond the bound is untested only if no
     publication matches a subscription.
     """
     silent = reader.sql(_NO_DELIVERY).collect()
