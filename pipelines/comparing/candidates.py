@@ -21,7 +21,7 @@ _PROTOCOL = "protocol"
 class Compared:
     """A scenario whose grid lists the candidates of a comparison.
 
-    ``refused`` has the protocols without a candidate, each with the reason why it cannot run the scenario.
+    ``refused`` maps each protocol without a candidate to the reason why it cannot run the scenario.
     """
 
     prepared: Prepared
@@ -29,7 +29,7 @@ class Compared:
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:
-    """Returns the protocol settings that a run sets explicitly, including the protocol's ``name``, without defaults."""
+    """Returns the protocol settings that a run sets explicitly, including ``name``; defaults are not included."""
     return dict(run.scenario.protocol.model_dump(mode="json", exclude_unset=True))
 
 
@@ -37,11 +37,11 @@ def with_candidates(prepared: Prepared) -> Compared:
     """Returns the scenario with a grid that lists the candidates.
 
     If the grid already lists protocols (``runs.grid.protocol``), the scenario is unchanged. Otherwise the candidates
-    are the scenario's own settings and the variants of each protocol (`Protocol.variants`). A variant that does not
-    support the overlay, workload or faults of the scenario is omitted.
+    are the protocol settings in the scenario, and the variants of each protocol (`Protocol.variants`). A variant that
+    does not support the overlay, workload or faults of the scenario is omitted.
 
     Raises:
-        ScenarioError: The scenario is invalid with its own settings.
+        ScenarioError: The scenario is invalid before candidates are added.
     """
     check(prepared)
     if _PROTOCOL in prepared.scenario.runs.grid:
@@ -60,7 +60,7 @@ def with_candidates(prepared: Prepared) -> Compared:
 
 
 def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the first reason why the candidates cannot run a scenario; None if they can."""
+    """Returns the first reason why the candidates cannot run a scenario; None if all candidates can run it."""
     try:
         check(_with_grid(prepared, candidates))
     except ScenarioError as error:

@@ -1,4 +1,4 @@
-"""Runs one scenario with several protocols and settings, and ranks them by the user's criteria."""
+"""Runs one scenario with several protocols and settings, and ranks the protocols by the user's criteria."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _VIEW = "comparison"
 class Comparison:
     """The result of a comparison: the candidates, best first, and the path of the store with all runs.
 
-    ``measure`` is the column that ranks candidates with equal numbers of violated criteria. ``refused`` has the
-    unsupported protocols, each with the reason.
+    ``measure`` is the column that ranks candidates with equal numbers of violated criteria. ``refused`` maps each
+    protocol that cannot run the scenario to the reason.
     """
 
     ranked: Sequence[Ranked]
@@ -47,10 +47,11 @@ def compare(
 
     `api.run` documents the parameters ``scenario``, ``spark``, ``store``, ``engine``, ``overrides`` and ``observe``.
     ``want`` lists the criteria, separated by commas: names of guarantees, and limits of measures (`wants.parse_wants`).
-    ``minimise`` is the measure that ranks candidates with equally many violated criteria: a column or a short name.
+    ``minimise`` is the measure that ranks candidates with equally many violated criteria: a numeric column of view
+    ``comparison``, or a short name (module `wants`).
 
     Returns:
-        The ranking. The store with the runs is closed.
+        The ranking, and the path of the store that contains the runs. The store is closed.
 
     Raises:
         QueryError: A criterion or the measure is invalid.
