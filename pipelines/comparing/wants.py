@@ -1,7 +1,8 @@
 """Parses and evaluates the criteria of a comparison, such as ``exactly_once, per_source_order, p95 < 500 ms``.
 
-A criterion is the name of a guarantee, or a measure with a limit; it is evaluated on each run. A measure is a numeric
-column of view `comparison`, or one of the short names below. Short names of durations require a unit.
+A criterion is the name of a guarantee, or a measure and a limit; it is evaluated for each run. A measure is a numeric
+column of view `comparison`, or a short name in `_TIMES` or `_MEASURES`. For a short name in `_TIMES`, which are
+durations, the limit needs a unit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Condition:
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Returns whether ``row``, a row of view `comparison`, satisfies the limit.
 
-        If ``row`` has no value of the measure, returns whether the run has all wanted deliveries.
+        If the measure is null in ``row``, returns whether all wanted deliveries of the run happened.
         """
         value = row[self.measure]
         if value is None:
@@ -74,7 +75,7 @@ class Want:
 def parse_wants(text: str, columns: Sequence[str], *, has_ms: bool) -> list[Want]:
     """Parses criteria, separated by commas.
 
-    ``columns`` are the numeric columns of view `comparison`; ``has_ms`` is whether rounds have a duration in ms.
+    ``columns`` are the numeric columns of view `comparison`. ``has_ms`` is true if rounds have a duration in ms.
 
     Raises:
         QueryError: A criterion is invalid, or its unit or measure is unavailable.
@@ -110,7 +111,7 @@ def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Con
 def measure_of(name: str, columns: Sequence[str]) -> str:
     """Returns the column of view `comparison` for a measure.
 
-    ``name`` is the column itself, or a short name of a measure that is not a duration.
+    ``name`` is the column itself, or a short name in `_MEASURES`.
 
     Raises:
         QueryError: The measure is unknown.
