@@ -1,10 +1,10 @@
-"""Runs ``roundtable run`` as a Spark job on the session of ``spark-submit``, with the same arguments.
+"""Runs ``roundtable run`` in the session of ``spark-submit``; the arguments are those of ``roundtable run``.
 
     spark-submit --properties-file conf/spark/cluster.conf pipelines/jobs/run.py FILE --store DIR
 
-Roundtable must be installed on the driver's machine. It sends package `udfs` to the executors, which need numpy, pandas
-and pyarrow. The store must be a folder that driver and executors share, an address in a bucket or in HDFS, or
-``catalog.schema``.
+Roundtable must be installed on the driver's machine. The driver sends package `udfs` to the executors, which need
+numpy, pandas and pyarrow. The store must be a folder that driver and executors share, an address in a bucket or in
+HDFS, or ``catalog.schema``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.cli import main
 
 
 def run() -> None:
-    """Runs the scenario named by the command-line arguments on engine spark; exits with the command's exit code."""
+    """Runs the scenario in the command-line arguments on engine spark; exits with the exit code of the command."""
     sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
     try:
         main()
