@@ -1,7 +1,7 @@
 """Computes view ``broken_order``: for each run, the number of deliveries in a wrong order.
 
-A SQL view would join each subscriber's deliveries with each other and compare all pairs. This module stores the
-delivery rounds of a run as a matrix, and one matrix comparison covers all pairs of a subscriber.
+A SQL view would join the deliveries of each subscriber with themselves and compare all pairs. This module stores the
+delivery rounds of a run as one vector for each subscriber, and compares all pairs with one matrix operation.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class _Pairs:
     Row i and column j of a matrix concern the pair of publications i and j.
 
     Attributes:
-        is_source: Publications i and j have one source, and the call number of i is lower than that of j.
-        is_cause: The publisher of j had issued or got publication i before it issued j.
+        is_source: Publications i and j have one source, and the call number of i is lower than the call number of j.
+        is_cause: The publisher of j had issued publication i, or had received it, before it issued j.
         is_asked: Publication j requests causal or total order, and shares a topic and a key item with publication i.
         is_total: At least one of i and j requests total order, and i and j share a topic and a key item.
     """
@@ -109,8 +109,8 @@ def _pairs(
 ) -> _Pairs:  # fmt: skip
     """Returns the relations of all pairs of publications.
 
-    ``keys`` has the source and the call number of each publication. ``calls`` has the rows of the issued publications
-    by key. ``rounds`` has, for each subscriber, the round in which each publication was delivered.
+    ``keys`` contains the source and the call number of each publication. ``calls`` maps a key to the row of the issued
+    publication. ``rounds`` maps each subscriber to the rounds in which the publications were delivered, NaN for none.
     """
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
@@ -133,7 +133,7 @@ def _pairs(
 def _sharing(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> Iterable[list[int]]:  # fmt: skip
-    """Returns the groups of publications, as indexes, that share a topic and a key item."""
+    """Returns groups of publications that share a topic and a key item, as lists of indexes in ``keys``."""
     found: dict[tuple[str | None, str], list[int]] = {}
     for place, key in enumerate(keys):
         for item in (calls[key]["keys"] or ()) if key in calls else ():

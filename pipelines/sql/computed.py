@@ -38,7 +38,7 @@ _SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.strin
 
 
 def column_name(path: str) -> str:
-    """Returns the column name of a parameter: its path in lower case, with ``_`` for invalid characters."""
+    """Returns the column name of a parameter: its path in lower case; ``_`` replaces characters that are invalid."""
     return re.sub(r"\W", "_", path.lower())
 
 
@@ -47,11 +47,12 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
     Args:
         run_ids: The ids of the runs.
-        parameters: For each run, the JSON object in table ``run``: path to value.
+        parameters: For each run, column ``parameters`` of table ``run``: a JSON object from path to value.
 
     Returns:
-        ``run_id``, then a column for each path, sorted. A column has the common type of its values (integer, double,
-        boolean or string), else JSON. Null means that the run lacks the parameter.
+        One row for each run: ``run_id``, then a column for each path, in the order of paths. If all values of a column
+        are integers, numbers, booleans or strings, the column has this type; otherwise it contains JSON. Null means
+        that the run does not have the parameter.
     """
     parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
     given = [parsed[text] for text in parameters]
@@ -62,10 +63,7 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Returns the path of the parameter in each column of `parameter_rows`.
-
-    The argument ``parameters`` is that of `parameter_rows`.
-    """
+    """Maps each column of ``parameter_rows(run_ids, parameters)``, except ``run_id``, to the path of its parameter."""
     return _paths(json.loads(text) for text in set(parameters))
 
 
@@ -77,9 +75,9 @@ def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _unused_name(name: str, taken: Mapping[str, object]) -> str:
-    """Returns ``name`` with ``_`` appended until the name is not in ``taken``.
+    """Returns ``name`` with as many ``_`` appended as needed for a name that is not in ``taken``.
 
-    Two paths may differ only in invalid characters.
+    Two paths that differ only in invalid characters have equal column names.
     """
     while name in taken:
         name += "_"
@@ -115,7 +113,7 @@ def held_rows(
 ) -> pa.Table:
     """Counts the rows and bytes of the protocols' state tables.
 
-    If tables are derived from a state table, only the derived tables are counted.
+    A state table from which other state tables are derived is not counted; the derived tables are counted instead.
 
     Args:
         tables: For each protocol, a function that returns a state table by its name in the protocol.
