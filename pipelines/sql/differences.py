@@ -1,8 +1,8 @@
 """Finds the first difference between two runs, or between all runs of two stores.
 
-An event is a history row with the round in which it happened: a fault, a handled or lost message, a change of a node's
-state, a step in the life of a call, a delivery, or a sent message. The events of a round are sorted in the execution
-order of a round, so the first difference is close to the cause.
+An event is a history row and a round: a fault, a handled or lost message, a change of a node's state, a delivery, a
+sent message, or the issue, confirmation or end of a call. The events of a round are sorted in the order in which a
+round is executed, so the first difference is close to the cause of all differences.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
     ("publication", "issued_round", "issued", ("source", "source_seq", "topic", "content"), ""),
     ("sent_message", "sent_round", "sent", ("kind", "src", "dst", "due_round", "source", "source_seq", "body"), ""),
 )  # fmt: skip
-"""One tuple per type of event, in the execution order of a round: table, round column, name of the event, identifying
-columns, and a condition on the rows."""
+"""One tuple per type of event, in the execution order of a round: table, round column, name of the type (empty if the
+table has one type), compared columns, and a condition on the rows (empty for all rows)."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Difference:
     """The first difference between two runs.
 
     Attributes:
-        run_id: The run id; for two runs with different ids, the id of the first run.
+        run_id: The run id; if the two runs have different ids, the id of the first run.
         round: The round of the difference; None if the inputs of the runs differ.
         table: The table of the difference.
-        event: The type of the event, if the table has several types.
-        in_first: At most ten rows of that round and table that only the first run has. A row maps columns to values;
-            nodes are given by name.
-        in_second: Rows of that round and table that only the second run has, in the same form.
-        counts: For each table, the number of rows that differ from this round on, summed over both runs.
+        event: The type of the event if ``table`` has several types, else an empty string.
+        in_first: At most ten rows of ``round`` and ``table`` that only the first run has. A row maps columns to values;
+            names of nodes replace their ids.
+        in_second: At most ten rows of ``round`` and ``table`` that only the second run has.
+        counts: For each table, the number of rows that only one run has, in all rounds.
     """
 
     run_id: int
@@ -67,12 +67,12 @@ class Difference:
 
 
 def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, int] | None = None) -> Difference | None:
-    """Returns the first difference between two runs, or between all runs of two stores; None if they are equal.
+    """Returns the first difference between two runs, or between all runs of two stores; None if no rows differ.
 
     Args:
         first: A store.
         second: A store in the same session; it may be the same store.
-        runs: A run of ``first`` and a run of ``second``; None compares all runs by id.
+        runs: A run id of ``first`` and a run id of ``second``; None compares all runs, paired by their ids.
 
     Raises:
         QueryError: A run does not exist.
@@ -105,7 +105,7 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
 def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[int, int]) -> dict[str, tuple[Any, Any]]:
     """Returns the parameters, including the seed, in which two runs differ.
 
-    The result maps the path of a parameter to its values in both runs.
+    The result maps the path of a parameter to its value in the first run and its value in the second run.
     """
     mine, theirs = (_parameters(reader, run_id) for reader, run_id in zip((first, second), runs, strict=True))
     return {
@@ -116,9 +116,9 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``, or of all runs for None; column ``n`` has the value ``sign`` in each row.
+    """Returns the events of run ``run_id``, or of all runs if ``run_id`` is ``None``; column ``n`` is ``sign``.
 
-    The events of a single run get run id 0, so that runs with different ids can be compared.
+    If ``run_id`` is set, column ``run_id`` of the result is 0, so that runs with different ids can be compared.
     """
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []

@@ -1,6 +1,6 @@
 """Translates an engine's error about a SQL statement into one line that names tables and columns of the store.
 
-Classic Spark, Spark Connect and Sail report equal mistakes differently, with pages of plans and stack traces.
+Classic Spark, Spark Connect and Sail report a mistake in a statement differently, with pages of plans and stack traces.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOISE = (
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Converts an engine's error inside the block to a `QueryError` of one line; for code that collects rows."""
+    """Converts an engine's error inside the block to a `QueryError` of one line; used where code collects rows."""
     try:
         yield
     except PySparkException as error:
@@ -52,14 +52,14 @@ def readable_errors() -> Iterator[None]:
 def query_error(
     error: PySparkException, text: str, prefix: str, tables: Sequence[str], columns: Callable[[], dict[str, list[str]]]
 ) -> QueryError:
-    """Returns the `QueryError` of a statement that an engine rejects, with the nearest name and all existing names.
+    """Returns a `QueryError` for a statement that an engine rejects; its message contains the nearest existing name.
 
     Args:
         error: The engine's error.
         text: The statement as the user wrote it.
-        prefix: The SQL before the statement in the engine's input; ends with a newline.
-        tables: All names that a statement may use.
-        columns: Returns the columns of the tables in the statement.
+        prefix: The SQL that precedes the statement in the engine's input; it ends with a newline.
+        tables: All names of tables and views that a statement may use.
+        columns: A function that returns the columns of each table in the statement.
     """
     message = str(error)
     table = _first(_NO_TABLE, message)
@@ -96,7 +96,10 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
 
 
 def _one_line(message: str, text: str, prefix: str) -> str:
-    """Returns an engine's message without codes, plans and stack traces, with positions in the user's statement."""
+    """Returns an engine's error message in one line. Codes, plans and stack traces are removed from it.
+
+    Positions in the engine's input are replaced by positions in the statement ``text``.
+    """
 
     def at(found: re.Match[str]) -> str:
         return f"at {place(text, int(found[1]) - len(prefix))}"
