@@ -1,4 +1,4 @@
-"""Exports a run as a history of operations, in the format of checkers such as Jepsen's.
+"""Exports a run as a history of operations, in the format that checkers such as Jepsen's read.
 
 The operations are ``publish`` at the source and ``deliver`` at the subscriber. Each operation has two consecutive
 entries, ``invoke`` and ``ok``. The ``ok`` of a publication does not mean that the publication was confirmed: a
@@ -51,8 +51,9 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
     Yields:
         ``index`` from 0, ``type`` (invoke, ok or info), ``process`` (node id, or ``nemesis``), ``node`` (node name),
         ``f`` (publish, deliver, crash or recovery), ``value``, and ``time`` in nanoseconds. The value of a publication
-        has source, source name, call number, topic, content, guarantee and keys. The value of a delivery has source,
-        source name and call number, and is null before the delivery. The value of a fault has the node.
+        consists of source, source name, call number, topic, content, guarantee and keys. The value of a delivery
+        consists of source, source name and call number; in its ``invoke`` entry it is null. The value of a fault
+        consists of the id and the name of the node.
 
     Raises:
         QueryError: The run does not exist.

@@ -1,17 +1,17 @@
 """SQL over a store: a statement uses the bare names of tables and views, and reads the newest or an earlier round.
 
-Each statement is wrapped in a WITH clause that defines the names in the statement. A table becomes a temporary view
-whose name is unique to the store and the round; a view becomes its SQL. So one session can query several stores and
-several rounds of a store, and a DataFrame stays bound to its store. A name that the statement defines in its own WITH
-hides the store's name.
+Each statement is wrapped in a WITH clause that defines the names in the statement. A table is defined by a temporary
+view whose name is unique to the store and the round, a view by its SQL. So one session can query several stores and
+several rounds of a store, and a DataFrame stays bound to its store. If the statement has its own WITH clause, a name
+that it defines there hides the store's name.
 
 As of round R:
 
 - History tables contain the events up to the end of round R, such as handled messages, issued publications and issued
-  subscriptions. ``sent_message`` also contains the messages in flight. A column that contains a round after R is null
-  there, and so is the result of a run that ends after R.
-- State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns its round). Before
-  the first commit they do not exist.
+  subscriptions. ``sent_message`` also contains the messages in flight. If a publication or subscription is confirmed
+  or ended after R, the column of this round is null. If a run ends after R, its verdict is null.
+- State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns the round of this
+  commit). Before the first commit, the state tables do not exist.
 - In a finished store, a round after the last round selects the last round. Negative rounds are rejected, and so are
   uncommitted rounds of an unfinished store.
 
@@ -85,7 +85,7 @@ COMPUTED = {
 
 
 class StoreReader:
-    """A reader of a store that answers SQL."""
+    """A reader of a store, which answers SQL queries."""
 
     def __init__(self, session: Session, root: Root) -> None:
         """Opens the store at ``root``; raises `StoreError` if ``root`` is not a store."""
@@ -103,7 +103,7 @@ class StoreReader:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols of the runs, in order of their first run."""
+        """The protocols of the runs, in the order of their first runs."""
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
@@ -111,7 +111,7 @@ class StoreReader:
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader restricted to the runs of an installed protocol; names of state tables omit the protocol."""
+        """Returns a reader of the runs of one installed protocol; its names of state tables omit the protocol."""
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -123,7 +123,7 @@ class StoreReader:
         return self._parts[protocol]
 
     def of_run(self, run_id: int) -> StoreReader:
-        """Returns a reader restricted to the runs of the protocol of ``run_id``."""
+        """Returns a reader of the runs whose protocol is the protocol of run ``run_id``."""
         return self.of_protocol(self._runs.protocol_of(run_id))
 
     def tables(self) -> list[str]:
@@ -140,7 +140,7 @@ class StoreReader:
         return [*stored, *sorted([*views, *COMPUTED, *self._computed_views()])]
 
     def _stored(self) -> Mapping[str, str]:
-        """Returns the stored name of each table, keyed by its name in statements."""
+        """Maps the name of each table in statements to its stored name."""
         if self._only is None:
             return {name: name for name in self._table_names}
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
@@ -152,10 +152,10 @@ class StoreReader:
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Returns a history table, a state table or a view; ``as_of_round`` as in `sql`.
+        """Returns a history table, a state table or a view; for ``as_of_round`` see `sql`.
 
         Raises:
-            QueryError: The table does not exist, or did not exist at the end of that round.
+            QueryError: The table does not exist, or did not exist at the end of round ``as_of_round``.
         """
         self._check_name(name)
         return self._query(f"select * from {name}", as_of_round)  # noqa: S608 - a name that was checked
@@ -165,7 +165,7 @@ class StoreReader:
 
         Args:
             text: The statement, with bare names of tables and views.
-            as_of_round: Reads the state at the end of this round; None selects the newest state.
+            as_of_round: The statement reads the store as of the end of this round; None selects the newest round.
 
         Returns:
             A lazy DataFrame; collect it inside `readable_errors`.
@@ -182,17 +182,17 @@ class StoreReader:
         return self._query(statement.body, as_of_round, explain)
 
     def state_round(self, as_of_round: int | None = None) -> int:
-        """Returns the round of the newest commit whose state answers a query as of a round.
+        """Returns the round of the commit whose state tables a query as of ``as_of_round`` reads.
 
         Raises:
-            QueryError: No state was committed up to the round, or the round does not exist.
+            QueryError: No commit precedes the end of ``as_of_round``, or this round does not exist.
         """
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Returns the Delta versions of a state table at the end of each round in ``rounds``: one version per batch.
+        """Returns, for each round in ``rounds``, the Delta versions of a state table at its end: one for each batch.
 
-        Rounds with equal versions have equal rows.
+        If two rounds have equal versions, the table has equal rows at their ends.
         """
         ledger, stored = self._ledger(), self._stored_name(name)
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
@@ -200,7 +200,7 @@ class StoreReader:
     def last_round(self) -> int:
         """Returns the last committed round of the unfinished batch.
 
-        If all batches have ended, it is the last round of all batches.
+        If all batches have ended, returns the highest round of a batch.
         """
         return self._ledger().last_round
 
@@ -218,8 +218,8 @@ class StoreReader:
     def _version(self, name: str) -> int:
         """Returns the newest version of a stored table.
 
-        If all runs have ended, only audits write further versions. So a remote table that audits do not write is looked
-        up once: each look-up sends a request.
+        If all runs have ended, only audits write new versions. So the version of a remote table that audits do not
+        write is looked up only once, because each look-up sends a request.
         """
         is_looked_up = name in (RUN.name, VIOLATION.name) or not self._newest.is_finished
         if is_looked_up or not isinstance(self._store.root, RemotePath):
@@ -230,7 +230,7 @@ class StoreReader:
 
     @cached_property
     def _table_names(self) -> list[str]:
-        """The names of the stored tables; a store with a commit gets no further tables."""
+        """The names of the stored tables. They are cached: after the first commit, no table is added to a store."""
         return self._store.tables()
 
     def _check_name(self, name: str) -> None:
@@ -286,16 +286,13 @@ class StoreReader:
         return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
     def _protocol_rows(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows of ``rows`` that belong to the reader's protocol.
-
-        A reader of all protocols returns ``rows`` unchanged.
-        """
+        """Filters ``rows`` to the runs of the reader's protocol; a reader of all protocols returns all rows."""
         if self._only is None:
             return rows
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Defines the temporary view ``alias``, unless it exists for ``versions``, the versions of its tables.
+        """Defines the temporary view ``alias``, unless it was already defined for these ``versions`` of its tables.
 
         Returns a SELECT statement that reads the view.
         """
@@ -383,7 +380,7 @@ class StoreReader:
         return meanings | dict(head.columns)
 
     def _in_flight(self) -> Mapping[str, Sequence[str]]:
-        """Returns the names of the tables with messages in flight, and for each table the protocols that use it."""
+        """Maps each table of messages in flight to the protocols whose messages it contains."""
         found: dict[str, list[str]] = {}
         for protocol in (name for name in self.protocols if name in PROTOCOLS):
             name = IN_FLIGHT if self._only is not None else self._runs.stored(protocol, IN_FLIGHT)
@@ -400,7 +397,7 @@ class StoreReader:
         return history | states
 
     def _computed_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
-        """Returns the computed views of the installed protocols: for each name, pairs of a protocol and its view."""
+        """Maps the name of each computed view of an installed protocol to pairs of a protocol and its view."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
             for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
@@ -409,18 +406,18 @@ class StoreReader:
 
 
 class AsOf:
-    """A store at the end of a round, the argument of computed views."""
+    """A store as of the end of a round: the argument of the functions of computed views."""
 
     def __init__(self, reader: StoreReader, round_: int | None) -> None:
         self._reader = reader
         self._round = round_
 
     def table(self, name: str) -> DataFrame:
-        """Returns a table or view."""
+        """Returns a table or view as of the round."""
         return self._reader.table(name, self._round)
 
     def sql(self, text: str) -> DataFrame:
-        """Returns the rows of a query."""
+        """Returns the rows of a query as of the round."""
         return self._reader.sql(text, self._round)
 
     def is_finished(self) -> bool:
