@@ -1,7 +1,7 @@
 """A reader of small stores that caches the rows of views, for audits, reports and stories.
 
-An engine plans the SQL of a view for each query, and for each view that reads this view. In a small store, planning
-takes much longer than reading, so this reader computes each view once.
+An engine plans the SQL of a view again for each query or view that reads it. In a small store, planning takes much
+longer than reading, so this reader computes each view once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ VERY_FEW_BYTES: Final = 2 * 1024**2
 FEW_BYTES: Final = 16 * 1024**2
 """Maximal size in bytes of a small store, all versions of its tables included.
 
-Audits of 19 runs of `repository` in 2.4 MB took 1.9 CPU seconds with cached views, and 9.7 without. Audits of 3,000
-runs of `delta` in 29 MB took 15.6 and 13.9.
+Audits of 19 runs of `repository` in 2.4 MB took 1.9 CPU seconds with cached views, and 9.7 without cached views. Audits
+of 3,000 runs of `delta` in 29 MB took 15.6 CPU seconds with cached views, and 13.9 without cached views.
 """
 INTERPRETED_BYTES: Final = 32 * 1024**2
-"""Maximal size in bytes of a store whose queries Spark interprets, without compiling them."""
+"""Maximal size in bytes of a store whose queries Spark interprets instead of compiling them."""
 _MOST_BYTES: Final = 16 * 1024**2
 """Maximal size in bytes of the cached rows of a view."""
 
@@ -48,7 +48,7 @@ def reader_of(session: Session, root: Root) -> StoreReader:
 
 @contextmanager
 def suited_to(root: Root, session: Session) -> Iterator[bool]:
-    """Configures the engine for queries of a store of this size until the end of the context.
+    """Configures the engine for the size of a store; the configuration lasts until the end of the ``with`` block.
 
     Yields:
         Whether the store has at most `VERY_FEW_BYTES`.
@@ -94,7 +94,7 @@ class SmallStoreReader(StoreReader):
         return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names in the query itself.
+        """Returns the names in the query; names that only its views read are not included.
 
         A cached view does not need the definitions of the tables that it reads.
         """
@@ -110,9 +110,9 @@ class SmallStoreReader(StoreReader):
         return self._defined_once(self._alias(name, round_), versions, lambda: self._fetched(text, round_))
 
     def _fetched(self, text: str, round_: int | None) -> DataFrame:
-        """Fetches the rows of query ``text`` and returns them as a frame.
+        """Executes query ``text`` and returns its rows as a frame.
 
-        If the rows exceed `_MOST_BYTES`, returns a lazy frame that computes them again.
+        If the rows exceed `_MOST_BYTES`, returns a lazy frame that executes the query again.
         """
         answer = self._query(text, round_)
         rows = answer.toArrow()

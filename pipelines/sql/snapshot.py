@@ -2,8 +2,8 @@
 
 History tables are read at their newest version and filtered to events up to the round. State tables are read at the
 version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit:
-rows of an interrupted commit are hidden, and calls whose rows may still change (calls that are not final)
-come from the call log.
+rows of an interrupted commit are hidden, and calls that are not final, whose rows may still change, are read from the
+call log.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from pipelines.tables import (
 
 
 class StoredRuns:
-    """The runs of a store and the protocols of the runs, read lazily from table ``run``.
+    """The runs of a store and the protocols of the runs, read from table ``run`` at the first use.
 
-    The table never gets further rows.
+    The rows are read only once, because no run is added to a store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -73,7 +73,7 @@ class StoredRuns:
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
-        """Protocol, first run id and last run id of each sequence of consecutive runs that have one protocol."""
+        """Protocol, first run id and last run id of each sequence of consecutive runs of one protocol."""
         rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
@@ -81,7 +81,7 @@ class StoredRuns:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols, in order of their first run."""
+        """The protocols, in the order of their first runs."""
         return list(dict.fromkeys(protocol for protocol, _, _ in self._spans))
 
     @cached_property
@@ -95,23 +95,23 @@ class StoredRuns:
         return next(found, self._spans[0][0])
 
     def stored(self, protocol: str, name: str) -> str:
-        """Returns the stored name of a protocol's state table, which includes the protocol if the store has several."""
+        """Returns the name of the stored table that contains state table ``name`` of a protocol, see `state_tables`."""
         own = f"{STATE}{protocol}_{name.removeprefix(STATE)}"
         return own if self._store.version(own) >= 0 else name
 
     @cached_property
     def _owners(self) -> Mapping[str, frozenset[str]]:
-        """For each stored state table, the protocols that have it."""
+        """Maps the stored name of each state table to the protocols that write it."""
         pairs = [(self.stored(name, table), name) for name, of in self.tables.items() for table in of]
         return {table: frozenset(name for other, name in pairs if other == table) for table, _ in pairs}
 
     def writes(self, run_id: int, state: str) -> bool:
-        """Returns whether a run may have rows in state table ``state`` (a stored name)."""
+        """Returns whether state table ``state``, given by its stored name, may contain rows of a run."""
         owners, protocol = self._owners.get(state), self.protocol_of(run_id)
         return owners is None or protocol in owners or protocol not in self.tables
 
     def rows_of(self, protocol: str, column: str = "run_id") -> str:
-        """Returns a SQL condition for the rows of a protocol's runs; ``column`` is the column of the run id."""
+        """Returns a SQL condition that selects the runs of a protocol; ``column`` is the column of the run id."""
         spans = [f"{column} between {first} and {last}" for name, first, last in self._spans if name == protocol]
         return f"({' or '.join(spans)})"
 
@@ -140,9 +140,9 @@ class StoreSnapshot:
         }
 
     def frame(self, name: str) -> DataFrame:
-        """Returns a table by its stored name, or ``sent_message``.
+        """Returns a table by its stored name, or relation ``sent_message``.
 
-        Relation ``sent_message`` has every message that was put on a link, with the columns of ``message``.
+        ``sent_message`` contains every message that was put on a link, with the columns of table ``message``.
 
         Raises:
             QueryError: The table is a state table, and no commit precedes the round.
@@ -184,7 +184,7 @@ class StoreSnapshot:
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Returns the rows of calls that cannot change any more; the newest call log has all other calls."""
+        """Returns the rows of final calls in table ``name``; the newest call log contains all other calls."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
@@ -231,9 +231,9 @@ class StoreSnapshot:
         return self._issued_rows(rows, SUBSCRIPTION.columns, *later)
 
     def _issued_rows(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns those of ``rows``, publications or subscriptions, that were issued up to the snapshot's round.
+        """Filters ``rows``, which are publications or subscriptions, to those issued up to the snapshot's round.
 
-        The result has ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
+        The result has the columns ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
         """
         if self._cut is None:
             return rows
