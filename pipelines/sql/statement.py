@@ -1,4 +1,4 @@
-"""Parses a SQL statement before an engine gets it: finds its names, and rejects statements that write."""
+"""Parses a SQL statement before an engine executes it: finds the names in it, and rejects statements that write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Statement:
         verb: ``query``, ``explain`` (of a query), ``describe`` (columns of a relation), or ``tables`` (list of
             relations).
         body: The query, or the name of the relation; empty for ``tables``.
-        mode: The mode of ``explain``, e.g. EXTENDED; empty for other verbs and without a mode.
+        mode: The mode of ``explain``, e.g. EXTENDED; empty for other verbs, or if the statement names no mode.
     """
 
     verb: Verb
@@ -49,12 +49,12 @@ class _Token(NamedTuple):
 
 @lru_cache(maxsize=1_000)
 def identifiers(text: str) -> frozenset[str]:
-    """Returns all words and quoted names of a SQL string in lower case, without comments and string literals."""
+    """Returns all words and quoted names, in lower case, of a SQL string; omits comments and string literals."""
     return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:
-    """Converts the names in ``names`` to lower case where a SQL string uses them: some engines distinguish case."""
+    """Returns a SQL string in which all names in ``names`` are in lower case, because some engines distinguish case."""
     if not any(word.lower() in names for word in _CAPITALS.findall(text)):
         return text
     tokens = list(_tokens(text))
@@ -69,7 +69,7 @@ def read_statement(text: str) -> Statement:
     """Parses one read-only statement.
 
     Raises:
-        QueryError: ``text`` is empty, contains several statements, or a statement that writes.
+        QueryError: ``text`` is empty, or it contains several statements or a statement that writes.
     """
     tokens = list(_tokens(text))
     while tokens and tokens[-1].text == ";":
