@@ -1,13 +1,13 @@
 """The SQL views of a store, one file each, and the descriptions in their comment lines.
 
-The files in ``pipelines/sql`` are views of every store. A protocol's package may have further views (`Protocol.views`).
+The files in ``pipelines/sql`` are views of every store. `Protocol.views` is a package with views of one protocol.
 
-A file has comment lines and one SELECT. The first comment line is the question that the view answers. The lines after
-it state the grain and further facts. The last lines describe the columns:
+A file contains comment lines and one SELECT. The first comment line is the question that the view answers. The next
+lines state the grain and other facts. The last lines describe the columns:
 
-- ``-- :column meaning``; a line without a leading colon continues the meaning;
-- ``-- :* relation``: a column without its own line has the meaning of the column of the same name in this relation,
-  which the view reads.
+- ``-- :column meaning`` states the meaning of a column; a next line without a leading colon continues the meaning;
+- ``-- :* relation`` names a table or view that the view reads. If a column of the view has no line, its meaning is the
+  meaning of the column of this name in the relation.
 
 Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
 resolves the names.
@@ -42,9 +42,9 @@ class ViewHead:
 
     Attributes:
         question: The question that the view answers.
-        prose: Lines with the grain and further facts; list items begin with ``*``.
-        columns: Meanings by column name.
-        like: Relations that define the meanings of further columns; an earlier relation takes precedence.
+        prose: The lines that state the grain and other facts; list items begin with ``*``.
+        columns: Maps column names to meanings.
+        like: The relations in the lines ``:* relation``; an earlier relation takes precedence over a later one.
     """
 
     question: str
@@ -54,7 +54,7 @@ class ViewHead:
 
 
 def view_names() -> list[str]:
-    """Returns the names of all views in dependency order: a view follows the views that it reads."""
+    """Returns the names of all views in dependency order: each view comes after the views that it reads."""
     return list(_sources())
 
 
@@ -75,7 +75,7 @@ def view_head(name: str) -> ViewHead:
     """Returns the parsed comment lines of a view.
 
     Raises:
-        QueryError: The view does not exist, or a ``:*`` line names a relation that the view does not read.
+        QueryError: The view does not exist, or a line ``-- :* relation`` names a relation that the view does not read.
     """
     text = view_sql(name)
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())
@@ -99,12 +99,12 @@ def view_head(name: str) -> ViewHead:
 
 
 def view_owner(name: str) -> str | None:
-    """Returns the protocol whose package has a view; None for a view of every store."""
+    """Returns the protocol whose package contains the view ``name``; None for a view of every store."""
     return _owners().get(name)
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a query and in the views that the query reads; views are last, in dependency order."""
+    """Returns the names in a query and in the views that it reads; views come last, in dependency order."""
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -175,7 +175,7 @@ COMMON: Final[Mapping[str, str]] = {
     "wanted_ratio": "n_wanted_delivered / n_wanted",
     "n_crashes": "crashes of nodes",
 }
-"""Meanings of the columns that several views share, by column name; taken from a table where possible."""
+"""Meanings of the columns that several views share, by column name. The first ones are those of columns of tables."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
@@ -202,7 +202,7 @@ def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Returns the meanings of the columns of state table ``message``, by column name.
 
     Args:
-        payload: For each protocol, the names of the columns that only its messages have.
+        payload: Maps each protocol to the names of the columns that contain fields of its messages.
     """
     carried: dict[str, list[str]] = defaultdict(list)
     for protocol, names in payload.items():
@@ -216,8 +216,8 @@ def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> di
     """Returns the meanings of the columns of view ``parameter``, by column name.
 
     Args:
-        paths: The path of the parameter of each column.
-        protocols: The protocols of the runs; several may have a setting of the same name.
+        paths: Maps each column to the path of its parameter.
+        protocols: The protocols of the runs; several protocols may have a setting of one name.
     """
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for protocol in (name for name in protocols if name in PROTOCOLS):
