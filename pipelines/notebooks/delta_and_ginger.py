@@ -1,5 +1,5 @@
 # Databricks notebook source
-"""Runs ``delta_and_ginger.yaml`` with both protocols under the same crashes, and compares their measures.
+"""Runs ``delta_and_ginger.yaml`` with protocols delta and ginger under the same crashes, and compares their measures.
 
 As a script, ``python -m pipelines.notebooks.delta_and_ginger [--help]`` prints tables, and writes stores and charts
 into a folder.
@@ -9,7 +9,8 @@ Needs the extra ``report`` (Altair).
 
 # MAGIC %md
 # MAGIC # Bypasses of delta and tree repairs of ginger
-# MAGIC Both protocols run with the same overlay, calls and crashes, so that rows of equal seeds can be joined.
+# MAGIC Both protocols run with the same overlay, calls and crashes, so that the rows of two runs with one seed can be
+# MAGIC joined.
 
 # COMMAND ----------
 
@@ -39,7 +40,7 @@ PROTOCOLS: Mapping[str, Sequence[str]] = {
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC One job executes the runs of a protocol: one for each number of crashes and seed.
+# MAGIC A run is a combination of number of crashes and seed. One job executes all runs of a protocol.
 
 # COMMAND ----------
 
@@ -48,7 +49,7 @@ def run(
     protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs the scenario with one of `PROTOCOLS`; the other arguments are those of `pipelines.run`."""
+    """Runs the scenario with protocol ``protocol`` (a key of `PROTOCOLS`); for other arguments see `pipelines.run`."""
     return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
 
 
@@ -56,8 +57,9 @@ def run(
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC Durations are in milliseconds. A repair begins with the report of a failure, and ends when the node is connected
-# MAGIC again: with delta to the nodes behind the failed node, with ginger to a parent that sent the missed messages.
+# MAGIC Durations are in milliseconds. A repair begins when a node's failure detector reports a failed neighbour. With
+# MAGIC delta, it ends when the node is connected to the nodes behind that neighbour. With ginger, it ends when the
+# MAGIC node is connected to a new parent that has sent it the missed messages.
 
 # COMMAND ----------
 
@@ -88,7 +90,7 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` and of the query for repairs, by name. Column ``ms`` has each duration in ms."""
+    """Returns the results of `QUERIES` and of the query for repairs, by name; column ``ms`` is the duration in ms."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -102,8 +104,8 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
 def concatenated(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
     """Returns the concatenated measures of several stores, by name.
 
-    ``found`` has the result of `measures` for each store. Column ``late_ms`` of a delivery is its delay relative to the
-    run with the same seed without crashes.
+    ``found`` contains the result of `measures` for each store. Column ``late_ms`` is the latency of a delivery minus
+    its latency in the run of the same protocol and seed that has no crashes.
     """
     every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
     calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})
@@ -140,7 +142,10 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Returns a chart of latencies by crashes and guarantee for each protocol, from the result of `concatenated`."""
+    """Returns a chart with a panel for each protocol: latencies by number of crashes and guarantee.
+
+    ``found`` is the result of `concatenated`.
+    """
     latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
     rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
     base = alt.Chart(rows).encode(
