@@ -1,8 +1,8 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # The cost and benefit of δ
-# MAGIC Each combination of δ, number of crashes and seed is a run; the same Spark jobs execute all runs.
-# MAGIC Parameters: `store` and `schema` as in `first_run`; `seeds` is the number of runs of each combination;
+# MAGIC Each combination of δ, number of crashes and seed is a run; a Spark job executes many runs.
+# MAGIC Parameters: `store` and `schema` as in `first_run`; `seeds` is the number of seeds of each combination;
 # MAGIC `batch_runs` is the number of runs in a job (empty: as many as fit into memory).
 
 # COMMAND ----------
@@ -26,7 +26,7 @@ print(result.verdict)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Means over the seeds, with 95 % confidence intervals; intervals of ratios are within 0 and 1.
+# MAGIC Means over the seeds, with 95 % confidence intervals; the interval of a ratio lies between 0 and 1.
 
 # COMMAND ----------
 
@@ -55,7 +55,8 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The delivery ratio as a chart, which needs the extra `report`: a point is the mean of a δ, with its interval.
+# MAGIC The delivery ratio as a chart, which needs the extra `report`. A point is the mean over the runs with one δ and
+# MAGIC one number of crashes, with its confidence interval.
 
 # COMMAND ----------
 
