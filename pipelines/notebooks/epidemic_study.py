@@ -1,5 +1,5 @@
 # Databricks notebook source
-"""Runs ``epidemic_loss.yaml``, and draws delivery and cost of the recovery strategies of ``epidemic`` on lossy links.
+"""Runs ``epidemic_loss.yaml`` and draws delivery and cost of the recovery strategies of ``epidemic`` on lossy links.
 
 As a script, ``python -m pipelines.notebooks.epidemic_study [--help]`` writes the charts into a folder.
 
@@ -38,7 +38,7 @@ STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pul
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; further arguments are those of `pipelines.run`."""
+"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
@@ -71,7 +71,7 @@ QUERIES: Mapping[str, str] = {
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` with strategy, buffer size and loss rate of each run."""
+    """Returns the results of `QUERIES`, by name; columns with strategy, buffer size and loss rate are added."""
     return answers(result, _PARAMETERS, QUERIES)
 
 
@@ -88,7 +88,7 @@ _LOSS = alt.X("loss_rate:Q", title="loss rate of links", axis=alt.Axis(format="%
 
 
 def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws means over seeds against the loss rate, in a panel for each buffer size."""
+    """Draws a panel for each buffer size: the mean over the seeds against the loss rate."""
     panel = alt.Chart(data).mark_line(point=True).encode(x=_LOSS, y=y, color=_COLOR)
     return panel.properties(width=220, height=200).facet(
         column=alt.Column("buffer:O", title="events that a cache holds")
@@ -96,7 +96,7 @@ def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - A
 
 
 def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws the delivery ratio by publication round, smoothed, at the largest loss rate and buffer size."""
+    """Draws the moving average of the delivery ratio by publication round, for the largest loss rate and buffer."""
     worst = data[(data.loss_rate == data.loss_rate.max()) & (data.buffer == data.buffer.max())]
     summed = worst.groupby(["strategy", "publication_round"], as_index=False)[["n_wanted", "n_delivered"]].sum()
     rolled = summed.groupby("strategy")[["n_wanted", "n_delivered"]].rolling(7, min_periods=1, center=True).sum()
