@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # A first run
-# MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol `delta` bypasses it.
-# MAGIC Parameters: `store` is a new or empty folder (on Databricks in a volume); a store in it is opened. If `schema`
-# MAGIC (`catalog.schema`) is set, the tables are published there.
+# MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol `delta` bypasses the broker.
+# MAGIC Parameters: `store` is a new or empty folder (on Databricks in a volume), or a store, which is opened. If
+# MAGIC `schema` (`catalog.schema`) is set, the tables are published to this schema.
 
 # COMMAND ----------
 
@@ -15,7 +15,7 @@ parameters = read_parameters(globals(), PARAMETERS)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Spark jobs on the session of this notebook execute the run. The verdict is `valid` if all guarantees hold.
+# MAGIC Spark jobs in the session of this notebook execute the run. The verdict is `valid` if all guarantees hold.
 
 # COMMAND ----------
 
@@ -39,7 +39,7 @@ print(result.why(run_id=0, subscriber="S1", source="P1", seq=3))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The store has tables of all messages, deliveries and faults, and of the states at commits. SQL queries them.
+# MAGIC The store contains tables of all messages, deliveries and faults, and of the states at commits, for SQL queries.
 
 # COMMAND ----------
 
