@@ -38,13 +38,13 @@ GUARANTEES = ["eventual", "causal", "total"]
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; further arguments are those of `pipelines.run`."""
+"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC Reconfigurations and mean latencies of each run, in milliseconds.
+# MAGIC Durations of reconfigurations, and the mean latencies of each run, in milliseconds.
 
 # COMMAND ----------
 
@@ -72,7 +72,7 @@ def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Returns the numbers behind the charts: means over runs, and the numbers of reconfigurations."""
+    """Returns the numbers in the charts: means over runs, and the number of reconfigurations."""
     asked = found["reconfiguration"].groupby(["n_requests", "n_expired"]).ms
     delivered = found["latency"].groupby(["accounts", "faults", "guarantee"]).ms.mean()
     return {
