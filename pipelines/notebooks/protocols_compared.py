@@ -39,7 +39,7 @@ PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repositor
 
 # MAGIC %md
 # MAGIC ## The runs
-# MAGIC Each scenario has a store. Each combination of protocol, overlay, seed and amount of faults is a run.
+# MAGIC Each scenario is run into a store. Each combination of protocol, overlay, seed and amount of faults is a run.
 
 # COMMAND ----------
 
@@ -48,14 +48,14 @@ def run(
     scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens its store if the store exists; other arguments as in `pipelines.run`."""
+    """Runs one of `SCENARIOS`, or opens ``store`` if it exists; the other arguments are those of `pipelines.run`."""
     if store.exists():
         return rt.open_store(store, spark=spark, engine=engine)
     return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)
 
 
 def churn(trace: str) -> str:
-    """Returns the override for broker crashes from a Failure Trace Archive file; one hour is 10 rounds."""
+    """Returns an override with broker crashes from a file of the Failure Trace Archive; an hour is 10 rounds."""
     generator = {"kind": "crash", "nodes": "inner", "rounds": [205, 505]}
     recorded = {"path": str(Path(trace).resolve()), "hours_per_round": 0.1, "shuffled": True}
     return f"faults={json.dumps([{'generate': {**generator, 'trace': recorded}}])}"
@@ -76,9 +76,9 @@ _SAMPLES = 2000
 
 
 def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
-    """Returns view ``comparison`` of a store with two further columns.
+    """Returns view ``comparison`` of a store, and adds two columns.
 
-    Column ``faults`` has the name of the scenario and the amounts of faults; column ``overlay`` has the overlay.
+    Column ``faults`` contains the name of the scenario and the amounts of faults; column ``overlay`` names the overlay.
     """
     rows = result.to_pandas("select * from comparison order by run_id")
     chosen = rows.parameters.map(json.loads)
@@ -127,7 +127,8 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
           bytes of all messages per delivery;
         - ``held``: state rows per node at the end; ``stored``: bytes of durable state per node at the end;
         - ``p95``: the 95th percentile of latencies, in ms;
-        - ``settling``: ms from the first fault to the last delivery of a publication from before the last fault;
+        - ``settling``: ms from the first fault to the last delivery of a publication that was issued before the last
+          fault;
         - ``messages_by_overlay``: messages per delivery without faults, with a row for each overlay.
     """
     runs = found.assign(
@@ -173,7 +174,7 @@ _COLOR = alt.Color("protocol:N", legend=None, scale=alt.Scale(domain=PROTOCOLS, 
 
 
 def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws means with 95 % confidence intervals for each protocol, in a panel for each amount of faults."""
+    """Draws a panel for each amount of faults: the mean of each protocol, with its 95 % confidence interval."""
     base = alt.Chart(found).encode(y=_PROTOCOL, color=_COLOR)
     points = base.mark_point(filled=True, size=60).encode(x=x)
     bars = base.mark_errorbar(extent="ci").encode(x=x)
