@@ -1,5 +1,5 @@
 # Databricks notebook source
-"""Runs ``skip_ring_study.yaml``, and draws the convergence time of skip rings by their number of subscribers.
+"""Runs ``skip_ring_study.yaml`` and draws the convergence time of skip rings by the number of subscribers.
 
 As a script, ``python -m pipelines.notebooks.skipring_study [--help]`` writes the charts into a folder.
 
@@ -36,13 +36,14 @@ SCENARIO = "skip_ring_study"
 # COMMAND ----------
 
 run = partial(rt.run, SCENARIO)
-"""Runs the scenario; further arguments are those of `pipelines.run`."""
+"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The measures
-# MAGIC Each measure is a query over the views of the store. An interval is the time between two Timeouts of a node.
+# MAGIC Each measure is a query over the views of the store. An interval is the time between two consecutive Timeouts of
+# MAGIC a node.
 
 # COMMAND ----------
 
@@ -67,7 +68,10 @@ QUERIES: Mapping[str, str] = {
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` with the initial state, number of subscribers and Timeout interval of runs."""
+    """Returns the results of `QUERIES`, by name.
+
+    Columns with the initial state, the number of subscribers and the Timeout interval of the run are added.
+    """
     return answers(result, _PARAMETERS, QUERIES)
 
 
@@ -100,7 +104,7 @@ _POINTS = 60
 
 
 def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
-    """Samples `progress` at common times: for each run and time, returns the last row up to this time."""
+    """Samples ``progress`` at `_POINTS` + 1 times; for each run and time, returns the last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
     points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)
