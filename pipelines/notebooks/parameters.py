@@ -1,4 +1,7 @@
-"""Reads the parameters of a notebook: from widgets on Databricks, from options in a script, otherwise the defaults."""
+"""Reads the parameters of a notebook: from widgets on Databricks, from command-line options in a script.
+
+In all other cases, parameters have their default values.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ class NotebookParameters:
     Attributes:
         values: The parameters by name.
         overrides: Changed values of the scenario, each ``path=value``.
-        spark: The session of the notebook, if it has one.
-        engine: The engine to start without a session; None for that of ROUNDTABLE_ENGINE or of the scenario.
+        spark: The Spark session of the notebook; None if it has no session.
+        engine: The engine to start if ``spark`` is ``None``; ``None`` stands for the value of ROUNDTABLE_ENGINE, or
+            else for the engine in the scenario.
     """
 
     values: Mapping[str, str]
@@ -42,8 +46,8 @@ class NotebookParameters:
     def run_or_open(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
         """Runs a scenario into the store of parameter ``store``, or opens this store if it exists.
 
-        ``overrides`` are ``path=value`` strings; those of the command line take precedence. ``options`` are further
-        arguments of `pipelines.run`.
+        ``overrides`` are ``path=value`` strings; overrides on the command line take precedence. ``options`` are passed
+        to `pipelines.run`.
         """
         import pipelines as rt
 
@@ -74,8 +78,8 @@ def read_parameters(
 
     Args:
         notebook: The variables of the notebook, ``globals()``.
-        defaults: The default of each parameter.
-        arguments: The command line arguments; None for ``sys.argv``.
+        defaults: Maps the name of each parameter to its default value.
+        arguments: The command-line arguments; None for the arguments in ``sys.argv``.
     """
     spark = notebook.get("spark")
     if "dbutils" in notebook:
@@ -98,7 +102,7 @@ def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str
     parser = argparse.ArgumentParser(f"python -m pipelines.notebooks.{file.stem}", description=description)
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, metavar="X", help=f"default: {default!r}")
-    engine_help = "default: that of ROUNDTABLE_ENGINE, or of the scenario"
+    engine_help = "default: the value of ROUNDTABLE_ENGINE, or else the engine in the scenario"
     parser.add_argument("--engine", choices=ASKED_ENGINES, type=current_name, help=engine_help)
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE",

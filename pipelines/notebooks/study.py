@@ -19,7 +19,7 @@ __all__ = ["alt", "answers", "write"]
 
 
 def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Runs the queries of a study, and adds the parameters of the run to each row.
+    """Runs the queries of a study, and adds the parameters of its run to each row.
 
     Args:
         result: An open store.
@@ -27,14 +27,14 @@ def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict
         queries: Queries by name; each result has column ``run_id``.
 
     Returns:
-        The results by name, with the columns of ``parameters``.
+        The results by name; each has the columns of the query, and then those of ``parameters``.
     """
     run_rows = result.to_pandas(parameters)
     return {name: result.to_pandas(text).merge(run_rows, on="run_id") for name, text in queries.items()}
 
 
 def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes Altair charts as SVG files into a folder, which is created if missing; returns the paths."""
+    """Writes Altair charts as SVG files into ``folder``, creates the folder if necessary, and returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{name}.svg" for name in charts]
     for path, chart in zip(written, charts.values(), strict=True):
