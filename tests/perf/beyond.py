@@ -1,11 +1,12 @@
-"""What more crashes than δ cost: the same random schedules with protocol delta for δ = 0 to 3 and with forwarding.
+"""Counts lost deliveries if more than δ brokers crash: random schedules with delta (δ = 0 to 3) and with forwarding.
 
     python tests/perf/beyond.py [--first 0] [--schedules 150] [--batches 1] [--engine local]
 
-Every batch is one job of each protocol. The first table gives the share of wanted deliveries that happened, of all
-runs whose schedule has so many crashes: at all subscribers, and at those that never crash. The second one counts the
-deliveries that did not happen, by what `why` says of them. A loss that is not explained by a crash on its way is
-printed, and so is a run within δ that is not valid; the exit code is 1 then.
+All protocols and values of δ play the same schedules; each batch is one job per protocol. The first table contains, for
+each number of crashes in a schedule, the share of wanted deliveries that happened: at all subscribers, and at the
+subscribers that never crash. The second table counts the deliveries that did not happen, by the explanation of `why`.
+The script prints each loss that no crash on the path explains, and each run that is not valid. If there is one, the
+exit code is 1.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from pipelines.testing import run_all
 
 
 class Measured:
-    """What all batches gave.
+    """The numbers of all batches. A column is a protocol with its δ.
 
     Attributes:
-        wanted: Wanted deliveries, by column, number of crashes, and whether the subscriber crashes.
-        made: Those that happened.
-        told: Losses, by column and explanation.
-        n_beyond: Runs beyond the bound, by column.
-        wrong: Losses without an explanation and invalid runs, in words.
+        wanted: Numbers of wanted deliveries, by column, number of crashes, and whether the subscriber crashes.
+        made: Numbers of wanted deliveries that happened, keyed as in ``wanted``.
+        told: Numbers of losses, by column and explanation.
+        n_beyond: Numbers of runs beyond the bound, by column.
+        wrong: A phrase for each loss without an explanation and for each run that is not valid.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Measured:
         self.wrong: list[str] = []
 
     def add(self, session: Session, schedules: Sequence[Schedule], settings: Sequence[dict[str, Any]]) -> None:
-        """Runs the schedules under settings of one protocol, as one job."""
+        """Plays each schedule with each of ``settings`` of one protocol, all in one job, and counts the outcomes."""
         name = settings[0]["name"]
         columns = [f"δ = {setting['delta']}" if "delta" in setting else name for setting in settings]
         with tempfile.TemporaryDirectory() as folder:

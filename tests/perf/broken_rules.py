@@ -1,15 +1,16 @@
-"""Broken rules: the share that hunts find of a protocol's numbered rules, each broken on purpose in a copy.
+"""Breaks each numbered rule of a protocol in a copy of the program, and computes the share that hunts detect.
 
     python tests/perf/broken_rules.py [--protocol delta]... [--rule R26]... [--schedules 2000] [--strategy guided]...
         [--minutes 5] [--work broken_rules]
 
-`tests/mutation/broken_rules.yaml` has the changes, one of the text of a module each, `tests/mutation/hunted/` the
-scenarios. A hunt of a broken copy ends with its first finding; nothing is shrunk. Outcomes are kept in the work folder
-and are not tried again. Columns: the broken rule; the guarantee of the first finding, and the number of this schedule
-(without a finding: the number of schedules played); the number of undecided schedules. A change with which the program
-does not start is not detected, and the table shows its error. Undecided schedules detect a change if they are at least
-half of the schedules, and the unchanged program has none in the same scenario. The rule `-` is the unchanged program,
-hunted in each scenario of the protocol: it has no finding.
+`tests/mutation/broken_rules.yaml` contains the changes; each replaces a string in one module. `tests/mutation/hunted/`
+contains the scenarios. The hunt of a changed copy ends at its first finding, which is not shrunk. The outcome of each
+hunt is stored in the work folder, and a hunt with a stored outcome is not repeated. Columns: the broken rule; the
+guarantee of the first finding, and the number of the schedule that broke it (if no guarantee broke, the number of
+schedules played); the number of undecided schedules. If a changed copy does not start, the change is not detected, and
+the table shows the error. Undecided schedules detect a change if they are at least half of all schedules, and if the
+unchanged program has no undecided schedules in that scenario. The rule `-` is the unchanged program, hunted in each
+scenario of the protocol; it must have no finding.
 """
 
 from __future__ import annotations
@@ -47,20 +48,22 @@ Row = Mapping[str, Any]
 Outcomes = Mapping[tuple[str, str], Mapping[str, Any]]
 """The outcome of the hunt of each change, by rule and change."""
 _BEYOND = ("epidemic", "gossipsub")
-"""Protocols that promise few deliveries under faults: their audits of single messages hold beyond the bound, too."""
+"""Protocols that are also hunted beyond the bound.
+
+Under faults they promise few deliveries, but their audits of single messages hold beyond the bound, too."""
 
 
 def main() -> int:
-    """Hunts every broken rule that was asked for, and prints the shares."""
+    """Hunts the selected broken rules, and prints the share of detected rules for each protocol and strategy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = yaml.safe_load(RULES.read_text("utf-8"))
     parser.add_argument("--protocol", choices=[*known], action="append")
-    parser.add_argument("--rule", action="append", help="only these rules; - for the program as it is")
+    parser.add_argument("--rule", action="append", help="only this rule, may be repeated; - is the unchanged program")
     parser.add_argument("--schedules", type=int, default=2000, metavar="N")
     parser.add_argument("--strategy", choices=["guided", "aimed", "random"], action="append")
-    parser.add_argument("--minutes", type=float, default=5.0, help="the most minutes of a hunt")
-    parser.add_argument("--work", type=Path, default=Path("broken_rules"), help="folder for outcomes")
-    parser.add_argument("--report", action="store_true", help="print what is known; hunt nothing")
+    parser.add_argument("--minutes", type=float, default=5.0, help="maximum duration of a hunt")
+    parser.add_argument("--work", type=Path, default=Path("broken_rules"), help="folder in which outcomes are stored")
+    parser.add_argument("--report", action="store_true", help="print the stored outcomes; hunt nothing")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     for protocol in given.protocol or known:
@@ -74,7 +77,7 @@ def main() -> int:
                     within = "beyond" if protocol in _BEYOND else "within"
                     outcome = _hunted(row, HUNTED / f"{row.get('scenario', protocol)}.yaml", strategy, within, given)
                     done[row["rule"], row["what"]] = outcome
-                    if not outcome["n_played"] and outcome["findings"]:  # found without faults, whatever the strategy
+                    if not outcome["n_played"] and outcome["findings"]:  # found without faults: for all strategies
                         _keep(given.work, protocol, row, outcome)
                         continue
                     _write(kept, row, outcome)
@@ -96,7 +99,8 @@ def _whole(protocol: str, scenario: str) -> str:
 def by_undecided(protocol: str, rows: Sequence[Row], done: Outcomes) -> set[tuple[str, str]]:
     """Returns the changes without a finding that undecided schedules detect, as keys of ``done``.
 
-    At least half of the schedules are undecided, and the unchanged program has none in the same scenario.
+    They are the changes for which at least half of the schedules are undecided, although the unchanged program has no
+    undecided schedule in the scenario.
     """
     found = set()
     for row in rows:
@@ -110,7 +114,7 @@ def by_undecided(protocol: str, rows: Sequence[Row], done: Outcomes) -> set[tupl
 
 
 def _keep(work: Path, protocol: str, row: Row, outcome: dict[str, Any]) -> None:
-    """Notes an outcome that no schedule has a part in for all strategies."""
+    """Stores an outcome, which does not depend on schedules, for all strategies."""
     for strategy in ("guided", "aimed", "random"):
         _write(work / f"{protocol}_{strategy}.jsonl", row, outcome)
     print(protocol, "without faults", row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
@@ -127,7 +131,7 @@ def _read(kept: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _hunted(row: Row, scenario: Path, strategy: str, within: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Returns the outcome of the hunt of a copy of the program in which a rule is broken."""
+    """Copies the program, breaks the rule of ``row`` in the copy, hunts in it, and returns the outcome."""
     with TemporaryDirectory(prefix="broken-") as folder:
         copy = Path(folder)
         for package in ("pipelines", "udfs"):
@@ -166,8 +170,8 @@ def _hunted(row: Row, scenario: Path, strategy: str, within: str, given: argpars
 def of_error(said: str) -> dict[str, Any]:
     """Returns the outcome of a hunt that ended with the error ``said``.
 
-    The error is a finding if a run broke a guarantee, or if a handler raised an exception in a run. Otherwise the
-    changed program cannot run, and its change breaks no rule.
+    The error is a finding if the scenario breaks a guarantee without faults, or if a handler raised an exception.
+    Otherwise the changed program cannot run, and the change counts as not detected.
     """
     is_finding = "the scenario breaks" in said or "NodeProgramError" in said
     return {"n_played": 0, "findings": [["error", said, 0]]} if is_finding else {
