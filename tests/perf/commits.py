@@ -1,10 +1,11 @@
-"""What a commit costs: CPU seconds of all threads of the program and of what it starts, and the files that it leaves.
+"""Measures the cost of commits: CPU seconds of the program and of the processes that it starts, and added files.
 
     python tests/perf/commits.py [--engine spark] [--runs 2000] [--brokers 20] [--commit-every 50]
 
-The sweep of `rounds.py`, medium size by default. A row is a commit. Columns: rounds in it; messages handled since the
-last one; seconds; CPU seconds, those of threads that compile or collect garbage meanwhile among them; microseconds of
-CPU a message; files that it added to table ``message``, and the mean size of one in MiB.
+The runs are those of `rounds.py`, by default in its medium size. A row of the table is a commit. Columns: rounds in the
+commit; messages handled since the previous commit; seconds; CPU seconds, including concurrent threads that compile or
+collect garbage; CPU microseconds per message; files that the commit added to table ``message``, and their mean size in
+MiB.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pipelines.store.store import Store
 
 @contextmanager
 def watched(told: Callable[[int, float, float], None]) -> Iterator[None]:
-    """Has a function told of each commit: its rounds, seconds, CPU seconds."""
+    """Calls ``told`` after each commit inside the block, with the commit's rounds, seconds and CPU seconds."""
     commit = History.commit
 
     def measured(history: History, *given: Any) -> None:
@@ -50,7 +51,7 @@ def watched(told: Callable[[int, float, float], None]) -> Iterator[None]:
 
 
 def added(table: str) -> tuple[int, float]:
-    """Returns how many files the newest version of a table added, and the mean size of one in MiB."""
+    """Returns the number of files that the newest version of a table added, and their mean size in MiB."""
     newest = max(Path(table, "_delta_log").glob("*.json"))
     actions = map(json.loads, newest.read_text("utf-8").splitlines())
     sizes = [action["add"]["size"] for action in actions if "add" in action]

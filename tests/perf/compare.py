@@ -1,19 +1,20 @@
-"""The same failure-free runs of protocol delta by SimPy actors and by the engines, side by side.
+"""Compares failure-free runs of protocol delta that SimPy actors play with the same runs on the engines.
 
     python tests/perf/compare.py [--messages 1000 --messages 100000 ...] [--side simpy --side simpy+delta]
                                  [--side local --side spark]
                                  [--limit 1200]
 
-δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers: some thousand messages a run, SUB,
-PUB and CONF. A size is reached by as many runs as it takes: actors (`oracles/actors.py`) play one after the other, the
-engines all at once. Each measurement is a process of its own. Seconds are those of the runs alone: the making of
-overlays and workloads, the same for all, and the start of an engine come before. The actors keep what was delivered
-and confirmed; with ``simpy+delta`` they also write every message and delivery to Delta tables, like the engines, which
-write all states, too. CPU seconds are those of all threads: they
-tell more than seconds where other programs run beside. Memory is the peak of the process and of those it starts.
+The runs: δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers; a run has about 1,000
+messages (SUB, PUB and CONF). The number of runs determines the number of messages. The actors (`oracles/actors.py`)
+play the runs one after another; an engine plays all runs concurrently. Each measurement is a separate process. Seconds
+do not include building the overlays and workloads or starting the engine. With ``simpy``, the actors only record
+deliveries and confirmations. With ``simpy+delta``, they also write every message and delivery to Delta tables. The
+engines write messages, deliveries and all states to Delta tables. CPU seconds are the sum over all threads; they are
+more precise than seconds if other programs use the machine. Memory is the sum of the peaks of the process and of the
+processes that it starts.
 
-The deliveries (run, subscriber, source, number, round), the confirmations and the messages of all sides must be the
-same, or the script fails.
+If the deliveries (run, subscriber, source, number, round), the numbers of confirmations or the numbers of messages
+differ between two sides, the script fails.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from pipelines.testing import run_configs
 
 SIDES = ("simpy", "simpy+delta", "local", "spark")
 ACTORS = ("simpy", "simpy+delta")
-"""Sides that are actors."""
+"""The sides that are played by actors."""
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 MESSAGES_OF_A_RUN = 1_000
 DELTA = 1
@@ -70,19 +71,19 @@ _DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round")
 
 
 def configs(n_messages: int) -> list[RunConfig]:
-    """Returns the runs of a size: one scenario, as many seeds as runs."""
+    """Returns runs of one scenario with different seeds, which have about ``n_messages`` messages in total."""
     return run_configs([PARTS] * max(1, n_messages // MESSAGES_OF_A_RUN))
 
 
 def measured(side: str, n_messages: int) -> dict[str, Any]:
-    """Makes one measurement in this process."""
+    """Measures side ``side`` in this process."""
     runs = configs(n_messages)
     found = by_actors(runs, is_written=side == "simpy+delta") if side in ACTORS else by_engine(side, runs)
     return {**found, "peak": sum(map(peak_of, processes(os.getpid()))) / 1024}
 
 
 class History:
-    """Writes what actors did to Delta tables, many runs in a commit."""
+    """Writes the messages and deliveries of runs of actors to Delta tables; a commit contains many runs."""
 
     _ROWS_OF_A_COMMIT = 500_000
     _MESSAGE = ("kind", "src", "dst", "sent_round", "due_round", "source", "source_seq")
@@ -93,7 +94,7 @@ class History:
         self._rows: dict[str, list[tuple[Any, ...]]] = {"message": [], "delivery": []}
 
     def add(self, run_id: int, outcome: Outcome) -> None:
-        """Takes a run."""
+        """Adds the messages and deliveries of a run."""
         assert outcome.messages is not None
         self._rows["message"] += [(run_id, *row) for row in outcome.messages]
         self._rows["delivery"] += [(run_id, *row) for row in outcome.deliveries]
@@ -101,7 +102,7 @@ class History:
             self.commit()
 
     def commit(self) -> None:
-        """Writes what was taken since the last commit."""
+        """Writes the rows that were added since the previous commit."""
         for name, columns in (("message", self._MESSAGE), ("delivery", self._DELIVERED)):
             rows = self._rows[name]
             if rows:
@@ -111,7 +112,7 @@ class History:
 
 
 def by_actors(runs: Sequence[RunConfig], *, is_written: bool) -> dict[str, Any]:
-    """Plays the runs one after the other; the inputs of a run are made before its clock starts."""
+    """Plays the runs one after another, and returns the measurement; building the inputs is not measured."""
     seconds, cpu, n_messages, n_confirmed = 0.0, 0.0, 0, 0
     deliveries: list[np.ndarray[Any, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +143,7 @@ def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
 
 
 def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
-    """Runs all of them as one job, in batches as `roundtable run` chooses them."""
+    """Plays ``runs`` as one experiment, in the batches that `roundtable run` selects, and returns the measurement."""
     inputs = build_inputs(runs, None)
     experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, len(runs), ["program"]))
     with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
@@ -168,7 +169,7 @@ def _summary(
 
 
 def processes(root: int) -> Iterator[Path]:
-    """Yields the folders in /proc of a process and of those that it started."""
+    """Yields the folders in /proc of a process and of all its descendants."""
     yield Path(f"/proc/{root}")
     for children in Path(f"/proc/{root}/task").glob("*/children"):
         for child in children.read_text("ascii").split():
@@ -176,24 +177,25 @@ def processes(root: int) -> Iterator[Path]:
 
 
 def peak_of(process: Path) -> int:
-    """Returns the most memory, in KiB, that a process has had so far."""
+    """Returns the peak memory of a process so far, in KiB."""
     lines = (process / "status").read_text("ascii", "replace").splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)  # one that has ended has none
+    # An ended process has no line VmHWM.
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def cpu_seconds(process: int) -> float:
-    """Returns the seconds that all threads of a process, and of those that it started, have run so far."""
+    """Returns the CPU seconds, so far, of all threads of a process and of its descendants."""
     return sum(map(cpu_of, processes(process)))
 
 
 def cpu_of(process: Path) -> float:
-    """Returns the seconds that all threads of a process have run so far."""
+    """Returns the CPU seconds, so far, of all threads of a process; descendants are not included."""
     fields = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def in_a_process(side: str, n_messages: int, limit: float) -> dict[str, Any] | None:
-    """Makes one measurement in a process of its own; None where that takes longer than the limit."""
+    """Measures ``side`` in a separate process; returns None if the measurement takes longer than ``limit`` seconds."""
     command = [sys.executable, __file__, "--one", side, "--messages", str(n_messages)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
@@ -208,7 +210,7 @@ def in_a_process(side: str, n_messages: int, limit: float) -> dict[str, Any] | N
 
 
 def compared(n_messages: int, sides: Sequence[str], limit: float) -> dict[str, dict[str, Any]]:
-    """Measures all sides at a size, and checks that they tell the same."""
+    """Measures all sides with about ``n_messages`` messages, and checks that their deliveries are equal."""
     found = {}
     for side in sides:
         result = in_a_process(side, n_messages, limit)
@@ -223,12 +225,12 @@ def compared(n_messages: int, sides: Sequence[str], limit: float) -> dict[str, d
 
 
 def rate(result: dict[str, Any]) -> float:
-    """Returns messages a second."""
+    """Returns messages per second."""
     return float(result["same"]["messages"] / result["seconds"])
 
 
 def compared_pairs(sides: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns each engine with each kind of actors."""
+    """Returns all pairs of an engine and a side that is played by actors."""
     return [(side, actors) for actors in ACTORS if actors in sides for side in sides if side not in ACTORS]
 
 
@@ -251,7 +253,10 @@ def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> I
 
 
 def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str, actors: str) -> str:
-    """Returns from how many messages on a side is as fast as actors, on straight lines between logarithms."""
+    """Returns a sentence with the number of messages from which ``side`` is as fast as ``actors``.
+
+    Between two measured sizes, the ratio of the rates is interpolated linearly on logarithmic scales.
+    """
     points = [
         (math.log(found[side]["same"]["messages"]), math.log(rate(found[side]) / rate(found[actors])))
         for found in rows.values()
@@ -269,9 +274,11 @@ def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str, actors: str)
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, action="append", help="about how many; 1,000 to 10,000,000 if left out")
+    parser.add_argument(
+        "--messages", type=int, action="append", help="approximate number of messages (default: 1,000 to 10,000,000)"
+    )
     parser.add_argument("--side", action="append", choices=SIDES)
-    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for each measurement")
+    parser.add_argument("--limit", type=float, default=1200.0, help="maximum seconds of a measurement")
     parser.add_argument("--one", choices=SIDES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
