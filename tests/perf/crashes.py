@@ -1,10 +1,11 @@
-"""Speed of sweeps in which nodes crash, against the same sweep without failures.
+"""Measures the speed of sweeps in which nodes crash, and compares it with the speed of the sweep without crashes.
 
     python tests/perf/crashes.py [--engine local] [--runs 1000] [--brokers 20] [--crashes 2]
 
-Protocol delta with δ = 1 on random trees, five publications a run; at most one node is not OPERATIONAL at once.
-Columns: crashes a run; rounds made; seconds; messages handled; microseconds a message, and that divided by the
-failure-free one; the median round; peak memory of the process in MiB; the verdict.
+The runs: protocol delta with δ = 1 on random trees, five publications per run; in each round at most one node is not
+OPERATIONAL. Columns: crashes per run; number of rounds; seconds; messages handled; microseconds per message; median
+duration of a round; peak memory of the process in MiB; verdict; microseconds per message divided by the microseconds
+per message of the sweep without crashes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROUNDS = [40, 120]
 
 
 def experiment(n_runs: int, n_nodes: int, n_crashes: int) -> Experiment:
-    """One scenario, as many seeds as runs."""
+    """Returns an experiment of ``n_runs`` runs of one scenario with different seeds."""
     topics = {"kind": "topics", "topics": 3}
     crash = {"kind": "crash", "count": n_crashes, "at_most": 1, "recovery": 40, "rounds": ROUNDS, "down": [5, 30]}
     parts: dict[str, Any] = {
@@ -55,7 +56,7 @@ def experiment(n_runs: int, n_nodes: int, n_crashes: int) -> Experiment:
 
 
 def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
-    """Runs and audits a sweep; returns the cells and the seconds a message."""
+    """Plays and audits a sweep; returns the cells of its table row, and the seconds per message."""
     handled: list[int] = []
     seconds: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,13 +1,13 @@
 """Checks that rows are deterministic: compares runs with three concurrent crashes, executed in several ways.
 
     python tests/perf/determined.py [--schedules 20] [--replicas 24] [--protocols delta,ginger] [--few 2] [--no-spark]
-        [--driver-rows 0]
 
-For each protocol, one job on engine `local` executes ``--replicas`` copies of each schedule. Each schedule then runs
-again in further processes: on `local` in one job, with 1, 2 and 7 partitions, and interrupted and resumed; the first
-``--few`` schedules in a job each, and on classic Spark with 1, 2 and 7 partitions alternately. There Spark executes all
-reads of more than ``--driver-rows`` rows. A row of the table is a way: the runs; the runs with a table that differs
-from that of the first replica; the names of these tables; seconds. The exit code is 1 if any table differs.
+For each protocol, one job on engine `local` executes ``--replicas`` copies of each schedule. Then other processes
+execute the schedules again. On `local`, they execute all schedules in one job, with the default number of partitions,
+and with 1, 2 and 7 partitions; they also interrupt and resume this job; and they execute each of the first ``--few``
+schedules in a separate job. On classic Spark, they execute the first ``--few`` schedules with 1, 2 and 7 partitions in
+alternating rounds. A row of the table is a way of execution: the number of runs; the number of runs with a table that
+differs from the table of the first replica; the names of these tables; seconds. The exit code is 1 if a table differs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _ALONE = "alone"
 
 
 def replicas(protocol: str, n_schedules: int, n_replicas: int) -> tuple[dict[int, Tables], dict[int, list[str]]]:
-    """Plays the replicas of all schedules; returns the first of each, and those that differ from theirs."""
+    """Plays the replicas of all schedules in one job.
+
+    Returns the tables of the first replica of each schedule, and, for each replica that differs from the first replica
+    of its schedule, the names of the tables that differ.
+    """
     schedules = [eventful(protocol, seed) for seed in range(n_schedules)]
     runs = run_configs([one for one in schedules for _ in range(n_replicas)], seeds=[0] * n_schedules * n_replicas)
     with open_session("local") as session, tempfile.TemporaryDirectory() as folder:
@@ -54,7 +58,7 @@ def replicas(protocol: str, n_schedules: int, n_replicas: int) -> tuple[dict[int
 
 
 def played(protocol: str, n_schedules: int, way: str) -> dict[int, Tables]:
-    """Plays each schedule once, in one of the ways."""
+    """Plays each of the first ``n_schedules`` schedules once, in the way of execution ``way``; returns their tables."""
     if way.endswith("partitions"):
         os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = way.split()[0]
     runs = run_configs([eventful(protocol, seed) for seed in range(n_schedules)], seeds=[0] * n_schedules)
@@ -84,7 +88,9 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--replicas", type=int, default=24)
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
-    parser.add_argument("--few", type=int, default=2, help="how many of the schedules are played alone, and on Spark")
+    parser.add_argument(
+        "--few", type=int, default=2, help="number of schedules that are played in separate jobs, and on Spark"
+    )
     parser.add_argument("--no-spark", action="store_true")
     given = parser.parse_args()
     table, n_apart = Table("protocol", "way", "runs", "differ", "tables", "seconds"), 0
