@@ -1,4 +1,4 @@
-"""Plays a protocol in both forms, node program and dataflow steps, and prints where their rows differ.
+"""Plays a protocol as node programs and as dataflow steps, and prints the rows that differ between the two forms.
 
     python tests/perf/forms.py scenarios [NAME ...]
     python tests/perf/forms.py random [--first 0] [--count 50] [--batch 50]
@@ -6,10 +6,13 @@
     python tests/perf/forms.py aimed [--first 1] [--count 20] [--stages 2]
     python tests/perf/forms.py ginger [--first 0] [--count 500] [--batch 50]
 
-``scenarios`` takes the runs of ``conf/scenarios`` whose protocol has both forms, ``random`` and ``aimed`` crash
-schedules of `delta` with both duplicate detectors, ``faulty`` random runs of `forwarding` with crashes, pauses and all
-faults of links, ``ginger`` random runs of `ginger` without faults: every other batch ends while messages wait.
-The exit code is 1 if anything differs.
+- ``scenarios`` plays the runs of ``conf/scenarios`` whose protocol has both forms.
+- ``random`` plays random crash schedules of `delta`, with both duplicate detectors.
+- ``aimed`` plays crash schedules of `delta` that target single messages, with both duplicate detectors.
+- ``faulty`` plays random runs of `forwarding` with crashes, pauses and all types of link faults.
+- ``ginger`` plays random runs of `ginger` without faults; every second batch ends while messages are in flight.
+
+The exit code is 1 if a row differs.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _PROTOCOLS = ("delta", "forwarding", "ginger")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields the runs of scenarios by protocol."""
+    """Yields a title, a protocol and runs for each scenario and each of its protocols that has both forms."""
     for path in sorted(_SCENARIOS.glob("*.yaml")):
         if names and path.stem not in names:
             continue
@@ -52,7 +55,7 @@ def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]
 
 
 def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields random crash schedules of `delta`, each with both duplicate detectors."""
+    """Yields title, protocol and runs of batches of random crash schedules of `delta`, with each duplicate detector."""
     from oracles.delta.generator import random_run
     from support.delta.schedules import as_runs, short_schedules
 
@@ -64,7 +67,7 @@ def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
 
 
 def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields random runs of `forwarding` with crashes, pauses and all faults of links."""
+    """Yields title, protocol and runs of batches of `forwarding` with random crashes, pauses and link faults."""
     from support.link_faults import random_scenario
 
     from pipelines.testing import run_configs
@@ -76,7 +79,7 @@ def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
 
 
 def ginger_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields random runs of `ginger` without faults."""
+    """Yields title, protocol and runs of batches of random runs of `ginger` without faults."""
     from support.ginger.random_scenario import ended_early, random_scenario
 
     from pipelines.testing import run_configs
@@ -88,7 +91,7 @@ def ginger_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
 
 
 def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
+    """Yields title, protocol and runs of crash schedules of `delta`; each stage adds a crash that targets a message."""
     from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
 
     from pipelines.testing import run_all
@@ -112,14 +115,16 @@ def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: f
 
 
 def main() -> int:
-    """Plays what is asked for."""
+    """Plays the selected runs in both forms, and prints the differences; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed", "ginger"])
     parser.add_argument("names", nargs="*")
     for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
-    parser.add_argument("--alone", action="store_true", help="each run in a job of its own")
-    parser.add_argument("--horizon", type=int, help="rounds after which runs end, whatever is under way")
+    parser.add_argument("--alone", action="store_true", help="play each run in a separate job")
+    parser.add_argument(
+        "--horizon", type=int, help="number of rounds after which runs end, even with messages in flight"
+    )
     asked = parser.parse_args()
     n_differing = 0
     with open_session("local") as session:

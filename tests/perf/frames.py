@@ -1,4 +1,4 @@
-"""Measures how often a second the replay of a large report is drawn: python tests/perf/frames.py [NODES...]."""
+"""Measures the frame rate of the replay of a large report: python tests/perf/frames.py [NODES...]."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GAPS = """seconds => new Promise((done) => {
 
 
 def scenario(n_nodes: int) -> dict[str, object]:
-    """Returns a scenario of a tree of ``n_nodes`` nodes, with crashes and some hundred messages in flight."""
+    """Returns a scenario on a tree of ``n_nodes`` nodes, with a crash and some hundreds of messages in flight."""
     return {
         "name": f"frames{n_nodes}",
         "protocol": {"name": "forwarding"},
@@ -44,7 +44,7 @@ def scenario(n_nodes: int) -> dict[str, object]:
 
 
 def main(counts: list[int]) -> None:
-    """Prints a line a count of nodes: frames a second by the median and by the mean gap between frames."""
+    """Prints, for each number of nodes, the frame rates that the median and the mean gap between frames imply."""
     for n_nodes in counts:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "report.html"
