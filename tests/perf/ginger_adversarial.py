@@ -1,16 +1,17 @@
-"""Failures of ginger in the rounds in which repairs and elections bear them least: does all drain, in one order?
+"""Lets brokers of ginger fail in the critical rounds of repairs and elections, and checks deliveries and total order.
 
     python tests/perf/ginger_adversarial.py [--first 0] [--runs 1000] [--batch 250] [--each 12] [--blows 2]
 
-A base is a small tree with drawn latencies (all 1, up to 2 or up to 9), detection delays below and above them, timers
-at or near the shortest that are allowed, small and large buffers and degrees, and one failure. `support.ginger`
-plays it without an engine, to learn in which rounds who gets what mends the tree; ``--each`` schedules of a base then
-strike whoever has to do with such a message, in the round in which it is due or in the next one. With ``--blows 3``
-every other base has been struck once before. Schedules beyond the bound are counted and passed over: the bound is known
-from the schedule. A batch is one job, told in a line when it is done.
+A base is a random scenario with one failure: a small tree with random latencies (all 1, up to 2, or up to 9), detection
+delays below and above the latencies, timers at or near the shortest allowed values, and small or large buffers and
+degrees. `support.ginger` plays the base without an engine, and records the messages that repair the tree. Each of the
+``--each`` schedules of a base adds a failure or a join of a node that one of these messages concerns, in the due round
+of the message or in the next round. With ``--blows 3``, every second base has two failures. Schedules beyond the bound
+are counted but not played on an engine; the bound can be computed from the schedule. A batch is one job; a line is
+printed at its end.
 
-A row of the table is what was due, and what happened then to whom: runs within the bound; schedules beyond it; runs
-with a broken guarantee; runs that are not decided. Each violation is printed, and the exit code is 1 then.
+A row of the table is a message type, and the affected node and event. Columns: runs within the bound; schedules beyond
+the bound; runs with a broken guarantee; undecided runs. Each violation is printed; if there is one, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Row = tuple[str, str]
 
 
 class Measured:
-    """What all batches gave: counts by row and column."""
+    """The numbers of all batches, by column and row of the table."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[Row]] = {
@@ -46,7 +47,7 @@ class Measured:
         self.seconds = 0.0
 
     def add(self, session: Session, strikes: Sequence[Strike], which: str) -> None:
-        """Runs and audits one job, and prints what is wrong."""
+        """Plays and audits the schedules as one job, and prints the violations."""
         with judged(session, [strike.case for strike in strikes], which) as (_, report, seconds):
             self.seconds += seconds
             for strike, run in zip(strikes, report.runs, strict=True):
@@ -66,7 +67,7 @@ class Measured:
         return self.counts[column].total()
 
     def table(self) -> Table:
-        """Returns the table."""
+        """Returns the table with a row for each message type and affected node, and a last row with the sums."""
         table = Table("what was due", "who was struck", *self.counts)
         for row in sorted(self.counts["runs"] | self.counts["beyond bound"]):
             table.add_row(*row, *(f"{of[row]:,}" for of in self.counts.values()))
@@ -76,7 +77,7 @@ class Measured:
 
 
 def drawn(first: int, each: int, blows: int, measured: Measured) -> Iterator[Strike]:
-    """Draws schedules within the bound from a seed on, tree by tree."""
+    """Yields random schedules within the bound, for the seeds from ``first``; counts the schedules beyond the bound."""
     for seed, tree in ((seed, tree) for seed in itertools.count(first) for tree in TREES):
         case = base(tree, seed)
         struck = chosen(case, seed, 50) if blows > 2 and (seed + len(tree)) % 2 else []
@@ -95,9 +96,9 @@ def main() -> int:
     parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=1000, help="runs within the bound")
-    parser.add_argument("--batch", type=int, default=250, help="runs of a job")
+    parser.add_argument("--batch", type=int, default=250, help="runs in a job")
     parser.add_argument("--each", type=int, default=12, help="schedules of a base")
-    parser.add_argument("--blows", type=int, default=2, choices=[2, 3], help="failures of a run, at most")
+    parser.add_argument("--blows", type=int, default=2, choices=[2, 3], help="maximum failures in a run")
     given = parser.parse_args()
     measured = Measured()
     strikes = drawn(given.first, given.each, given.blows, measured)

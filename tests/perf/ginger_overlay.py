@@ -1,8 +1,9 @@
-"""Plays ginger without faults on one large overlay in both forms: equal rows, and CPU seconds of each form.
+"""Plays ginger without faults on one large overlay, in both forms, and compares the rows and the CPU seconds.
 
     python tests/perf/ginger_overlay.py [--brokers 20000] [--clients 8] [--publications 200]
 
-A row of the output is a form: CPU seconds and wall seconds of its run. The exit code is 1 if any table differs.
+A line of the output is a form: CPU seconds, wall seconds and messages of its run. The exit code is 1 if a table of one
+form differs from that table of the other form.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pipelines.testing import run_all, run_configs, scenario
 
 
 def large_scenario(n_brokers: int, n_clients: int, n_publications: int) -> dict[str, Any]:
-    """Returns a run on a tree in which a broker has four children on average, with two topics that share clients."""
+    """Returns a scenario on a tree whose inner brokers have about four children; its two topics share subscribers."""
     draw = Random(n_brokers)
     parents = {n: draw.randrange(max(0, (n - 1) // 4 - 3), (n - 1) // 4 + 1) for n in range(1, n_brokers)}
     clients = [{"name": f"C{n}", "at": f"B{draw.randrange(n_brokers)}"} for n in range(n_clients)]
