@@ -1,16 +1,15 @@
-"""Random runs of protocol ginger whose brokers crash, the root among them: does all drain, in one order?
+"""Plays random runs of protocol ginger in which brokers, also the root, crash; checks deliveries and total order.
 
     python tests/perf/ginger_runs.py [--first 0] [--runs 1000] [--batch 1000] [--crashes 0 --crashes 2] [--engine local]
 
-Half of the runs are a bank on two or three accounts on which all clients operate at once (withdrawals and transfers
-that cannot be paid included), half are messages with up to three key items on one or two topics. With ``--crashes N``
-each of them has up to N crashes, at least one. Schedules beyond the bound are passed over. A batch is one job, told in
-a line when it is done.
+In half of the runs, all clients of a bank operate concurrently on two or three accounts; some withdrawals and transfers
+exceed the balance. In the other half, messages have up to three key items on one or two topics. With ``--crashes N``,
+each run has 1 to N crashes. Schedules beyond the bound are skipped. A batch is one job; a line is printed at its end.
 
-A row of the table is one ``--crashes``: runs; those passed over; those within the bound; nodes that found a new parent;
-runs that elected a new root; deliveries; deliveries in total order; operations that replicas refused; runs that are not
-decided; violations, and of which guarantees; the longest run in rounds; seconds. Each violation is printed, and the
-exit code is 1 then.
+A row of the table is a value of ``--crashes``. Columns: runs; skipped schedules; runs within the bound; nodes that
+found a new parent; runs that elected a new root; deliveries; deliveries of publications in total order; bank operations
+that replicas refused; undecided runs; violations by guarantee; rounds of the longest run; seconds. Each violation is
+printed; if there is one, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ select
 
 @contextmanager
 def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[tuple[Store, AuditReport, float]]:
-    """Runs and audits cases as one job, and prints what is wrong; returns store, report, and the job's seconds."""
+    """Plays and audits cases as one job, and prints violations and failed audits; yields store, report and seconds."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         store = stored(cases, session, Path(folder))
@@ -70,13 +69,13 @@ def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[
 
 
 class Measured:
-    """What all batches gave.
+    """The numbers of all batches.
 
     Attributes:
-        counts: By column.
-        broken: Violations by guarantee.
-        rounds: Of the longest run.
-        seconds: Of all jobs.
+        counts: The number in each column.
+        broken: Number of violations of each guarantee.
+        rounds: Rounds of the longest run.
+        seconds: Seconds of all jobs.
     """
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class Measured:
         self.seconds = 0.0
 
     def add(self, session: Session, cases: Sequence[tuple[int, Crashing]]) -> None:
-        """Runs and audits one job, and prints what is wrong."""
+        """Plays and audits ``cases`` as one job, and prints violations and failed audits."""
         with judged(session, [case for _, case in cases], f"seeds from {cases[0][0]} on") as (store, report, seconds):
             counted = StoreReader(session, store.root).sql(COUNTS).collect()[0].asDict()
             self.counts.update({name.replace("_", " "): n for name, n in counted.items()})
@@ -101,14 +100,17 @@ class Measured:
                     self.broken[finding.name] += finding.n_violations or 1
 
     def cells(self) -> list[str]:
-        """Returns the cells of the row."""
+        """Returns the cells of the table row."""
         violations = ", ".join(f"{count} {name}" for name, count in sorted(self.broken.items())) or "0"
         counts = [f"{self.counts[name]:,}" for name in _COLUMNS]
         return [*counts, violations, f"{self.rounds}", f"{self.seconds:.0f}"]
 
 
 def drawn(first: int, n_crashes: int, measured: Measured) -> Iterator[tuple[int, Crashing]]:
-    """Draws runs within the views from a seed on, with their seeds; banks and others take turns."""
+    """Yields random runs within the bound with their seeds, from seed ``first``; every second run is a bank.
+
+    Counts the runs beyond the bound in ``measured``.
+    """
     for seed in itertools.count(first):
         count = 1 + seed // 2 % n_crashes if n_crashes else 0
         case = (crashing if seed % 2 else bank_with_crashes)(seed, count)
@@ -123,9 +125,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--runs", type=int, default=1000, help="runs of a row")
-    parser.add_argument("--batch", type=int, default=1000, help="runs of a job")
-    parser.add_argument("--crashes", type=int, action="append", help="crashes of a run, at most; one row each")
+    parser.add_argument("--runs", type=int, default=1000, help="runs in a row of the table")
+    parser.add_argument("--batch", type=int, default=1000, help="runs in a job")
+    parser.add_argument(
+        "--crashes", type=int, action="append", help="maximum crashes in a run; may be repeated, each value is a row"
+    )
     given = parser.parse_args()
     table, is_wrong = Table("crashes", *_COLUMNS, "violations", "rounds", "seconds"), False
     with open_session(given.engine) as session:

@@ -1,10 +1,11 @@
-"""Kills the driver at random moments, resumes it, and compares the store with that of an undisturbed run.
+"""Kills the driver at random times, resumes the run, and compares its store with the store of an uninterrupted run.
 
     python tests/perf/kills.py [--engine local|spark] [--kills 60] [--seed 0] [--commit-every 4]
 
-A moment is a random number of commits (of all tables; an undisturbed run makes some hundred of them) and a random part
-of a tenth of a second. A run is killed again while it is resumed, up to eight times or until it ends before its moment
-comes; then all tables are compared, and the state tables as of each commit. The table tells what the kills left behind.
+The time of a kill is a random number of Delta commits (an uninterrupted run makes some hundreds, over all tables) plus
+a random delay of up to 0.1 s. A resumed run is killed again, up to eight times in total, or until the run ends before
+the time of the kill. Then the script compares all tables, and the state tables at each commit. The output counts the
+kills by the state of the store after the kill.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 
 MOST = 8
-"""Kills of one run."""
+"""The maximum number of kills of a run."""
 
 
 def left_behind(session: Session, root: Path) -> str:
-    """Returns where in its work a program was killed."""
+    """Returns a phrase for the state in which a killed program left its store."""
     store = Store(root, session)
     if not (root / MANIFEST).is_file():
         return "nothing yet"
@@ -48,10 +49,10 @@ def left_behind(session: Session, root: Path) -> str:
 
 
 class Kills:
-    """Counts kills and what came of them."""
+    """Kills and resumes runs, and counts the kills by the state of the store, and the stores that differ."""
 
     def __init__(self, session: Session, folder: Path, options: argparse.Namespace) -> None:
-        """Makes the undisturbed run, in a child process too."""
+        """Plays the uninterrupted run in a child process, and reads its tables."""
         self._session = session
         self._folder = folder
         self._file = folder / "s.yaml"
@@ -71,7 +72,7 @@ class Kills:
         return program("run", self._file, "--store", root, "--commit-every", str(self._every), "--quiet")
 
     def store(self, n_kills: int) -> None:
-        """Makes one run with at most so many kills."""
+        """Plays one run, kills it up to ``n_kills`` times, and compares its store with the uninterrupted run's."""
         root = self._folder / f"store{self.n_stores}"
         command = self._run(root)
         for n_left in range(n_kills, -1, -1):
