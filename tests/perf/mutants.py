@@ -1,17 +1,18 @@
-"""Mutation testing: how many small changes of `udfs/` and of the steps of `delta` and `ginger` the fast tests find.
+"""Mutation testing: computes the share of small changes in `udfs/` and in the steps of protocols that tests detect.
 
     python tests/perf/mutants.py [--suite udfs] [--module udfs/ginger/buffer.py] [--sample 20 --seed 1]
         [--work mutants] [--again] [--list]
 
-Each mutant is a module with one change: of an operator, a number, a condition or a loop of its Python, or of a
-comparison, a null test, a join or the like in its SQL text. Its tests run in a process of their own, which ends with
-the first that fails; the tree is not touched. What was tried is kept in the work folder and is not tried again, so that
-a call may be interrupted; ``--again`` tries those once more that nothing found, after tests were added.
+A mutant is a module with one change: of an operator, number, condition or loop in its Python, or of a comparison, null
+test or join in its SQL. The tests of a mutant run in a separate process, which ends at the first failing test; the
+files of the project are not changed. Outcomes are stored in the work folder, and mutants with an outcome are not tried
+again, so the script may be interrupted. ``--again`` tries the survivors again, for example after tests were added.
 
-Columns: mutants of the module; those tried (``--sample`` takes so many of each module); found; survived; of these,
-judged equivalent (`tests/mutation/equivalent.yaml`: no test can find them); the share of the others that is found;
-seconds of a processor that a mutant takes. The last lines estimate the share of all mutants, with a 95 % interval where
-they are a sample. ``--list`` prints the survivors. Needs the extra ``mutation``.
+Columns: mutants of the module; tried mutants (``--sample`` limits their number for each module); found mutants;
+survivors; survivors that are equivalent to the program (`tests/mutation/equivalent.yaml`: no test can find them); found
+mutants as a share of the tried mutants that are not equivalent; CPU seconds per mutant. The last lines estimate this
+share for all mutants, with a 95 % interval if the tried mutants are a sample. ``--list`` prints the survivors. The
+script needs the extra ``mutation``.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from rich.table import Table
 
 _COLUMNS = ("mutants", "tried", "found", "survived", "equivalent", "share", "seconds each")
 _PATIENCE = 3
-"""A mutant may take so many times as long as the program itself."""
+"""The tests of a mutant may take this many times the duration of the tests of the unchanged program."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of the mutants of a module."""
+    """The outcomes of the mutants of a module; ``equivalent`` contains keys of mutants that no test can find."""
 
     module: str
     n_mutants: int
@@ -55,33 +56,33 @@ class Tried:
 
     @property
     def survivors(self) -> list[Mutant]:
-        """Returns those that nothing found."""
+        """The tried mutants that no test found."""
         return [one for one in self.tried if not self.outcomes[one.key].is_found]
 
     @property
     def n_found(self) -> int:
-        """Counts the others."""
+        """The number of tried mutants that a test found."""
         return len(self.tried) - len(self.survivors)
 
     @property
     def n_judged(self) -> int:
-        """Counts those tried that are not equivalent to the program."""
+        """The number of tried mutants that are not equivalent to the program."""
         return len(self.tried) - sum(one.key in self.equivalent for one in self.survivors)
 
 
 def main() -> int:
-    """Tries mutants, and prints what was found."""
+    """Tries mutants, and prints the table of outcomes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=[suite.name for suite in SUITES], action="append")
-    parser.add_argument("--module", action="append", help="only these modules, by their paths")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many mutants of each module")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--module", action="append", help="only this module, by its path; may be repeated")
+    parser.add_argument("--sample", type=int, metavar="N", help="number of mutants of each module")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(
-        "--work", type=Path, default=Path("mutants"), help="folder for what was found (default: mutants)"
+        "--work", type=Path, default=Path("mutants"), help="folder in which outcomes are stored (default: mutants)"
     )
-    parser.add_argument("--again", action="store_true", help="try once more what nothing found")
+    parser.add_argument("--again", action="store_true", help="try the survivors again")
     parser.add_argument("--list", action="store_true", help="print the survivors with their changes")
-    parser.add_argument("--report", action="store_true", help="print what is known; try nothing")
+    parser.add_argument("--report", action="store_true", help="print the stored outcomes; try no mutant")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     given.work.mkdir(parents=True, exist_ok=True)
@@ -123,7 +124,7 @@ def _suite(suite: Suite, given: argparse.Namespace) -> Iterator[Tried]:
 
 
 def _sampled(everything: list[Mutant], size: int | None, seed: str) -> list[Mutant]:
-    """Draws mutants of a module; a larger sample has those of a smaller one."""
+    """Returns a random sample of the mutants of a module; a larger sample contains each smaller sample."""
     if size is None or size >= len(everything):
         return everything
     order = sorted(everything, key=lambda one: random.Random(f"{seed} {one.key}").random())
@@ -136,7 +137,7 @@ def _read(kept: Path) -> dict[str, Outcome]:
 
 
 def _judged(taken: Sequence[Mutant]) -> frozenset[str]:
-    """Returns the mutants that are known to be equivalent: by module and by what the changed lines were and are."""
+    """Returns the keys of the mutants that `equivalent.yaml` lists, by module, original lines and changed lines."""
     known = yaml.safe_load((ROOT / "tests/mutation/equivalent.yaml").read_text()) or []
     changes = {(entry["module"], entry["is"], entry["was"]) for entry in known}
     return frozenset(one.key for one in taken if (one.module, *_change(one)) in changes)
@@ -174,9 +175,9 @@ def _cells(done: Sequence[Tried]) -> list[str]:
 
 
 def _share(done: Sequence[Tried]) -> tuple[float, float]:
-    """Estimates the share that is found of all mutants that are not equivalent, and half its 95 % interval.
+    """Estimates the share of found mutants among all mutants that are not equivalent; returns half its 95 % interval.
 
-    The sample is stratified by module; where all of a module were tried nothing is left to chance.
+    The sample is stratified by module. A module of which all mutants were tried does not contribute to the variance.
     """
     judged = [one for one in done if one.n_judged]
     weight = {one.module: one.n_mutants * one.n_judged / len(one.tried) for one in judged}
@@ -184,7 +185,7 @@ def _share(done: Sequence[Tried]) -> tuple[float, float]:
     share, variance = 0.0, 0.0
     for one in judged:
         part, found = weight[one.module] / total, one.n_found / one.n_judged
-        # One more of each: a module of which all were found is not known for certain either.
+        # One found and one missed mutant are added: a sample in which all mutants were found has a variance, too.
         cautious = (one.n_found + 1) / (one.n_judged + 2)
         untried = 1 - len(one.tried) / one.n_mutants
         share += part * found

@@ -46,15 +46,15 @@ from udfs.nodes.world import NodeInfo
 TOPIC = "topic1"
 N_REPLICAS = 5
 EVERY = 20
-"""Rounds from one operation of a replica to the next."""
+"""The number of rounds between two operations of a replica."""
 
 
 LOCAL_SECONDS = 4.0
-"""How long the network without an engine is played: one run of it takes too little to be timed."""
+"""The minimum seconds for which runs without an engine are repeated: a single run is too short to be measured."""
 
 
 def skipring(n_nodes: int, n_rounds: int) -> dict[str, Any]:
-    """Returns a scenario: all join in the first tenth of the rounds, publications come in the last half."""
+    """Returns a scenario: all nodes subscribe in the first tenth of the rounds, and publish in the last half."""
     return {
         "name": "benchmark",
         "protocol": {"name": "skipring"},
@@ -71,7 +71,7 @@ def skipring(n_nodes: int, n_rounds: int) -> dict[str, Any]:
 
 
 def ginger(n_nodes: int, n_rounds: int) -> dict[str, Any]:
-    """Returns a scenario: replicas at the last brokers of a binary tree operate as soon as all have subscribed."""
+    """Returns a scenario: replicas at the last brokers of a binary tree operate after all replicas have subscribed."""
     replicas = [f"C{number}" for number in range(N_REPLICAS)]
     first = max(60, n_rounds // 10)
     operations = max(1, (n_rounds - 2 * first) // EVERY)
@@ -92,7 +92,7 @@ def ginger(n_nodes: int, n_rounds: int) -> dict[str, Any]:
 
 
 def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job: int | None) -> tuple[int, float]:
-    """Returns the messages that an engine handled, and the seconds that it took."""
+    """Plays runs on an engine; returns the number of handled messages, and the seconds."""
     runs, n_handled = run_configs([parts] * n_runs), 0
 
     def observe(progress: Progress) -> None:
@@ -108,7 +108,7 @@ def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job:
 
 
 def local(parts: dict[str, Any]) -> tuple[int, float]:
-    """Returns the messages that networks without an engine handled, and the seconds that they took."""
+    """Plays runs without an engine for `LOCAL_SECONDS`; returns the number of handled messages, and the seconds."""
     n_handled, seconds = 0, 0.0
     while seconds < LOCAL_SECONDS:
         network = _network(parts)
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--runs", default="1,100")
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--no-single", action="store_true", help="leave round by round out")
+    parser.add_argument("--no-single", action="store_true", help="omit the execution round by round")
     given = parser.parse_args()
     scenario = {"skipring": skipring, "ginger": ginger}[given.protocol]
     parts, counts = scenario(given.nodes, given.rounds), [int(one) for one in given.runs.split(",")]
@@ -160,7 +160,7 @@ def main() -> None:
 
     row("no engine", None, *local(parts))
     with open_session(given.engine) as session:
-        played(session, 1, scenario(10, 100), None)  # the first job of an engine takes longer
+        played(session, 1, scenario(10, 100), None)  # warm-up: the first job of an engine takes longer than later jobs
         if not given.no_single:
             row("round by round", counts[0], *played(session, counts[0], parts, 1))
         for n_runs in counts:
