@@ -1,10 +1,10 @@
-"""One run over one large overlay, audited: how far a single experiment goes in the memory that there is.
+"""Plays and audits one run on one large overlay, to find the largest overlay that fits into memory.
 
     python tests/perf/overlay.py [--engine local] [--brokers 1000 --brokers 100000 ...]
 
-Protocol delta with δ = 1 on a random tree; 50 subscribers of one topic, which 20 sources publish 20,000 times within
-100 rounds: a million deliveries. Every subscription goes to every broker. Columns as in `crashes.py`; the messages grow
-with the brokers.
+The run: protocol delta with δ = 1 on a random tree; 20 sources publish 20,000 publications on one topic within 100
+rounds, to 50 subscribers: a million deliveries. Each subscription is sent to every broker, so the number of messages
+grows with the number of brokers. The columns are those of `crashes.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUBSCRIBERS, SOURCES, RATE = 50, 20, 10.0
 
 
 def experiment(n_nodes: int) -> Experiment:
-    """One run."""
+    """Returns an experiment of one run on an overlay of ``n_nodes`` brokers."""
     topics = {"kind": "topics", "topics": 1}
     parts: dict[str, Any] = {
         "name": "overlay",

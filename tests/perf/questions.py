@@ -1,10 +1,11 @@
-"""How long a store takes to answer the questions of the SQL cookbook, and view ``comparison``.
+"""Measures the time in which a store answers the queries of the SQL cookbook, and a query of view ``comparison``.
 
     python tests/perf/questions.py STORE [--engine local] [--repeat 3]
 
-A question is one of `pipelines/sql/README.md`, by its heading. What is specific to a protocol that the store does not
-have is left out. Columns: rows of the answer; seconds by the clock of the first time in this process, and the least of
-the repetitions; seconds of this process's processors in that one.
+A row is a query in `pipelines/sql/README.md`, named by its heading; a query that the store cannot answer, for example
+because it belongs to a protocol that the store does not contain, has its error in the row. Columns: rows of the answer;
+wall seconds of the first execution in this process; wall seconds of the fastest execution; CPU seconds of this process
+in the fastest execution.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Answer(NamedTuple):
 
 
 def questions(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the headings of a cookbook with the statements below them."""
+    """Yields pairs of a heading of a cookbook and a statement below it."""
     parts = _HEADING.split(text)[1:]
     for heading, part in zip(parts[::2], parts[1::2], strict=True):
         for statement, _ in recipes(part):
@@ -53,7 +54,7 @@ def _asked(result: Result, statement: str) -> _Answer:
 
 
 def main() -> None:
-    """Asks each question and prints the table."""
+    """Executes each query ``--repeat`` times and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store")
     parser.add_argument("--engine", default="local", choices=["local", "spark"])
