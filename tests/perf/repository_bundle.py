@@ -1,11 +1,11 @@
-"""Speed and memory of protocol repository: many publications through a bundle of three, for many clients.
+"""Measures speed and memory of protocol repository: many publications through a bundle of three brokers.
 
     python tests/perf/repository_bundle.py [--publications 100000] [--clients 100] [--matching 1] [--rate 50]
 
-Three brokers in a chain with a repository at each, clients spread over them; a tenth of these publish. Played without
-an engine, in one process. Columns: publications, messages handled, deliveries, seconds of processor time, messages and
-publications a second, and the most memory that the process had. The exit code is 1 if anything was not delivered or
-stored everywhere.
+Three brokers form a chain; each has a repository and a third of the clients. A tenth of the clients publish, the others
+subscribe. The run is played without an engine, in one process. Columns: publications, handled messages, deliveries, CPU
+seconds, messages per second, publications per second, and peak memory of the process. The exit code is 1 if a
+publication was not delivered to all its subscribers or not stored in all repositories.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from udfs.repository.program import Repository
 
 N_BROKERS = 3
 FIRST = 100
-"""The round of the first publications: everybody is steered."""
+"""The round of the first publications; by this round, all clients have been steered."""
 STEP = 50
 
 
 def network(n_publications: int, n_clients: int, n_matching: int, rate: int) -> LocalNetwork:
-    """Returns the run: so many publications a round, each for so many subscribers."""
+    """Returns the network; ``rate`` is the number of publications per round, each for ``n_matching`` subscribers."""
     roles = ["broker"] * N_BROKERS + ["repository"] * N_BROKERS + ["client"] * n_clients
     links = {(0, 1): 1, (1, 2): 1}
     links |= {(node % N_BROKERS, node): 1 for node in range(N_BROKERS, len(roles))}
@@ -54,7 +54,7 @@ def network(n_publications: int, n_clients: int, n_matching: int, rate: int) -> 
 
 
 def main() -> int:
-    """Plays the run."""
+    """Plays the run and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--publications", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=100)

@@ -1,12 +1,12 @@
-"""Random schedules of protocol `repository`, played without an engine, against its checker and judge.
+"""Plays random schedules of protocol `repository` without an engine, and checks them with a checker and a judge.
 
     python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200] [--owned | --aimed]
 
-With ``--owned`` the owner of all topics deregisters clients for a while. With ``--aimed`` losses and crashes are aimed
-at messages and calls. The judge of tests/oracles/repository decides, which reads no state of a node; without
-``--aimed`` so does the checker of tests/support/repository, which reads it. A row a batch:
-schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with violations go to stderr with what
-broke. The exit code is 1 if anything did.
+With ``--owned``, the owner of all topics temporarily deregisters clients. With ``--aimed``, losses and crashes target
+messages and calls. The judge in tests/oracles/repository, which does not read the states of nodes, checks each run.
+Without ``--aimed``, the checker in tests/support/repository, which reads the states of nodes, also checks each run. A
+row of the table is a batch: schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with
+violations are printed to stderr, with the violations. The exit code is 1 if there is a violation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from support.repository.schedules import Schedule, drawn, owned
 
 
 def batch(seeds: range, schedule_of: Callable[[int], Schedule]) -> list[int]:
-    """Plays schedules; returns the numbers of crashes, deliveries, messages and violations."""
+    """Plays and checks schedules; returns the numbers of crashes, deliveries, messages and violations."""
     counts = [0, 0, 0, 0]
     for seed in seeds:
         schedule = schedule_of(seed)
@@ -49,7 +49,7 @@ def batch(seeds: range, schedule_of: Callable[[int], Schedule]) -> list[int]:
 
 
 def main() -> int:
-    """Plays all batches."""
+    """Plays all batches and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=2000)
