@@ -1,12 +1,15 @@
-"""Speed of the round engine: the floor of a near-empty round and messages a second, history kept.
+"""Measures the speed of the round engine: the duration of a round with hardly a message, and messages per second.
 
     python tests/perf/rounds.py [--engine local] [--engine spark] [--size small|medium|large]
 
-Three sizes (runs x brokers): small 20 x 20, medium 1,000 x 20, large 5,000 x 50; protocol delta with δ = 1 on random
-trees, ten subscribers of ten topics a run, two publishers. Columns: floor, the median round of one with hardly a
-message (small size, a publication now and then); busy, messages a second over the rounds in which all sources publish,
-commits included; best, the same in the fastest such round; late / early, a round's median over rounds 160 to 200
-divided by that over rounds 20 to 60 of the same steady stream (small size).
+There are three sizes (runs x brokers): small 20 x 20, medium 1,000 x 20, large 5,000 x 50. The runs: protocol delta
+with δ = 1 on random trees, ten subscribers of ten topics, two publishers; the history is stored. Columns:
+
+- busy: messages per second, including commits, over the rounds in which all sources publish;
+- best: messages per second in the fastest of these rounds;
+- floor: the median duration of a round of one run with a publication every 25 rounds (size small);
+- late / early: with publications in all rounds, the median duration of rounds 160 to 200 after the first publication,
+  divided by the median duration of rounds 20 to 60 after it (size small).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _Rounds = list[tuple[int, int, float]]
 
 
 def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int, commit_every: int = 50) -> Experiment:
-    """One scenario, as many seeds as runs."""
+    """Returns an experiment of ``n_runs`` runs of one scenario with different seeds."""
     topics = {"kind": "topics", "topics": 10}
     parts: dict[str, Any] = {
         "name": "benchmark",
@@ -56,7 +59,7 @@ def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int, commit_e
 
 
 def timed(session: Session, what: Experiment) -> _Rounds:
-    """Returns (round, messages handled, seconds) of every round."""
+    """Plays an experiment, and returns (round, messages handled, seconds) of every round."""
     found: _Rounds = []
     with tempfile.TemporaryDirectory() as folder:
         last = time.perf_counter()
@@ -97,7 +100,7 @@ def measure(session: Session, size: str) -> list[str]:
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """Reads which engines and sizes to measure; all of them if none is named."""
+    """Parses the engines and sizes to measure; without arguments, all engines and sizes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", action="append", choices=["local", "spark"])
     parser.add_argument("--size", action="append", choices=list(SIZES))

@@ -1,18 +1,18 @@
-"""What more executors bring: sweeps and one large overlay on Spark clusters of one-core executors.
+"""Measures the speed-up by executors: sweeps and one large overlay on Spark clusters with one-core executors.
 
     python tests/perf/scale.py [--what sweep] [--executors 1 --executors 2] [--runs 1000] [--nodes 20000] [--limit 600]
 
-The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine; with
-``--executors 0`` engine `local` plays in processes of this machine, without a JVM. ``sweep``: runs of `delta` on trees
-of ``--brokers`` brokers as in `rounds.py`, as programs; ``bank``: runs of `ginger` as in `nodes.py`; ``overlay``: one
-run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, as dataflow, partitioned by run
-and node; ``program``: the same run as a program.
+The clusters are Spark's ``local-cluster``: a driver and executors, each a separate process on this machine. With
+``--executors 0``, engine `local` plays the runs in processes of this machine, without a JVM. ``sweep``: runs of `delta`
+on trees of ``--brokers`` brokers as in `rounds.py`, in form program. ``bank``: runs of `ginger` as in `nodes.py`.
+``overlay``: one run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, in form
+dataflow, partitioned by run and node. ``program``: the run of ``overlay`` in form program.
 
-Columns: seconds; the last round, with ``+`` where ``--limit`` seconds ended the measurement; messages, and how many a
-second; millions of rows that executors wrote for exchanges, and MiB; CPU seconds of the program, of the driver's JVM
-and of all executors, Python included; the executors' share of these; peak memory of the same in MiB. CPU seconds are
-those of the rounds: starting the engine and building the runs is not among them, and audits are not run. Each
-measurement is a process of its own.
+Columns: seconds; the last round, with ``+`` if ``--limit`` seconds ended the measurement; messages; messages per
+second; millions of rows that executors wrote for exchanges, and the MiB of these rows; CPU seconds of the program, of
+the driver's JVM, and of all executors including their Python processes; the executors' share of the CPU seconds; peak
+memory of the program, of the driver's JVM and of an executor in MiB. CPU seconds are measured during the rounds:
+starting the engine and building the runs are not included, and no audit runs. Each measurement is a separate process.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from pipelines.store.store import Store
 from pipelines.testing import run_configs
 
 EXECUTOR_MB = 3072
-"""Memory of an executor."""
+"""The memory of an executor in MB."""
 DRIVER_MB = 1024
-"""Memory of the driver's JVM."""
+"""The memory of the driver's JVM in MB."""
 
 
 class LimitReachedError(Exception):
-    """The time of a measurement is over."""
+    """A measurement has exceeded its time limit."""
 
 
 def overlay(n_nodes: int, form: AskedForm) -> Experiment:
-    """One run: every subscription goes to every broker, and ten publications to some."""
+    """Returns an experiment of one run: every subscription is sent to all brokers, ten publications to some brokers."""
     parts: dict[str, Any] = {
         "name": "overlay",
         "protocol": {"name": "delta", "delta": 1},
@@ -77,7 +77,7 @@ def overlay(n_nodes: int, form: AskedForm) -> Experiment:
 
 
 def bank(n_runs: int) -> Experiment:
-    """Runs of a node program."""
+    """Returns an experiment of ``n_runs`` bank runs of ginger, a protocol with a node program."""
     runs = run_configs([ginger(20, 300)] * n_runs)
     return Experiment(runs, build_inputs(runs, None), commit_every=None)
 
@@ -100,7 +100,7 @@ def cluster(n_executors: int) -> SparkSession:
 
 
 def exchanged(spark: SparkSession) -> tuple[int, int]:
-    """Returns how many rows, and bytes, executors wrote for exchanges."""
+    """Returns the number of rows, and of bytes, that executors wrote for exchanges."""
     context: Any = spark.sparkContext
     store, none = context._jsc.sc().statusStore(), context._gateway.new_array(context._jvm.double, 0)
     no_list = context._jvm.java.util.ArrayList()
@@ -110,7 +110,10 @@ def exchanged(spark: SparkSession) -> tuple[int, int]:
 
 
 def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns CPU seconds and peak MiB of a process and of those that it started, by their role."""
+    """Returns CPU seconds and peak memory in MiB, by role, of a process and its descendants.
+
+    CPU seconds are summed over the processes of a role; the peak is that of the largest process.
+    """
     cpu, peak = ({"program": 0.0, "driver": 0.0, "executors": 0.0} for _ in range(2))
     for process in processes(root):
         line = (process / "cmdline").read_bytes()
@@ -122,7 +125,7 @@ def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]:
-    """Makes one measurement in this process."""
+    """Measures an experiment in this process."""
     spark, n_messages, round_ = cluster(n_executors) if n_executors else None, 0, -1
 
     def observe(progress: Progress) -> None:
@@ -154,7 +157,7 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
 
 
 def made(what: str, given: argparse.Namespace) -> Experiment:
-    """Returns the runs of a measurement."""
+    """Returns the experiment that ``--what`` names."""
     if what == "sweep":
         return sweep(given.runs, given.brokers, 1.0, START + given.rounds)
     if what == "bank":
@@ -169,7 +172,7 @@ def main() -> None:
     parser.add_argument("--executors", type=int, action="append")
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--brokers", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=15, help="rounds with publications of the sweep")
+    parser.add_argument("--rounds", type=int, default=15, help="number of rounds in which the sweep has publications")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--limit", type=float, default=3600.0)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
@@ -191,7 +194,7 @@ def main() -> None:
 
 
 def cells(what: str, n_executors: int) -> list[str]:
-    """Makes one measurement in a process of its own."""
+    """Measures in a separate process, and returns the cells of the table row."""
     command = [sys.executable, __file__, *sys.argv[1:], "--one", what, str(n_executors)]
     told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
