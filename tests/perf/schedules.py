@@ -1,13 +1,13 @@
-"""Random crash schedules within δ as the dataflow and as the sequential program run them, and what the audits say.
+"""Plays random crash schedules within δ on an engine and with the sequential program, and audits the runs.
 
     python tests/perf/schedules.py [--first 1000] [--schedules 250] [--batches 4] [--engine local]
 
-Each batch is one job of so many schedules, every schedule with both duplicate detectors, in a process of its own.
-Columns: runs; crashes; joins; publications delivered; rounds and seconds of the job; runs that went beyond the bound;
-violations that are not excused; runs that are not decided, but for those in which nobody is owed anything; runs in
-which a delivery that is guaranteed was made by one program only; peak memory in MiB. The other table tells how often
-what failures cause has happened. A line for each batch comes as soon as it is over; the exit code is 1 if anything was
-wrong.
+Each batch is one job of ``--schedules`` schedules, in a separate process; each schedule is played with both duplicate
+detectors. Columns: runs; crashes; joins; deliveries; rounds and seconds of the job; runs beyond the bound; violations
+that are not excused; undecided runs, except runs in which no delivery is due; runs in which a guaranteed delivery is
+missing on the engine or in the sequential program; peak memory in MiB. The second table counts the events that failures
+cause. A line is printed at the end of each batch. The exit code is 1 if there is a violation, an undecided run or a
+disagreement.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _WRONG = ("violations", "undecided", "disagree")
 
 
 def networks(first: int, count: int) -> list[Network]:
-    """Plays short schedules from a seed on, with both duplicate detectors."""
+    """Plays ``count`` short schedules with the sequential program, each with both duplicate detectors."""
     seeds = itertools.islice(short_schedules(first), count)
     played_once = (random_run(seed, "identifier") for seed in seeds)
     return [one for first_one in played_once for one in (first_one, play(first_one.schedule, "visited"))]
 
 
 def n_disagreeing(played_by: list[Network], store: Store, reader: StoreReader) -> int:
-    """Counts the runs in which a guaranteed delivery is missing, or a publication comes twice or late."""
+    """Counts the runs in which a guaranteed delivery is missing in one program, or the engine breaks source order."""
     places = Places(store)
     found, due = delivered(store, places), awaited(reader, places)
     wrong = 0
@@ -77,7 +77,7 @@ def n_disagreeing(played_by: list[Network], store: Store, reader: StoreReader) -
 
 
 def measure(engine: str, first: int, count: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Runs schedules from a seed on as one job; returns its row, and how often what failures cause has happened."""
+    """Plays schedules from seed ``first`` as one job; returns the table row, and the counts of caused events."""
     played_by = networks(first, count)
     with open_session(engine) as session, tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -115,7 +115,7 @@ def main() -> int:
     n_wrong = 0
     for batch in range(given.batches):
         first = given.first + batch * 10 * given.schedules
-        # A process gives back what an engine keeps of a job.
+        # The end of the process frees the memory that an engine keeps after a job.
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             row, found = process.submit(measure, given.engine, first, given.schedules).result()
         happened.update(found)

@@ -1,17 +1,17 @@
-"""The skip ring from arbitrary states: how many intervals until it is legitimate, beside the prototype's figures.
+"""Measures the convergence of the skip ring from arbitrary states, beside the figures of the paper's prototype.
 
     python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--crashes] [--workers 2]
     python tests/perf/skipring_starts.py --parts [database messages ...] [--starts 1430]
 
-A start is a run of `LocalNetwork`: one or two supervisors, some subscribers, two nodes that have not subscribed; draws
-from the seed set the arbitrary parts (`udfs.skipring.start`).
-A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
-each part of the state that may be arbitrary, and all together, with 2 to 40 subscribers and both delays by turns.
-Columns: starts; those that converged within the horizon; those that were not legitimate again later; those whose tries
-became the same; intervals until the state and the messages in flight were legitimate (median, 95th percentile, most),
-and the prototype's; intervals until all had the same publications; seconds of one core. With ``--crashes`` up to half
-of the subscribers crash in the first intervals, and intervals count from the last crash. The exit code is 1 if a start
-did not converge, or closure was broken.
+A start is a run of `LocalNetwork` with one or two supervisors, some subscribers, and two nodes that have not
+subscribed; `udfs.skipring.start` chooses its arbitrary initial state at random. A row of the table is a number of
+subscribers and a maximum message delay (one or two intervals). With ``--parts``, a row is a part of the state that is
+arbitrary, and the last row is all parts; the starts have 2 to 40 subscribers, and alternate between the two delays.
+Columns: starts; starts that converged within the horizon; starts that left a legitimate state again; starts whose tries
+became equal; intervals until the state and the messages in flight were legitimate (median, 95th percentile, maximum),
+and the prototype's figures; intervals until all tries were equal; CPU seconds. With ``--crashes``, up to half of the
+subscribers crash in the first intervals, and intervals count from the last crash. The exit code is 1 if a start did not
+converge or left a legitimate state.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = ("converged", "broken", "same tries", "median/p95/max", "prototype", 
 
 
 class Begin(NamedTuple):
-    """A start: its number of subscribers, seed, what is arbitrary, largest delay in intervals, whether nodes crash."""
+    """A start: number of subscribers, seed, arbitrary part, maximum delay in intervals, and whether nodes crash."""
 
     n: int
     seed: int
@@ -52,7 +52,7 @@ class Begin(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the table: what its starts have in common, the prototype's figures, and the starts."""
+    """A row of the table: its first cells, the prototype's figures, and the starts."""
 
     head: tuple[str, ...]
     prototype: str
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 def by_nodes(given: argparse.Namespace) -> Iterator[Row]:
-    """Yields a row for each number of nodes and delay."""
+    """Yields a row for each number of subscribers and maximum delay."""
     seeds = range(given.first, given.first + given.starts)
     for n in given.nodes:
         for delay in DELAYS:
@@ -69,7 +69,7 @@ def by_nodes(given: argparse.Namespace) -> Iterator[Row]:
 
 
 def by_parts(given: argparse.Namespace) -> Iterator[Row]:
-    """Yields a row for each part that may be arbitrary, and all of them, or those that were asked for."""
+    """Yields a row for each part in ``--parts``; without values, for each part and for all parts together."""
     for part in given.parts or PARTS:
         starts = []
         for seed in range(given.first, given.first + given.starts):
@@ -79,7 +79,7 @@ def by_parts(given: argparse.Namespace) -> Iterator[Row]:
 
 
 def played(begin: Begin) -> tuple[Outcome, float]:
-    """Plays a start, and returns what became of it and the seconds that it took."""
+    """Plays a start; returns the outcome and the CPU seconds."""
     began = time.process_time()
     n, seed, part, delay, has_crashes = begin
     found = arbitrary_run(n, seed, part, delay_intervals=delay, has_crashes=has_crashes)
@@ -96,7 +96,7 @@ def spread(rounds: Sequence[int]) -> str:
 
 
 def cells(row: Row, outcomes: Sequence[Outcome], seconds: float) -> list[str]:
-    """Returns a line of the table."""
+    """Returns the cells of a table row."""
     clean = [one.clean_rounds for one in outcomes if one.clean_rounds is not None]
     tries = [one.tries_rounds for one in outcomes if one.tries_rounds is not None]
     broken = sum(one.is_broken for one in outcomes)
@@ -105,14 +105,14 @@ def cells(row: Row, outcomes: Sequence[Outcome], seconds: float) -> list[str]:
 
 
 def main() -> int:
-    """Plays the starts, and prints the table."""
+    """Plays the starts and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--starts", type=int, default=200, help="starts for each row")
+    parser.add_argument("--starts", type=int, default=200, help="number of starts of each row")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--nodes", type=int, nargs="+", default=[4, 8, 16, 32, 40], help="numbers of subscribers")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, help="a row for each part that may be arbitrary, or these")
-    parser.add_argument("--crashes", action="store_true", help="have subscribers crash before the ring is there")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, help="a row for each arbitrary part; values select parts")
+    parser.add_argument("--crashes", action="store_true", help="subscribers crash before the ring is legitimate")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="number of processes")
     given = parser.parse_args()
     rows = by_nodes(given) if given.parts is None else by_parts(given)
     head = ("n", "delay") if given.parts is None else ("part",)
