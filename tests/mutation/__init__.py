@@ -1,1 +1,1 @@
-"""Mutation testing: small changes of the program, of which the tests should find every one."""
+"""Mutation testing: small changes of the program, all of which the tests should detect."""

@@ -1,4 +1,4 @@
-"""The mutants of a module: one small change each, made by cosmic-ray's operators and by `sql_text`."""
+"""Creates the mutants of a module: one small change each, by an operator of cosmic-ray or by `sql_text`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ OPERATORS = (
     "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd", "AddNot", "ReplaceBreakWithContinue",
     "ReplaceContinueWithBreak", "NumberReplacer", "ZeroIterationForLoop",
 )  # fmt: skip
-"""Those of cosmic-ray; of the many ways to replace an operator the few that a slip of the pen would make."""
+"""The operators of cosmic-ray that are used; of its replacements of an operator, only the likely typing errors."""
 _SKIPPED = ("decorator", "raise_stmt", "import_from", "import_name")
-"""What is not mutated: decorators, error texts, imports; nor are annotations, docstrings, ``strict=``, and the zero of
-``value or 0``, which is there for the types."""
+"""The types of syntax nodes that are not mutated: decorators, raised errors and imports.
+
+Annotations, docstrings, ``strict=`` and the zero in ``value or 0``, which only satisfies the type checker, are not
+mutated either."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,10 @@ class Mutant:
     """A module with one change.
 
     Attributes:
-        module: Its path within the project.
-        operator: What made the change.
-        line: Where.
-        source: The changed module.
+        module: The path of the module in the project.
+        operator: The name of the operator that made the change.
+        line: The line of the change.
+        source: The source of the changed module.
     """
 
     module: str
@@ -56,19 +58,19 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Identifies it, whatever the tests are."""
+        """A hash of the module's path and the changed source, which identifies the mutant."""
         return hashlib.sha256(f"{self.module}\n{self.source}".encode()).hexdigest()[:20]
 
     @property
     def diff(self) -> str:
-        """Returns the change."""
+        """The change as a unified diff, without the lines that name the files."""
         before = (ROOT / self.module).read_text().splitlines()
         lines = difflib.unified_diff(before, self.source.splitlines(), lineterm="", n=1)
         return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
 
 
 def mutants(module: str) -> list[Mutant]:
-    """Returns all mutants of a module that differ, in the order of their lines."""
+    """Returns all distinct mutants of a module that compile, in the order of lines."""
     text = (ROOT / module).read_text()
     found: dict[str, Mutant] = {text: Mutant(module, "none", 0, text)}
     for name, operator in _operators("pyspark" in text):
@@ -88,7 +90,7 @@ def _operators(has_sql: bool) -> Iterator[tuple[str, Operator]]:
 
 
 def _places(text: str, operator: Operator) -> Iterator[tuple[int, int]]:
-    """Yields the occurrences that mean something, with their lines."""
+    """Yields the number and the line of each occurrence of an operator that is not skipped (`_is_skipped`)."""
     occurrence = -1
     for node in ast_nodes(get_ast(text)):
         for (line, _), _ in operator.mutation_positions(node):
