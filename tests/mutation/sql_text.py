@@ -1,4 +1,4 @@
-"""A mutation operator for the SQL text in string literals, which operators on Python's syntax do not touch."""
+"""A mutation operator for the SQL in string literals, which the operators on Python's syntax do not change."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SWAPS = (
       for one, other in (pair, reversed(pair))),
 )  # fmt: skip
 _WHOLE = {"left_anti": "left_semi", "left_semi": "left_anti", "left": "inner"}
-"""Kinds of joins: the whole literal."""
+"""Replacements of join types, which are whole literals."""
 _TOKEN = re.compile(
     r"""
-    '[^']*'                                         # text within SQL stays
+    '[^']*'                                         # a string literal in SQL is not changed
     | (?<=[ ])(?:<=|>=|<>|<|>|=|\+|-)(?=[ ])
     | \bis\ not\ null\b | \bis\ null\b
     | \b(?:and|or|not|true|false|desc)\b
@@ -36,7 +36,7 @@ _DOTTED_LETTERS = re.compile(r"[A-Z][a-z]+ [a-z]+ [a-z]+ [a-z]+")
 
 
 def _changes(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yields where a text may be changed, and what comes there."""
+    """Yields the possible changes of a string: start, end, and the replacement."""
     if text in _WHOLE:
         yield 0, len(text), _WHOLE[text]
         return
@@ -50,23 +50,23 @@ def _changes(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_statement(node: Leaf) -> bool:
-    """Returns whether a literal stands by itself: a docstring."""
+    """Returns whether a literal is a statement, for example a docstring."""
     while node.parent is not None and node.parent.type in ("strings", "fstring"):
         node = node.parent
     return node.parent is None or node.parent.type in ("simple_stmt", "file_input", "suite")
 
 
 class SqlText(Operator):
-    """Changes one token of the SQL text in a literal: comparisons, and/or, null tests, maxima, joins, numbers."""
+    """Changes one token of the SQL in a literal: a comparison, and/or, null test, maximum, join type or number."""
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """Yields the literal once for each change of it."""
+        """Yields the position of a literal once for each possible change of the literal."""
         if node.type in ("string", "fstring_string") and not _is_statement(node):
             for _ in self._changed(node):
                 yield node.start_pos, node.end_pos
 
     def mutate(self, node: Any, index: int) -> Any:
-        """Makes one of the changes."""
+        """Makes the change with number ``index``."""
         node.value = list(self._changed(node))[index]
         return node
 
@@ -82,7 +82,7 @@ class SqlText(Operator):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Returns what it does to a few lines."""
+        """Returns examples of lines before and after the change, for cosmic-ray."""
         return (
             Example("row.where('distance > 0')", "row.where('distance >= 0')"),
             Example("row.where('distance > 0')", "row.where('distance > 1')", occurrence=1),

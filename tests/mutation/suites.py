@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests have to find their mutants."""
+"""The suites: modules that are mutated, and the tests that must detect their mutants."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from mutation.mutants import ROOT
 
 @dataclass(frozen=True)
 class Suite:
-    """Modules with the tests that are run for each of their mutants, those first that find most for their time.
+    """Modules, and the tests that run for each of their mutants.
 
     Attributes:
-        name: What it is called in the table.
-        folders: Where its modules are.
-        left_out: Modules that are not mutated: schemas, settings and what is checked before a run.
-        tests: Files, by patterns, or tests; of files without an engine those that need one are left out.
+        name: The name of the suite in the table.
+        folders: The folders of the modules.
+        left_out: Modules that are not mutated: schemas, settings, and checks before a run.
+        tests: Patterns of test files, or single tests; the tests that find the most mutants per second come first. If
+            ``has_engine`` is false, tests that need an engine are skipped.
         has_engine: Whether the tests need an engine.
-        patience: Seconds by the clock after which a single test has failed: mutants may not come to an end.
+        patience: Wall seconds after which a single test counts as failed, because a mutant may never end.
     """
 
     name: str
@@ -29,13 +30,13 @@ class Suite:
 
     @property
     def modules(self) -> list[str]:
-        """Returns the modules, by name."""
+        """The paths of the modules, sorted."""
         found = sorted(path for folder in self.folders for path in (ROOT / folder).glob("*.py"))
         return [str(path.relative_to(ROOT)) for path in found if path.stem not in {"__init__", *self.left_out}]
 
     @property
     def present(self) -> list[str]:
-        """Returns the tests that there are, one by one."""
+        """The test files and single tests that exist, in the order of ``tests``."""
         found: list[str] = []
         for test in self.tests:
             file, of, name = test.partition("::")
