@@ -1,7 +1,7 @@
-"""Trying a mutant: tests in a process of its own, in which one module has the mutant's text.
+"""Tries a mutant: runs tests in a separate process, in which one module has the source of the mutant.
 
-The process is forked from one that has imported everything else, so it starts at once; an engine is opened behind the
-fork. Nothing is written to the tree.
+The process is forked from a process that has imported all other modules, so it starts without delay. An engine is
+started after the fork. The files of the project are not changed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests said.
+    """The outcome of a trial.
 
     Attributes:
-        is_found: Whether they failed, or did not end in time.
-        by: The test that failed.
-        seconds: What it took of a processor, whatever else runs on the machine.
+        is_found: Whether a test failed, or the tests exceeded the time limit.
+        by: The test that failed, ``timeout``, or the exit code of the tests.
+        seconds: The CPU seconds of the trial.
     """
 
     is_found: bool
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def preload() -> None:
-    """Imports what no mutant changes."""
+    """Imports modules that no mutant changes."""
     for name in _PRELOADED:
         importlib.import_module(name)
 
@@ -58,10 +58,10 @@ def tried(mutant: Mutant | None, suite: Suite, tests: Sequence[str], timeout: fl
     """Runs tests against a mutant, or against the program as it is.
 
     Args:
-        mutant: The mutant.
-        suite: Its suite.
-        tests: The tests, in their order; the first that fails ends the trial.
-        timeout: Seconds by the clock after which it is ended: a mutant that does not come to an end is found.
+        mutant: The mutant; None for the unchanged program.
+        suite: The suite of the mutant.
+        tests: The tests in the order of execution; the first failing test ends the trial.
+        timeout: Wall seconds after which the trial is killed. A mutant that exceeds them counts as found.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output")
@@ -84,7 +84,7 @@ def tried(mutant: Mutant | None, suite: Suite, tests: Sequence[str], timeout: fl
 
 
 def _waited(child: int, timeout: float) -> tuple[int | None, float]:
-    """Returns the exit code of a process, or None if it had to be ended, and the seconds that it computed."""
+    """Waits for a process; returns its exit code, or None if it was killed after ``timeout`` s, and its CPU seconds."""
     end = time.monotonic() + timeout
     done = 0
     while not done and time.monotonic() < end:
@@ -127,7 +127,7 @@ def _child(mutant: Mutant | None, suite: Suite, tests: Sequence[str], folder: Pa
 
 
 class _Chosen:
-    """Leaves out the tests that need another engine than the suite has."""
+    """A pytest plugin that removes the tests that need an engine other than the suite's."""
 
     def __init__(self, suite: Suite) -> None:
         self.other = {"spark", "connect"} if suite.has_engine else {"spark", "connect", "local"}
@@ -136,7 +136,11 @@ class _Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keeps the others, in the order of the suite; of runs of whole networks an engine's takes those with it."""
+        """Sorts the remaining tests in the order of the suite.
+
+        If the suite has an engine, and a file outside of ``spec`` contains tests with and without an engine, only the
+        tests with an engine remain.
+        """
         mixed = {item.path for item in items if "local" in self._fixtures(item) and "spec" not in item.path.parts}
         kept = [
             item for item in items
@@ -151,7 +155,7 @@ class _Chosen:
 
 
 class _Finder:
-    """Returns one module the text of a mutant."""
+    """An import hook that loads one module from the source of a mutant."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
@@ -160,7 +164,7 @@ class _Finder:
             raise ValueError(f"{self.name} is there before its mutant: take out what imports it of what is preloaded")
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
-        """Finds the module."""
+        """Returns the import specification of the mutated module; None for other modules."""
         if name != self.name:
             return None
         place = str(ROOT / self.mutant.module)
@@ -173,5 +177,5 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._source = source
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Compiles the text of the mutant; no file is read or written for it."""
+        """Compiles the source of the mutant without reading or writing a file."""
         return compile(self._source, self.path, "exec", dont_inherit=True)
