@@ -1,1 +1,1 @@
-"""What several tests and the scripts in `perf/` use."""
+"""Helpers that several tests and the scripts in `perf/` share."""

@@ -1,4 +1,4 @@
-"""Random schedules with more crashes than δ allows, the same for every protocol, and what `why` says of each loss."""
+"""Random schedules with up to six crashes, also more than δ, for all protocols, and the explanation of each loss."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MOST_CRASHES = 6
 
 @dataclass(frozen=True)
 class Extent:
-    """How large schedules are, and how long they go on; a job costs what its longest run takes.
+    """The size and the duration of schedules; the longest run determines the duration of a job.
 
     Attributes:
-        sizes: Fewest nodes of a tree, and one more than the most.
-        slowest: Largest latency of a link.
-        n_late: Subscriptions that are issued during the crashes.
-        first_crash: First round of a crash; the first subscriptions are confirmed before.
-        crash_rounds: Rounds in which crashes begin.
-        longest: Most rounds for which a node is down, if it recovers.
-        publication_rounds: Rounds from a little before the first crash in which publications are issued.
-        last: Round of the last publication, when all nodes that recover have done so.
+        sizes: The minimum number of nodes in a tree, and the maximum number plus one.
+        slowest: The maximum latency of a link.
+        n_late: The number of subscriptions that are issued during the crashes.
+        first_crash: The first round with a crash; subscriptions of round 0 are confirmed before it.
+        crash_rounds: The number of rounds in which crashes begin.
+        longest: The maximum number of rounds for which a recovering node is down.
+        publication_rounds: The number of rounds in which publications are issued, from shortly before the first crash.
+        last: The round of the last publication; all recoveries precede it.
     """
 
     sizes: tuple[int, int] = (9, 17)
@@ -48,10 +48,10 @@ class Schedule:
     """Overlay, workload and crashes of a run, as parts of a scenario.
 
     Attributes:
-        seed: Of the draws.
-        n_crashes: How many nodes crash.
-        is_chain: Whether they are neighbours on the way from a publisher to a subscriber.
-        parts: Keys of the scenario.
+        seed: The seed of the schedule.
+        n_crashes: The number of nodes that crash.
+        is_chain: Whether the crashing nodes are consecutive nodes on a path from a publisher to a subscriber.
+        parts: The keys of the scenario.
     """
 
     seed: int
@@ -61,7 +61,7 @@ class Schedule:
 
 
 def schedule(seed: int, extent: Extent) -> Schedule:
-    """Draws a schedule; every second one has a chain of crashes, if a way of the tree is long enough for it."""
+    """Returns a random schedule; about half of the schedules crash a chain of nodes, if a path is long enough."""
     draw = random.Random(seed)
     size, n_crashes = draw.randrange(*extent.sizes), 1 + seed % MOST_CRASHES
     spread = draw.choice([1, 2, 4, size])
@@ -91,7 +91,10 @@ def _name(node: int) -> str:
 
 
 def _chain(draw: random.Random, tree: nx.Graph[int], sources: list[int], sinks: list[int], length: int) -> list[int]:
-    """Draws n neighbours on the way from one of the sources to one of the sinks, both left out."""
+    """Returns ``length`` consecutive inner nodes of a random path from a source to a sink.
+
+    Returns an empty list if no path is long enough.
+    """
     ways = [nx.shortest_path(tree, a, b)[1:-1] for a in sources for b in sinks]
     long = [way for way in ways if len(way) >= length]
     if not long:
@@ -119,13 +122,13 @@ def _crash(draw: random.Random, node: int, extent: Extent) -> dict[str, Any]:
 
 
 def protocols() -> list[dict[str, Any]]:
-    """Returns the settings that every schedule runs under; the first ones are those of protocol delta."""
+    """Returns the protocol settings with which every schedule is played; the settings of delta come first."""
     delta = [{"name": "delta", "delta": delta, "detection_rounds": 3} for delta in DELTAS]
     return [*delta, {"name": "forwarding"}]
 
 
 def as_runs(schedules: Iterable[Schedule], settings: Iterable[dict[str, Any]]) -> list[RunConfig]:
-    """Returns every schedule under every one of some settings of one protocol, schedule by schedule."""
+    """Returns a run for each schedule and each of ``settings``, which are of one protocol, ordered by schedule."""
     settings = list(settings)
     scenarios = [{**one.parts, "protocol": protocol} for one in schedules for protocol in settings]
     return [RunConfig(place, place, Scenario.model_validate(parts), {}) for place, parts in enumerate(scenarios)]
@@ -147,16 +150,20 @@ _NOT_ASKED = {"not_confirmed", "unsubscribed"}
 
 
 def ratios(reader: StoreReader) -> list[tuple[int, bool, int, int]]:
-    """Returns run, whether the subscribers crash, the deliveries that they wanted, and those that happened."""
+    """Returns, for each run, numbers of wanted deliveries and of wanted deliveries that happened.
+
+    There is one tuple for the subscribers that crash and one for all other subscribers: run, whether they crash, and
+    the two numbers.
+    """
     return [(row.run_id, row.is_down, row.n_wanted, row.n_made) for row in reader.sql(_WANTED).collect()]
 
 
 def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]:
-    """Returns of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
+    """Yields story, classification, and error of the story or None, for each wanted delivery that did not happen.
 
-    A loss has to be explained by a crash that the schedule has, of a node on the way. Nothing has to be explained where
-    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way.
-    What does not confirm never promises that they are not.
+    The story must explain the loss by a crash in the schedule of a node on the path. No explanation is needed if the
+    delivery was not yet promised: the protocol had not confirmed the subscription, or the subscription's messages were
+    in flight. A protocol without confirmations never promises that they have arrived.
     """
     confirming = {row.run_id for row in reader.sql(_CONFIRMING).collect()}
     crashes = {(row.run_id, row.name, row.crash_round) for row in reader.sql(_CRASHES).collect()}
@@ -175,8 +182,8 @@ def fault_of(story: Story, crashes: set[tuple[int, str, int]]) -> str | None:
     """Returns the error in the explanation of a loss, or None.
 
     Args:
-        story: What `why` says.
-        crashes: Runs, names and rounds of the crashes that there were.
+        story: The story of the lost publication.
+        crashes: Run, name of the node and round of each crash.
     """
     if story.ended != "lost" or story.cause is None:
         return f"ended as {story.ended}"
