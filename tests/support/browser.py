@@ -1,4 +1,4 @@
-"""A real Chromium for tests of pages; Debian's package, or another one on the path."""
+"""Opens pages in Chromium for tests; the program is Debian's package, or another Chromium in PATH."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """Returns the program, or None."""
+    """Returns the path of the browser's program, or None if it is not installed."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 @dataclass
 class Opened:
-    """A page that is open.
+    """An open page.
 
     Attributes:
-        page: Playwright's page.
-        complaints: Messages of the console, and errors.
-        requests: What was asked for beside the page itself.
+        page: The page object of Playwright.
+        complaints: Console messages, errors and dialogs.
+        requests: The URLs that the page requested, except its own.
     """
 
     page: Any
@@ -44,23 +44,23 @@ class Opened:
     requests: list[str] = field(default_factory=list)
 
     def show(self, address: str) -> None:
-        """Shows a part of the page, by what follows the # of its address."""
+        """Shows the part of the page that the URL fragment ``address`` selects."""
         self.page.evaluate(_SHOW, address)
 
     def follow(self, selector: str) -> None:
-        """Clicks a link to another part of the page, and waits until that is shown."""
+        """Clicks a link to another part of the page, and waits until that part is shown."""
         self.page.evaluate(_NEXT_PART)
         self.page.click(selector)
         self.page.evaluate("() => globalThis.nextPart")
 
     def text(self, selector: str) -> str:
-        """Returns the text of an element."""
+        """Returns the text of the element that a CSS selector selects."""
         return str(self.page.inner_text(selector))
 
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """Starts Chromium without a window."""
+    """Starts Chromium without a window, and stops it at the end of the ``with`` block."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -71,7 +71,7 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def opened(started: Any, file: Path, width: int = 1200, scheme: str = "light") -> Iterator[Opened]:
-    """Opens a file from disk, without a network."""
+    """Opens a local file in a browser without network access."""
     context = started.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     context.set_default_timeout(_PATIENCE_MS)
     found = Opened(context.new_page())
@@ -87,7 +87,7 @@ def opened(started: Any, file: Path, width: int = 1200, scheme: str = "light") -
 
 
 def keep(found: Opened, name: str) -> None:
-    """Keeps a picture of the page where ROUNDTABLE_SCREENSHOTS names a folder."""
+    """Saves a screenshot of the page in the folder ROUNDTABLE_SCREENSHOTS, if this variable is set."""
     folder = os.environ.get("ROUNDTABLE_SCREENSHOTS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,7 @@
-"""A Spark standalone cluster on loopback with the packaged wheel: a master, two workers, and the jobs that it runs."""
+"""Starts a Spark standalone cluster on loopback, a master and two workers, and reads the jobs in its event log.
+
+The drivers import the project from its wheel, not from the checkout.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,17 @@ _DRIVER_OPTIONS = ("--driver-memory", "1g", "--conf", f"spark.executor.memory={_
 
 @dataclass(frozen=True)
 class Package:
-    """The wheel of this project as an environment without the checkout has it.
+    """The installed wheel of this project, for an environment without the checkout.
 
     Attributes:
-        folder: Its files, unpacked as an installation does.
+        folder: The folder with the unpacked files of the wheel.
     """
 
     folder: Path
 
     @classmethod
     def build(cls, folder: Path) -> Package:
-        """Builds the wheel and unpacks it."""
+        """Builds the wheel in ``folder`` and unpacks it."""
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(PROJECT)]
         subprocess.run(build, check=True, capture_output=True)
         (wheel,) = folder.glob("*.whl")
@@ -60,8 +63,8 @@ class Cluster:
 
     Attributes:
         url: ``spark://host:port``.
-        package: The wheel that jobs run from.
-        folder: Logs and work folders.
+        package: The wheel from which drivers import the project.
+        folder: The folder of logs and work folders.
         workers: The processes of the workers.
     """
 
@@ -71,8 +74,8 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def command(self, *options: str, confs: Mapping[str, str] | None = None) -> list[str]:
-        """Returns ``spark-submit`` on this cluster with the settings of ``conf/spark/cluster.conf``."""
-        # The jars are cached: --jars instead of the settings' spark.jars.packages.
+        """Returns the command ``spark-submit`` for this cluster, with the settings in ``conf/spark/cluster.conf``."""
+        # The jars are cached, so --jars replaces setting spark.jars.packages.
         settings = read_settings(self.package.folder / "pipelines" / "_data" / "conf" / "spark" / "cluster.conf")
         assert settings.pop("spark.jars.packages").startswith("io.delta:delta-spark_")
         file = self.folder / "cluster.conf"
@@ -85,13 +88,13 @@ class Cluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of drivers: the package and the helpers of tests, not the checkout."""
+        """The environment variables of drivers; PYTHONPATH has the package and folder ``tests``, not the checkout."""
         path = os.pathsep.join([str(self.package.folder), str(PROJECT / "tests")])
         return {**daemon_environment(), "PYTHONPATH": path}
 
 
 def daemon_environment() -> dict[str, str]:
-    """Returns the environment of a process of Spark; the checkout and the mode of this process are not in it."""
+    """Returns the environment variables of a Spark process, without this process's PYTHONPATH and Connect settings."""
     left_out = ("SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH", "SPARK_REMOTE")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {
@@ -101,7 +104,7 @@ def daemon_environment() -> dict[str, str]:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Starts a master and two workers of one core each, which end with the block."""
+    """Starts a master and two workers with one core each, and stops them at the end of the ``with`` block."""
     with ExitStack() as closing:
         port = free_port()
         url = f"spark://127.0.0.1:{port}"
@@ -119,7 +122,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def connect_server(on: Cluster, log: Path, confs: Mapping[str, str]) -> Iterator[str]:
-    """Starts a Spark Connect server whose executors are those of a cluster; yields its address."""
+    """Starts a Spark Connect server on a cluster; yields the address of the server."""
     port = free_port()
     mine = {**shipped_settings(), **confs, "spark.connect.grpc.binding.port": str(port)}
     options = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
@@ -150,14 +153,14 @@ def _daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[
 
 
 def free_port() -> int:
-    """Returns a port of the loopback interface that is free."""
+    """Returns a free port of the loopback interface."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
 def wait_for(is_done: Any, what: str, seconds: float = _START_SECONDS) -> None:
-    """Waits until a condition holds, and fails with its name after some seconds."""
+    """Waits until ``is_done()`` is true; after ``seconds``, fails with the condition's name ``what``."""
     until = time.monotonic() + seconds
     while not is_done():
         assert time.monotonic() < until, f"no {what} after {seconds:g} s"
@@ -174,14 +177,14 @@ def _said(log: Path) -> str:
 
 
 def kill_executor(workers: Iterable[int]) -> int:
-    """Kills an executor of some workers, as the loss of a machine does; returns when, ms."""
+    """Kills the executor with the lowest process id of some workers; returns the time in ms since the epoch."""
     found = (executor for worker in workers for executor in _executors(worker))
     os.kill(min(found), signal.SIGKILL)
     return round(time.time() * 1000)
 
 
 def _executors(worker: int) -> list[int]:
-    """Returns the executors of a worker; ended helpers of the JVM are its children, too."""
+    """Returns the executors among the child processes of a worker; ended helpers of its JVM are children, too."""
     tasks = Path(f"/proc/{worker}/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text().split()]
     return [child for child in children if "--executor-id" in Path(f"/proc/{child}/cmdline").read_text()]
@@ -189,15 +192,15 @@ def _executors(worker: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of an event log.
+    """A job in an event log.
 
     Attributes:
-        description: Its description.
-        start: Its submission, ms.
-        end: Its completion, ms; None while it runs.
-        executors: The executor of each of its tasks.
-        task_ms: The run time of its tasks, summed up.
-        n_speculative: The number of its speculative tasks.
+        description: The description of the job.
+        start: The time of the submission, in ms since the epoch.
+        end: The time of the completion, in ms since the epoch; None if the job has not ended.
+        executors: The executor of each task.
+        task_ms: The sum of the run times of all tasks, in ms.
+        n_speculative: The number of speculative tasks.
     """
 
     description: str
@@ -215,7 +218,7 @@ def event_log_confs(folder: Path) -> dict[str, str]:
 
 
 class EventLog:
-    """The event log of an application, which may still be written."""
+    """The event log of an application, which may still be running."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -236,7 +239,7 @@ class EventLog:
                     self._events.setdefault(event["Event"].removeprefix("SparkListener"), []).append(event)
 
     def jobs(self, description: str = "") -> list[Job]:
-        """Returns the jobs whose description matches a regular expression, in their order."""
+        """Returns the jobs whose description matches a regular expression, in the order of submission."""
         self._update()
         ends = {event["Job ID"]: event["Completion Time"] for event in self._events.get("JobEnd", [])}
         named = [
@@ -262,13 +265,13 @@ class EventLog:
         ]
 
     def lost(self) -> list[int]:
-        """Returns when executors were removed, ms."""
+        """Returns the times at which executors were removed, in ms since the epoch."""
         self._update()
         return [event["Timestamp"] for event in self._events.get("ExecutorRemoved", [])]
 
 
 def told(jobs: list[Job]) -> str:
-    """Returns the counts of jobs in a line."""
+    """Returns the numbers of jobs and tasks, the executor seconds and the busy share, as one line."""
     n_tasks, seconds = sum(len(job.executors) for job in jobs), sum(job.task_ms for job in jobs) / 1000
     n_speculative = sum(job.n_speculative for job in jobs)
     return (
@@ -278,7 +281,7 @@ def told(jobs: list[Job]) -> str:
 
 
 def busy_share(jobs: list[Job]) -> float:
-    """Returns the share of the time between the start of the first job and the end of the last in which a job runs."""
+    """Returns the sum of the durations of jobs, divided by the time from the first start to the last end of a job."""
     ends = [job.end for job in jobs if job.end is not None]
     busy = sum(job.end - job.start for job in jobs if job.end is not None)
     return busy / (max(ends) - min(job.start for job in jobs))
