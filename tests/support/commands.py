@@ -1,4 +1,4 @@
-"""A small scenario, commands in this process, and an interruption in the middle of a run."""
+"""A small scenario, a function that runs commands in this process, and a callback that interrupts a run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ workload:
   publications: [{at: A, round: 3, topic: a}, {at: A, round: 5, topic: a}]
 time: {rounds: 30}
 """
-"""A scenario without the name of its engine: a publication goes over two links, and another one."""
+"""A scenario without key ``engine``: two publications go from A over two links to C."""
 
 
 def cli(*arguments: object, **options: Any) -> Result:
-    """Returns how a command ended; the options are those of `CliRunner.invoke`."""
+    """Runs a command and returns its result; ``options`` are those of `CliRunner.invoke`."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
 
 
 def stop(progress: Progress) -> None:
-    """Interrupts a run in the middle."""
+    """Progress callback that interrupts the run from round 4 on."""
     if progress.round >= 4:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Random and aimed runs of every protocol, to be played alone and in company."""
+"""Random and aimed runs of every protocol, which tests play alone and in a job with other runs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ def _of(protocol: str) -> Drawn:
 
 
 def _with_link_faults(**settings: Any) -> Drawn:
-    """Returns runs on trees with crashes, pauses and all faults of links."""
+    """Returns a generator of scenarios on trees with crashes, pauses and all types of link faults."""
     return lambda seed: link_faults.random_scenario(seed, settings)
 
 
 def _with_topics(seed: int) -> dict[str, Any]:
-    """Returns such a run of `gossipsub`, which has a mesh for each topic: every subscription names one."""
+    """Returns a scenario of `gossipsub` with crashes, pauses and link faults.
+
+    `gossipsub` has a mesh for each topic, so every subscription names a topic.
+    """
     found = link_faults.random_scenario(seed, {"name": "gossipsub", **GOSSIPSUB})
     workload = found["workload"]
     named = [
@@ -44,7 +47,7 @@ def _with_topics(seed: int) -> dict[str, Any]:
 
 
 def joining(seed: int) -> dict[str, Any]:
-    """Returns a scenario of `delta` in which nodes join while others publish; in every other one a broker crashes."""
+    """Returns a scenario of `delta` in which nodes join while nodes publish; in every second one, a broker crashes."""
     draw = random.Random(seed)
     n_brokers, n_joining = draw.randint(4, 7), draw.randint(1, 3)
     tree = nx.random_labeled_tree(n_brokers, seed=seed)
@@ -68,7 +71,7 @@ def joining(seed: int) -> dict[str, Any]:
 
 
 def _aimed_delta(seed: int) -> dict[str, Any]:
-    """Returns a scenario in which up to δ consecutive nodes crash in the rounds in which others recover or join."""
+    """Returns a scenario of `delta` in which up to δ consecutive nodes crash."""
     (plan,) = bases(seed, 1)
     return plan.scenario(DETECTORS[seed % 2])
 
@@ -79,14 +82,14 @@ def _random_delta(seed: int) -> dict[str, Any]:
 
 
 def _aimed_ginger(seed: int) -> dict[str, Any]:
-    """Returns a scenario in which a second broker fails while the tree is mended."""
+    """Returns a scenario of `ginger` in which a second broker fails while the tree is being repaired."""
     trees = sorted(adversary.TREES)
     (strike,) = adversary.chosen(adversary.base(trees[seed % len(trees)], seed), seed, 1)
     return strike.case.scenario
 
 
 def _skipring(seed: int) -> dict[str, Any]:
-    """Returns a skip ring from any start, with subscribers that leave, and crashes."""
+    """Returns a skip ring with a random initial state, crashes, and subscribers that leave."""
     draw = random.Random(f"skip ring {seed}")
     n_nodes, n_supervisors = draw.randint(3, 10), draw.randint(1, 2)
     names = [f"N{number}" for number in range(1, n_nodes + 1)]
@@ -115,7 +118,7 @@ def _skipring(seed: int) -> dict[str, Any]:
 
 
 def _repository(seed: int) -> dict[str, Any]:
-    """Returns repositories with registered clients; crashes, and links that lose, duplicate, delay and reorder."""
+    """Returns a scenario of `repository` with registered clients, crashes, and all types of link faults."""
     draw = random.Random(f"repository {seed}")
     brokers = [f"b{number}" for number in range(draw.randint(2, 4))]
     clients = [f"c{number}" for number in range(draw.randint(3, 6))]
@@ -159,7 +162,7 @@ def _repository(seed: int) -> dict[str, Any]:
 
 
 ROUNDS = {"delta": 5000, "ginger": 5000, "skipring": 400, "repository": 500}
-"""The horizon of all runs of a protocol, if it is not 200: a job has one."""
+"""The horizon of all runs of a protocol, by its name; default 200. All runs of a job have one horizon."""
 GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
     "delta": (joining, _of("delta"), _aimed_delta, _random_delta),
     "epidemic": (epidemic.random_scenario, _of("epidemic")),
@@ -170,13 +173,13 @@ GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
     "flooding": (_with_link_faults(name="flooding"), _of("flooding")),
     "gossipsub": (_with_topics, _of("gossipsub")),
 }
-"""The generators of each protocol's runs, by its name."""
+"""Maps each protocol to the functions that generate scenarios for it from a seed."""
 
 
 def compared(store: Store) -> dict[int, Tables]:
-    """Returns the rows of all tables of each run, as `by_run`, without what counts from the last round of the job.
+    """Returns the rows of all tables of each run, as `by_run`, but without column ``remaining_rounds``.
 
-    That is ``remaining_rounds`` of the messages in flight: another run may go on for longer.
+    This column of the messages in flight counts from the last round of the job, which other runs can extend.
     """
     found = by_run(store)
     counted = store.read(IN_FLIGHT).columns.index("remaining_rounds") - 1
@@ -186,7 +189,7 @@ def compared(store: Store) -> dict[int, Tables]:
 
 
 def cases(protocol: str, count: int) -> Iterator[dict[str, Any]]:
-    """Yields runs of a protocol, alternating between its generators; every fourth one without its faults."""
+    """Yields scenarios of a protocol, alternating between its generators; every fourth scenario has no faults."""
     drawn = GENERATORS[protocol]
     for seed in range(count):
         found = drawn[seed % len(drawn)](seed) | {"time": {"rounds": ROUNDS.get(protocol, 200)}}
