@@ -1,4 +1,4 @@
-"""The SQL cookbook's statements and answers: ``python tests/support/cookbook.py`` writes the answers again."""
+"""Reads the statements and answers of the SQL cookbook; ``python tests/support/cookbook.py`` updates the answers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _RECIPE = re.compile(r"```sql\n(?P<statement>.*?)\n```\n(?:```\n(?P<answer>.*?)\
 
 
 def recipes(text: str) -> list[tuple[str, str]]:
-    """Returns the statements with their answers, as the command line prints them."""
+    """Returns pairs of a statement in ``text`` and its answer, which is the output of ``roundtable sql``."""
     return [(found["statement"], found["answer"] or "") for found in _RECIPE.finditer(text)]
 
 
 def answer(result: Result, statement: str) -> str:
-    """Returns the output of ``roundtable sql``."""
+    """Returns the output of ``roundtable sql`` for a statement."""
     printed = io.StringIO()
     write_rows(result.sql(statement).toArrow(), "table", printed)
     return printed.getvalue().rstrip("\n")
 
 
 def with_answers(text: str, ask: Callable[[str], str]) -> str:
-    """Returns the cookbook with new answers."""
+    """Returns the cookbook ``text`` in which ``ask`` returns the answer to each statement."""
 
     def answered(found: re.Match[str]) -> str:
         statement = found["statement"]
@@ -42,7 +42,7 @@ def with_answers(text: str, ask: Callable[[str], str]) -> str:
 
 
 def main() -> None:
-    """Runs the scenario and writes the answers."""
+    """Runs the scenario and writes the answers into the cookbook."""
     text = COOKBOOK.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, open_session("local") as sail:
         result = rt.run(SCENARIO, sail.spark, Path(folder, "store"))

@@ -1,1 +1,1 @@
-"""Schedules of `delta`, and rounds of it for single steps."""
+"""Schedules of `delta`, and rounds for tests of single steps of `delta`."""
