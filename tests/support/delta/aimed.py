@@ -1,9 +1,9 @@
-"""Crash schedules of protocol `delta` that are made against the code: nodes crash when it hurts.
+"""Crash schedules of protocol `delta` that target messages: nodes crash in critical rounds.
 
-A *plan* is a scenario with some crashes. It is played once; its messages tell in which rounds nodes get which kind, and
-who is just synchronising with whom. From that come plans with one crash more, in exactly such a round (`strike`): of
-the receiver, the sender, or a neighbour of either, which is down for as long as hurts: for a round, for about the
-detection delay, for about the latency of the message. Struck plans are struck again, up to δ nodes down at once.
+A *plan* is a scenario with crashes. The plan is played once, and its history shows the round in which each message is
+handled. `strike` returns a plan with one more crash, in a round around a message: of its receiver, its sender, or a
+neighbour of one of them. The crashed node is down for one round, for about the detection delay, for about the latency
+of the message, or for 25 rounds. Plans are struck repeatedly, as long as at most δ nodes are down at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = (
     "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB", "CON_REQUEST", "REJOIN", "J", "JOIN_REQUEST", "DETECT", "CONF",
     "SUB", "UNSUB", "PUB",
 )  # fmt: skip
-"""The message kinds that strikes aim at."""
+"""The message kinds that strikes target."""
 WHO = ("receiver", "sender", "partner")
 DETECTORS = ("identifier", "visited")
 _MOST_LATENCY = 9
@@ -37,9 +37,9 @@ class Plan:
     """A scenario with crashes.
 
     Attributes:
-        parts: The scenario without them, with the detector ``visited``.
-        crashes: ``node, round, until``.
-        aims: What each of the aimed ones struck: kind and who.
+        parts: The scenario without the crashes, with detector ``visited``.
+        crashes: ``node, round, until`` of each crash.
+        aims: For each crash that `strike` added, the kind of the message and the role (`WHO`) of the crashed node.
     """
 
     parts: dict[str, Any]
@@ -47,18 +47,19 @@ class Plan:
     aims: tuple[tuple[str, str], ...] = ()
 
     def scenario(self, detector: str) -> dict[str, Any]:
-        """Returns the scenario with one of the duplicate detectors."""
+        """Returns the scenario with the crashes and with duplicate detector ``detector``."""
         faults = [{"kind": "crash", "node": node, "round": at, "until": until} for node, at, until in self.crashes]
         return {**self.parts, "protocol": {**self.parts["protocol"], "detector": detector}, "faults": faults}
 
 
 @dataclass
 class Played:
-    """What happened in the run of a plan.
+    """The history of the run of a plan.
 
     Attributes:
-        received: By kind: receiver, sender, round of sending and round of handling, of messages that were handled.
-        absent: Node, first and last round in which it was not OPERATIONAL.
+        received: Maps each message kind to receiver, sender, round of sending and round of handling of each handled
+            message.
+        absent: For each period in which a node was not OPERATIONAL: the node, and the first and last round.
     """
 
     received: dict[str, list[tuple[str, str, int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -66,12 +67,12 @@ class Played:
 
 
 def bases(first: int, count: int, *, is_short: bool = False) -> Iterator[Plan]:
-    """Yields plans without aims, from a seed on: trees, latencies 1 to 9, detection delays of all lengths.
+    """Yields random plans without aims: trees with latencies from 1 to 9, and short and long detection delays.
 
     Args:
         first: The first seed.
-        count: How many.
-        is_short: Latencies up to 3 and few calls, so that a job has few rounds.
+        count: The number of plans.
+        is_short: Whether latencies are at most 3 and calls are few, so that a job has few rounds.
     """
     for seed in range(first, first + count):
         yield _base(random.Random(seed), is_short)
@@ -106,7 +107,7 @@ def _base(draw: random.Random, is_short: bool) -> Plan:
 
 
 def _first_crashes(draw: random.Random, shape: nx.Graph, delta: int, last: int) -> Iterator[tuple[str, int, int]]:
-    """Yields the crashes of one node, or of up to δ consecutive ones that are down at once."""
+    """Yields the crashes of one node, or of up to δ consecutive nodes that are down concurrently."""
     here = draw.choice([node for node, degree in shape.degree if degree > 1])
     at, n_nodes = draw.randrange(14, last // 2), draw.choice([1, 1, max(delta - 1, 1), delta])
     chain: list[int] = []
@@ -122,7 +123,10 @@ def _first_crashes(draw: random.Random, shape: nx.Graph, delta: int, last: int) 
 
 
 def strike(draw: random.Random, plan: Plan, played: Played) -> Plan | None:
-    """Returns a plan with one crash more, where the run of the plan shows that it hurts; None if there is no such."""
+    """Returns a plan with one more crash, in a round around a message of the plan's run.
+
+    Returns None if `_TRIES` random crashes do not fit the plan (`_fits`).
+    """
     for _ in range(_TRIES):
         kind = draw.choice([kind for kind in KINDS if kind in played.received])
         receiver, sender, sent, due = draw.choice(played.received[kind])
@@ -139,13 +143,13 @@ def strike(draw: random.Random, plan: Plan, played: Played) -> Plan | None:
 
 
 def _partner(draw: random.Random, plan: Plan, receiver: str, sender: str) -> str:
-    """Draws a neighbour of the receiver or the sender, or one that is not OPERATIONAL around the time."""
+    """Returns a random node among the receiver, the sender and their neighbours."""
     near = [end for link in plan.parts["overlay"]["links"] for end in link[:2] if {receiver, sender} & set(link[:2])]
     return draw.choice(near)
 
 
 def _fits(plan: Plan, played: Played, crash: tuple[str, int, int]) -> bool:
-    """Returns whether the node is up in the round before, and at most δ nodes are down or recovering with it."""
+    """Returns whether the crash leaves at most δ nodes down or recovering, and overlaps no other crash of its node."""
     node, first, until = crash
     own = [one for one in plan.crashes if one[0] == node]
     if any(first <= end and at <= until for _, at, end in own):
@@ -155,12 +159,12 @@ def _fits(plan: Plan, played: Played, crash: tuple[str, int, int]) -> bool:
 
 
 def as_runs(plans: Sequence[Plan]) -> list[RunConfig]:
-    """Returns plans as runs of one job, each with both duplicate detectors: plan k has runs 2k and 2k + 1."""
+    """Returns the runs of ``plans`` with both duplicate detectors: the runs of plan k have the ids 2k and 2k + 1."""
     return run_configs([plan.scenario(detector) for plan in plans for detector in DETECTORS])
 
 
 def played_plans(store: Store, count: int) -> list[Played]:
-    """Returns the events in the runs of the first plans of a store, with visited lists."""
+    """Returns the histories of the first ``count`` plans in a store, from their runs with detector ``visited``."""
     names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     found = [Played() for _ in range(count)]
     message = rows(store, "message", "run_id", "kind", "dst", "src", "sent_round", "due_round", "fate")
@@ -174,7 +178,7 @@ def played_plans(store: Store, count: int) -> list[Played]:
 
 
 def _absences(store: Store) -> Iterator[tuple[int, int, int, int]]:
-    """Yields when nodes were not OPERATIONAL: run, node, first and last round."""
+    """Yields run, node, first and last round of each period in which a node was not OPERATIONAL."""
     since: dict[tuple[int, int], int] = {}
     for run, node, at, status in sorted(rows(store, "node_status", "run_id", "node_id", "round", "status")):
         if status == "FAILED":
@@ -185,7 +189,10 @@ def _absences(store: Store) -> Iterator[tuple[int, int, int, int]]:
 
 
 def struck_again(plans: Sequence[Plan], store: Store, seed: int) -> list[Plan]:
-    """Returns plans, the first of a store, with one crash more each, without those that cannot be struck."""
+    """Returns ``plans`` with one more crash each; omits plans to which `strike` cannot add a crash.
+
+    ``plans`` are the first plans in ``store``.
+    """
     played = played_plans(store, len(plans))
     found = (
         strike(random.Random(seed * 1_000_003 + k), *pair) for k, pair in enumerate(zip(plans, played, strict=True))
@@ -194,7 +201,7 @@ def struck_again(plans: Sequence[Plan], store: Store, seed: int) -> list[Plan]:
 
 
 def wrong(report: AuditReport, plans: Sequence[Plan]) -> list[tuple[Plan, str, str]]:
-    """Returns the plans of which a run within its bound is not valid, with detector and verdict."""
+    """Returns plan, detector and verdict of each run that is invalid, or within its bound but not valid."""
     return [
         (plans[run.run_id // 2], DETECTORS[run.run_id % 2], run.verdict)
         for run in report.runs

@@ -1,4 +1,4 @@
-"""Rounds of `delta` as its steps see them, without the round engine: what is due, and what has been made so far."""
+"""Rounds of `delta` for tests of single steps, without the round engine: the due events, and the computed relations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RELATION = {fact: name for name, facts in FACTS.items() for fact in facts}
 
 
 class Keep:
-    """Keeps nothing: frames are computed where they are read."""
+    """Stands for the round engine's `keep`, but caches nothing: a frame is computed where it is read."""
 
     def __call__(self, name: str, rows: DataFrame) -> DataFrame:
         return rows
@@ -32,7 +32,7 @@ class Keep:
 
 
 class Computed:
-    """Computes frames where they are kept, and knows which have no rows."""
+    """Stands for the round engine's `keep`: computes each frame at once, and records which frames have no rows."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -49,7 +49,7 @@ class Computed:
 
 
 def due(kinds: str = "", crashes: Mapping[str, Any] | None = None, **facts: int) -> Any:
-    """A round with these kinds due, and these facts; nothing else happens."""
+    """Returns a round in which messages of ``kinds`` are due and ``facts`` hold; no other event is due."""
     told = {name: dict(of) for name, of in FACTS.items()}
     for fact, value in facts.items():
         told[RELATION[fact]][fact] = value
@@ -65,13 +65,13 @@ def due(kinds: str = "", crashes: Mapping[str, Any] | None = None, **facts: int)
 
 
 def with_faults(of: Any, **others: Any) -> Any:
-    """The round with other faults."""
+    """Replaces fields of the faults of a round, and returns the round."""
     of.faults = replace(of.faults, **others)
     return of
 
 
 def work(of: Any = None, **state: DataFrame) -> Work:
-    """A round that has made nothing so far, with these relations."""
+    """Returns the work of a round before its first step, with the relations ``state``."""
     of = of or due()
     of.state = state
     return Work(of, None, 2)  # type: ignore[arg-type]
@@ -81,24 +81,24 @@ WAYS = {
     0: [(0,), (0, 1), (0, 1, 2), (0, 1, 4), (0, 1, 2, 3)], 1: [(1,), (1, 0), (1, 2), (1, 4), (1, 2, 3), (1, 2, 3, 5)],
     2: [(2,), (2, 1), (2, 3), (2, 1, 0), (2, 1, 4), (2, 3, 5)],
 }  # fmt: skip
-"""The views of some nodes of 0 - 1 - 2 - 3 - 5, where 4 is another neighbour of 1, for δ = 2."""
+"""The views of nodes 0, 1 and 2 for δ = 2, as paths, in the tree 0 - 1 - 2 - 3 - 5 with the additional link 1 - 4."""
 LINKS = ((0, 1), (1, 2), (1, 4), (2, 3), (3, 5), (1, 7), (2, 8))
-"""The links of this network; 7 and 8 join."""
+"""The links of the tree of `WAYS`; nodes 7 and 8 join during a run."""
 
 
 def network(
     session: Session, of: Any, *nodes: int, inbox: Sequence[Mapping[str, Any]] = (),
     calls: Sequence[Mapping[str, Any]] = (), **rows: Sequence[Mapping[str, Any]],
 ) -> Work:  # fmt: skip
-    """A round in the network of `WAYS`: these nodes have their views.
+    """Returns the work of a round in the network of `WAYS`.
 
     Args:
         session: The session.
-        of: What is due.
-        nodes: The nodes that there is something to see of.
+        of: The round, a result of `due`.
+        nodes: The nodes whose views are in the relations.
         inbox: The due messages; they were sent in round 18.
         calls: The due calls.
-        rows: Rows of relations, beside the views; the others have none.
+        rows: Rows of other relations than the views; relations that are not named are empty.
     """
     ways = [path for node in nodes for path in WAYS[node]]
     ends = {(path[0], *sorted(path[-2:])) for path in ways if len(path) > 1}
@@ -127,12 +127,12 @@ def network(
 
 
 def sent(one: Work, columns: str) -> list[tuple[Any, ...]]:
-    """Returns some columns of what a round has sent so far, sorted."""
+    """Returns ``columns`` of all messages that a round has sent so far, sorted."""
     names = columns.split()
     rows = [row for part in one.outbox for row in found(part.with_columns(names), columns)]
     return sorted(rows, key=repr)
 
 
 def both(frames: Sequence[DataFrame], columns: str) -> list[tuple[Any, ...]]:
-    """Returns some columns of the rows of all frames, sorted."""
+    """Returns ``columns`` of the rows of all frames, sorted."""
     return sorted((row for one in frames for row in found(one, columns)), key=repr)
