@@ -1,4 +1,4 @@
-"""Random schedules of the sequential program as scenarios of the engine, and what both must agree on."""
+"""Converts random schedules of the sequential program to scenarios, and compares the deliveries of both programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOMETIMES = {
     ) step where status = 'RECOVERING' and next_status = 'FAILED'""",
     "joins after a crash": "select count(1) from node_status where status = 'VALID_JOINED' and round > 0",
 }
-"""What failures cause, and SQL that counts it."""
+"""Events that failures cause, each with the SQL query that counts them."""
 RARELY = {
     "partners lost midway": """with state as (
       select run_id, node_id, status, round as first_round,
@@ -57,18 +57,18 @@ RARELY = {
         and l.src is null
     ) joined""",
 }
-"""The same for what takes many schedules to happen.
+"""Events that occur in few schedules, each with the SQL query that counts them.
 
-A partner is lost midway that took a SYN_REQUEST and whose failure is reported before its PAR_SUB has come. A join goes
-through a bypass if its J went between two nodes without a link, and it was completed.
+"Partners lost midway" counts partners that received a SYN_REQUEST and whose failure was reported before their PAR_SUB
+arrived. "Joins through a bypass" counts completed joins with a message J between two nodes that have no link.
 """
 LAST_CALL = 60
 Delivered = dict[tuple[int, int], list[int]]
-"""Subscriber and source to the publications of that source that were delivered, in their order."""
+"""Maps a pair of subscriber and source to the delivered publications of the source, in the order of delivery."""
 
 
 def short_schedules(first: int) -> Iterator[int]:
-    """Returns the seeds of schedules whose calls end early, but for those that come when all is quiescent again."""
+    """Yields the seeds, from ``first``, of schedules whose calls, except those after quiescence, end in `LAST_CALL`."""
     for seed in itertools.count(first):
         calls = random_schedule(random.Random(seed)).calls
         if max(call.round for call in calls) == LAST_CALL + QUIET:
@@ -81,7 +81,7 @@ def name_of(node: int) -> str:
 
 
 def as_scenario(schedule: Schedule, detector: str) -> dict[str, Any]:
-    """Returns a schedule as a scenario; publication k of a source is the k-th that the schedule has of it."""
+    """Returns a schedule as a scenario; a source's k-th publication in the scenario is its k-th in the schedule."""
     subscriptions: dict[int, dict[str, Any]] = {}
     publications, joins = [], []
     for call in schedule.calls:
@@ -113,7 +113,7 @@ def as_scenario(schedule: Schedule, detector: str) -> dict[str, Any]:
 
 
 def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
-    """Returns played schedules as runs of one job."""
+    """Returns the schedules of ``networks`` as runs, with the detector of each network."""
     return [
         RunConfig(place, place, Scenario.model_validate(as_scenario(network.schedule, network.detector)), {})
         for place, network in enumerate(networks)
@@ -121,7 +121,7 @@ def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
 
 
 def expected(network: Network) -> set[tuple[int, int, int]]:
-    """Returns the deliveries that must happen: subscriber, source, place of the publication among its source's."""
+    """Returns the deliveries that must happen, as (subscriber, source, index among the publications of the source)."""
     checker, places = Checker(network), _places(network)
     found = set()
     for (kind, source, number), confirmed in network.confirmations.items():
@@ -145,7 +145,7 @@ def played(network: Network) -> Delivered:
 
 
 def _places(network: Network) -> dict[tuple[int, int], int]:
-    """Numbers the publications that nodes accepted, by source."""
+    """Maps (source, call number) of each accepted publication to its index among the publications of the source."""
     accepted: dict[int, list[int]] = defaultdict(list)
     for kind, source, number in network.accepted:
         if kind == "publish":
@@ -154,10 +154,10 @@ def _places(network: Network) -> dict[tuple[int, int], int]:
 
 
 class Places:
-    """Names of the nodes and places of the publications of a store, in the terms of the sequential program."""
+    """Converts ids in a store to the node numbers and publication indexes of the sequential program."""
 
     def __init__(self, store: Store) -> None:
-        """Reads nodes and publications."""
+        """Reads the nodes and publications of a store."""
         self.names = {
             (run, node): int(name[1:]) for run, node, name in rows(store, "node", "run_id", "node_id", "name")
         }
@@ -167,7 +167,7 @@ class Places:
         self.places = {(*key, seq): place for key, all_ in issued.items() for place, seq in enumerate(sorted(all_))}
 
     def of(self, run: int, subscriber: int, source: int, seq: int) -> tuple[int, int, int]:
-        """Returns subscriber, source and number of the publication among those of its source."""
+        """Returns the node numbers of subscriber and source, and the publication's index among those of the source."""
         return self.names[run, subscriber], self.names[run, source], self.places[run, source, seq]
 
 
@@ -182,7 +182,7 @@ def delivered(store: Store, places: Places) -> dict[int, Delivered]:
 
 
 def awaited(reader: StoreReader, places: Places) -> dict[int, set[tuple[int, int, int]]]:
-    """Returns the expected deliveries of each run of a store."""
+    """Returns the expected deliveries of each run of a store, as (subscriber, source, index of the publication)."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for row in reader.sql("select run_id, subscriber, source, source_seq from expected_delivery").collect():
         found[row.run_id].add(places.of(*row))

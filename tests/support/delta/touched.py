@@ -1,4 +1,4 @@
-"""Which relations the phases of `delta` read and write while jobs run."""
+"""Records the relations that the phases of `delta` read and write while jobs run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipelines.protocols.delta import dataflow
 from pipelines.protocols.delta.work import Phase, Work
 
 Touched = dict[str, tuple[set[str], set[str]]]
-"""What a phase reads and what it writes, by its name."""
+"""Maps the name of a phase to the relations that it reads and the relations that it writes."""
 
 
 @contextmanager
 def noted() -> Iterator[Touched]:
-    """Notes reads and writes inside the block."""
+    """Records reads and writes inside the ``with`` block."""
     found: Touched = {phase.name: (set(), set()) for phase in dataflow.PHASES}
     now, change, running = Work.now, Work.change, list[str]()
 
