@@ -1,4 +1,4 @@
-"""Scenarios for comparing engines, and the rows that they leave."""
+"""Scenarios for the comparison of engines, and the rows of their stores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def history(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def mixed(protocol: dict[str, Any], start: str, n_nodes: int) -> dict[str, Any]:
-    """All nodes subscribe by content for a while, two publish."""
+    """Returns a scenario in which all nodes temporarily subscribe by content, and two nodes publish."""
     subscriptions = {"kind": "quotes", "symbols": 3, "nodes": "all", "rounds": [0, 3], "lifetime": [9, 12]}
     publications = {"kind": "quotes", "symbols": 3, "nodes": 2, "rounds": [5, 10], "rate": 0.5}
     return scenario(
@@ -37,7 +37,10 @@ def mixed(protocol: dict[str, Any], start: str, n_nodes: int) -> dict[str, Any]:
 
 
 def disturbed(detector: str, round_: int = 7) -> dict[str, Any]:
-    """A crashes for two rounds while its neighbours unsubscribe, publish and take in J; P - A - B - S, B - J."""
+    """Returns a scenario on the links P - A, A - B, B - S and B - J, in which A is down for two rounds.
+
+    Around these rounds, A unsubscribes, P publishes, and J joins at B and subscribes.
+    """
     return scenario(
         protocol={"name": "delta", "delta": 1, "detector": detector, "detection_rounds": 2, "par_rows": 8},
         overlay={"links": [["P", "A"], ["A", "B"], ["B", "S"], ["B", "J"]]},
@@ -56,11 +59,11 @@ def disturbed(detector: str, round_: int = 7) -> dict[str, Any]:
 
 @contextmanager
 def spread(spark: Session, partitions: int) -> Iterator[Session]:
-    """Returns the session with another number of partitions.
+    """Sets the number of shuffle partitions of a session inside the ``with`` block, and yields the session.
 
     Args:
-        spark: Classic Spark.
-        partitions: How many.
+        spark: A session of classic Spark.
+        partitions: The number of partitions.
     """
     spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
     try:

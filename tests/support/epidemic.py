@@ -1,4 +1,4 @@
-"""Random runs of `epidemic`: all strategies, caching policies and draws; losses, crashes, pauses, replaced links."""
+"""Random scenarios of `epidemic`: all strategies and caching policies; losses, crashes, pauses, replaced links."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0", "y = 1", "x < 5 and y = 1")
 RECOVERIES = ("none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull")
 LAST = 60
-"""The round of the last call; faults end some rounds after it."""
+"""The round of the last call; faults end some rounds after this round."""
 
 
 def random_scenario(seed: int, kinds: Container[str] | None = None) -> dict[str, Any]:
-    """Returns a scenario drawn from a seed.
+    """Returns a random scenario.
 
     Args:
         seed: The seed.
-        kinds: The kinds of faults that it may have; None: all.
+        kinds: The fault types that the scenario may have; None allows all.
     """
     draw = random.Random(seed)
     nodes = [f"N{number}" for number in range(draw.randint(3, 12))]
