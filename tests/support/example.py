@@ -1,4 +1,4 @@
-"""A scenario file that is right."""
+"""A valid scenario file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node program that uses all that the harness has: every node tells all neighbours of what it has heard."""
+"""A node program that uses all functions of the harness: every node forwards new publications to all neighbours."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from udfs.nodes.records import message, record
 from udfs.nodes.world import World
 
 AGAIN = 6
-"""Rounds after which a node turns to a neighbour again that it holds for crashed."""
+"""The number of rounds after which a node contacts a failed neighbour again."""
 
 
 @record(key="source,source_seq")
 class Heard:
-    """A publication that a node has had.
+    """A publication that a node has received or published.
 
     Attributes:
-        source: Who published it.
-        source_seq: Its number there.
-        senders: Who sent it.
+        source: The publisher.
+        source_seq: The number among the calls of the publisher.
+        senders: The nodes that sent the publication to this node.
     """
 
     source: int
@@ -33,11 +33,11 @@ class Heard:
 
 @record(key="neighbour")
 class Neighbour:
-    """A neighbour that is up, as far as the node knows.
+    """A neighbour that the node does not suspect.
 
     Attributes:
-        neighbour: Its id.
-        latency_rounds: Rounds to it.
+        neighbour: The id of the neighbour.
+        latency_rounds: The latency of the link to the neighbour.
     """
 
     neighbour: int
@@ -46,11 +46,11 @@ class Neighbour:
 
 @record()
 class Counts:
-    """What a node counts.
+    """The counters of a node.
 
     Attributes:
-        n_sent: Messages sent.
-        by_peer: Messages sent, by receiver.
+        n_sent: The number of sent messages.
+        by_peer: The number of messages sent to each receiver.
     """
 
     n_sent: int = 0
@@ -59,10 +59,10 @@ class Counts:
 
 @record()
 class Recent:
-    """A publication among the last three that a node has had.
+    """One of the last three publications that a node has received or published.
 
     Attributes:
-        source: Who published it.
+        source: The publisher.
     """
 
     source: int
@@ -70,10 +70,10 @@ class Recent:
 
 @record(key="round,peer")
 class Lost:
-    """A report that a neighbour is down.
+    """A failure report about a neighbour.
 
     Attributes:
-        round: When it came.
+        round: The round of the report.
         peer: The neighbour.
     """
 
@@ -83,12 +83,12 @@ class Lost:
 
 @record(key="round,source,source_seq")
 class Dropped:
-    """A copy that a node did not pass on, by a draw.
+    """A copy that a node, at random, did not forward.
 
     Attributes:
-        round: When.
-        source: Who published it.
-        source_seq: Its number.
+        round: The round in which the copy was not forwarded.
+        source: The publisher.
+        source_seq: The number among the calls of the publisher.
     """
 
     round: int
@@ -98,14 +98,14 @@ class Dropped:
 
 @message("PUB")
 class Pub:
-    """A publication.
+    """A message with a publication.
 
     Attributes:
-        source: Who published it.
-        source_seq: Its number there.
-        issued_round: When.
-        hops: Links that it has travelled over.
-        path: The nodes on its way.
+        source: The publisher.
+        source_seq: The number among the calls of the publisher.
+        issued_round: The round in which the publication was issued.
+        hops: The number of links on the path of the message.
+        path: The nodes on the path of the message.
     """
 
     source: int
@@ -117,17 +117,17 @@ class Pub:
 
 @message("HELLO")
 class Hello:
-    """A greeting of a node that has recovered.
+    """A greeting that a node sends after its recovery; node 0 also sends one at the start.
 
     Attributes:
-        is_back: Whether it was down before.
+        is_back: Whether the sender has recovered from a crash.
     """
 
     is_back: bool = True
 
 
 class Flooding(NodeProgram):
-    """A node that passes on what it has not heard before."""
+    """A node that forwards each publication when it first receives the publication."""
 
     name = "flood"
     messages = (Pub, Hello)
@@ -141,7 +141,7 @@ class Flooding(NodeProgram):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the neighbours of nodes; the first node greets all of them."""
+        """Sets the neighbours of all nodes; node 0 greets its neighbours."""
         for node in world.nodes:
             for other, latency in world.neighbours(node).items():
                 world.program(node).neighbour[other] = Neighbour(other, latency)
@@ -150,15 +150,15 @@ class Flooding(NodeProgram):
             world.context(0).send(other, Hello(is_back=False), after=3)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Needs nothing: everybody gets everything."""
+        """Does nothing: all nodes receive all publications."""
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Publishes."""
+        """Floods the publication and confirms the call."""
         self._flood(Pub(ctx.node, call.source_seq, ctx.round, 0, []), ctx.node, ctx)
         ctx.confirm(call.source_seq)
 
     def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
-        """Delivers what is new, and passes it on, but for a few."""
+        """Delivers a new publication and forwards it, except for some random copies; drops a duplicate."""
         known = self.heard.get((m.source, m.source_seq))
         if known is not None:
             known.senders.add(src)
@@ -168,30 +168,30 @@ class Flooding(NodeProgram):
         self._flood(m, src, ctx)
 
     def on_hello(self, m: Hello, src: int, ctx: Context) -> None:
-        """Turns to the sender again."""
+        """Adds the sender to the neighbours if it has recovered."""
         if m.is_back and src not in self.neighbour:
             self._turn_to(src, ctx)
         ctx.cancel_timer("again", src)
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Turns to a neighbour again that was down."""
+        """Adds a failed neighbour to the neighbours again."""
         self._turn_to(key, ctx)
 
     def on_down(self, peer: int, ctx: Context) -> None:
-        """Leaves a neighbour out for a while."""
+        """Removes a failed neighbour for `AGAIN` rounds."""
         self.neighbour.pop(peer, None)
         self.lost.append(Lost(ctx.round, peer))
         ctx.set_timer("again", peer, AGAIN)
 
     def on_recover(self, ctx: Context) -> None:
-        """Greets the neighbours that it remembers."""
+        """Greets the neighbours in the durable state."""
         ctx.status("RECOVERED")
         for peer, neighbour in self.neighbour.items():
             ctx.watch(peer, neighbour.latency_rounds)
             ctx.send(peer, Hello())
 
     def on_round_end(self, ctx: Context) -> None:
-        """Counts what it has sent."""
+        """Counts the messages that the node has sent in this round."""
         by_peer = self.counts.by_peer or {}
         for sent in ctx.sent:
             by_peer[sent.dst] = by_peer.get(sent.dst, 0) + 1
@@ -217,7 +217,7 @@ class Flooding(NodeProgram):
 
 
 class FloodingSettings(Strict):
-    """Its settings."""
+    """The settings of protocol ``flood``."""
 
     name: Literal["flood"] = "flood"
     detection_rounds: int = 2
