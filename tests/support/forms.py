@@ -1,4 +1,4 @@
-"""The two forms of a protocol, node program and dataflow steps: the same runs in both, and where their rows differ."""
+"""Plays runs in both forms of a protocol, node program and dataflow steps, and compares the rows of the two forms."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pipelines.tables import HISTORY
 from pipelines.testing import audited, run_all
 
 _UNCOMPARED = frozenset({"run", "round_commit"})
-"""What a form writes of itself: versions, and commits."""
+"""The tables that differ between forms: they contain the form, its versions and its commits."""
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Rows of a run that only one of the forms has.
+    """Rows of a run that only one of the forms wrote.
 
     Attributes:
-        run: The run.
-        table: The table.
-        dataflow: Rows that only the dataflow form has.
-        program: Rows that only the program has.
+        run: The id of the run.
+        table: The name of the table.
+        dataflow: The rows that only the dataflow steps wrote.
+        program: The rows that only the node program wrote.
     """
 
     run: int
@@ -44,7 +44,7 @@ class Difference:
 def differences(
     name: str, runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50
 ) -> list[Difference]:
-    """Plays runs in both forms, and returns the tables with differing rows.
+    """Plays runs in both forms, and returns the differences of each run and table.
 
     Args:
         name: The protocol of all runs.
@@ -58,12 +58,12 @@ def differences(
 
 
 def store_differences(name: str, steps: Store, program: Store) -> list[Difference]:
-    """Returns where the rows of two stores differ.
+    """Returns the differences between the rows of two stores, for each run and table.
 
     Args:
         name: The protocol of all runs.
-        steps: The store of the dataflow form.
-        program: The store of the program.
+        steps: The store that the dataflow steps wrote.
+        program: The store that the node program wrote.
     """
     judged, judged_too = (_judged(store, name) for store in (steps, program))
     protocol = protocol_form(name, "dataflow")
@@ -75,7 +75,7 @@ def store_differences(name: str, steps: Store, program: Store) -> list[Differenc
 
 
 def cut(run: RunConfig, horizon: int) -> RunConfig:
-    """Returns a run that ends early, so that state and messages in flight are compared midway."""
+    """Returns ``run`` with a lower horizon, so that tests compare states and messages in flight of an active run."""
     parts = run.scenario.model_dump(by_alias=True, exclude_unset=True)
     parts["time"] = {**parts.get("time", {}), "rounds": horizon}
     for name, calls in parts.get("workload", {}).items():
@@ -86,13 +86,13 @@ def cut(run: RunConfig, horizon: int) -> RunConfig:
 
 
 def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
-    """Returns the rows that begin up to a round, without an end that comes later."""
+    """Returns the calls or faults with a round up to ``horizon``; a later ``until`` is removed."""
     early = [one for one in parts if one.get("round", 0) <= horizon]
     return [{name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early]
 
 
 def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Returns runs with the ids of a job of their own."""
+    """Returns ``runs`` with the ids 0, 1, 2, ..., so that they can be a job."""
     return [replace(run, run_id=place) for place, run in enumerate(runs)]
 
 
@@ -101,14 +101,14 @@ def _judged(store: Store, name: str) -> list[Row]:
 
 
 def _tables(protocol: ProtocolForm) -> dict[str, list[str]]:
-    """Returns the tables to compare, with the columns that are."""
+    """Returns the names of the tables to compare, each with the columns to compare."""
     history = {table.name: table.columns for table in HISTORY if table.name not in _UNCOMPARED}
     states = {f"{STATE}{one.table.name}": one.table.columns for one in protocol.states}
     return history | states
 
 
 def stored_rows(store: Store, protocol: ProtocolForm, name: str, columns: Sequence[str]) -> list[Row]:
-    """Returns the rows of a table; of one that grows by increments those that they stand for."""
+    """Returns the rows of a table. If a state table stores increments, they are merged into rows first."""
     frame = store.read(name)
     state = next((one for one in protocol.states if f"{STATE}{one.table.name}" == name), None)
     if state is not None and state.compact is not None:

@@ -1,4 +1,4 @@
-"""Small frames for single steps, and their rows: columns have the types that they have in all relations."""
+"""Builds small frames for tests of single steps, and reads their rows; the types of columns are those of the tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _type(name: str) -> T.DataType:
 
 
 def frame(session: Session, columns: T.StructType | Sequence[str] | str, *rows: Mapping[str, Any]) -> DataFrame:
-    """Builds a frame; missing columns of a row are null, a missing run is 0."""
+    """Builds a frame. In a row, missing columns are null; a missing ``run_id`` is 0."""
     given = {field.name: field.dataType for field in columns} if isinstance(columns, T.StructType) else {}
     names = columns.split() if isinstance(columns, str) else list(given or columns)  # type: ignore[arg-type]
     if "run_id" not in names:
@@ -39,7 +39,7 @@ def frame(session: Session, columns: T.StructType | Sequence[str] | str, *rows: 
 
 
 def found(rows: DataFrame, columns: str) -> list[tuple[Any, ...]]:
-    """Returns some columns of all rows, sorted; structs as tuples."""
+    """Returns ``columns`` of all rows, sorted; structs are tuples."""
     chosen = rows.select(*columns.split()).toArrow().to_pylist()
     return sorted((tuple(_plain(value) for value in row.values()) for row in chosen), key=repr)
 
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 def way(*path: int, responsible: int | None = -1, **others: Any) -> dict[str, Any]:
-    """Returns P(N, X) as a row of relation ``path``; its first hop is responsible unless another node is given."""
+    """Returns P(N, X) as a row of relation ``path``; the first hop is responsible unless ``responsible`` is set."""
     first = path[1] if len(path) > 1 else path[0]
     row = {"node_id": path[0], "target": path[-1], "distance": len(path) - 1, "path": list(path)}
     return {**row, "responsible": first if responsible == -1 else responsible, **others}
