@@ -1,1 +1,1 @@
-"""Runs of `ginger` without an engine, and single nodes of it."""
+"""Runs of `ginger` without an engine, and single nodes of `ginger`."""

@@ -1,9 +1,9 @@
-"""Second failures designed against the code of ginger: in the rounds in which a repair or an election bears them least.
+"""Second failures of ginger in the critical rounds of a repair or an election.
 
-A run with one failure is played without an engine (`nodes`), to learn in which rounds nodes get what mends the
-tree. Then whoever has to do with such a message fails in the round in which it is due, or in the one after it: its
-receiver, its sender, the broker above the receiver, a broker beside it; or the first broker is back in that round, or
-another one joins at the receiver.
+A run with one failure is played without an engine (`nodes`), to find the rounds in which nodes receive the messages
+that repair the tree. Each derived schedule has one more event, in the due round of one of these messages or in the next
+round. The event is a crash of the receiver, the sender, the receiver's parent or grandparent, or a sibling of the
+receiver; the recovery of the first failed broker; or the join of a broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPAIR = (
     "RootElection", "TreeViewUpdate", "Failed", "JoinTopic", "TopicJoined", "TotalAck", "TotalProcessed", "Exception",
     "Repeat",
 )  # fmt: skip
-"""Kinds of messages whose rounds are struck; timers that run out are, too."""
+"""The message kinds whose due rounds are critical; the rounds in which timers expire are critical, too."""
 FIRST_CRASH = FIRST_ROUND + 8
 CALLS_EVERY = 4
 N_CALLS = 6
@@ -41,7 +41,7 @@ TREES: Mapping[str, Mapping[int, int | None]] = {
 
 @dataclass(frozen=True)
 class Strike:
-    """A schedule: what was due when, and who was struck then."""
+    """A schedule: ``kind`` is the critical message, ``whom`` the role of the affected broker, ``case`` the schedule."""
 
     kind: str
     whom: str
@@ -49,7 +49,7 @@ class Strike:
 
 
 def base(tree: str, seed: int) -> Crashing:
-    """Draws latencies, clients, messages, settings and the first failure on a tree."""
+    """Returns a run on a tree with random latencies, clients, messages and settings, and one failure."""
     draw = random.Random(f"{tree} {seed}")
     parent = TREES[tree]
     n = len(parent)
@@ -79,7 +79,10 @@ def base(tree: str, seed: int) -> Crashing:
 
 
 def dues(network: NodeNetwork) -> Iterator[tuple[str, int, int, int]]:
-    """What mends the tree: kind, sender, receiver and the round in which it is due, each once."""
+    """Yields kind, sender, receiver and due round of the first message of each kind, sender and receiver in `REPAIR`.
+
+    A timer is a message of a node to itself.
+    """
     done = set()
     found = [(one.due_round, one.kind, one.src, one.dst) for one in network.sent if one.kind in REPAIR]
     found += [(due, "Timer", node, node) for node, due in network.timers]
@@ -90,7 +93,7 @@ def dues(network: NodeNetwork) -> Iterator[tuple[str, int, int, int]]:
 
 
 def struck(case: Crashing, src: int, dst: int) -> Iterator[tuple[str, int]]:
-    """Who has to do with a message: what it is to it, and the broker."""
+    """Yields the role and the id of each broker that a message concerns and that does not fail or join yet."""
     parent = case.timed.setup.parent
     above = parent.get(dst, case.timed.setup.edge.get(dst))
     beside = sorted(b for b, of in parent.items() if of == above and b != dst)
@@ -109,9 +112,9 @@ def struck(case: Crashing, src: int, dst: int) -> Iterator[tuple[str, int]]:
 
 
 def strikes(case: Crashing) -> Iterator[Strike]:
-    """All further blows to a run, each schedule once.
+    """Yields each schedule that adds one event to a run, once.
 
-    Every other one of those that strike a receiver has it back soon.
+    About half of the crashed receivers recover soon.
     """
     first = next(iter(case.crashes))
     done: set[tuple[object, int]] = set()
@@ -127,7 +130,7 @@ def strikes(case: Crashing) -> Iterator[Strike]:
 
 
 def chosen(case: Crashing, seed: int, count: int) -> list[Strike]:
-    """Draws some of the blows to a run: each message and whom it concerns once before any of them comes again."""
+    """Returns ``count`` random schedules of `strikes`; each pair of kind and role occurs before a pair occurs twice."""
     drawn = list(strikes(case))
     random.Random(seed).shuffle(drawn)
     times: Counter[tuple[str, str]] = Counter()
