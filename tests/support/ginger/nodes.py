@@ -1,6 +1,6 @@
-"""Protocol ginger without an engine: one run as a `LocalNetwork`.
+"""Plays a run of protocol ginger without an engine, as a `LocalNetwork`.
 
-What holds here holds there, for an engine makes the same rows; thousands of runs take seconds.
+An engine writes the same rows, so the results are valid for engines, too. Thousands of runs take seconds.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import Flight, NodeInfo
 
 HORIZON = FIRST_ROUND + 20_000
-"""No run goes on for so long."""
+"""A round before which every run must be quiescent."""
 
 
 class NodeNetwork:
-    """One run: ``logs`` has what clients published and delivered, in order; ``isolated`` who found no new parent.
+    """One run of a case.
 
-    ``beyond`` has nothing to do with how it ended: it follows from the case.
+    ``logs`` contains the publications and deliveries of clients. ``isolated`` contains the brokers that found no new
+    parent. ``beyond`` is computed from the case, not from the outcome of the run.
     """
 
     def __init__(self, case: Crashing) -> None:
-        """Says what happens: all subscriptions are confirmed before the first message."""
+        """Schedules the calls and faults of the case; all subscriptions are confirmed before the first publication."""
         self.case, self.timed, self.settings = case, case.timed, case.protocol
         setup = self.timed.setup
         brokers = [NodeInfo(b, f"B{b}", "broker") for b in setup.parent]
@@ -53,7 +54,7 @@ class NodeNetwork:
         self.last_round = 0
 
     def run(self) -> None:
-        """Makes all rounds; ``timers`` has when timers run out, by node."""
+        """Plays all rounds; records in ``timers`` pairs of a node and the round in which a timer expires."""
         while (upcoming := self.network.next_round) is not None:
             assert upcoming < HORIZON, "it never is quiescent"
             self.last_round = upcoming
@@ -63,7 +64,7 @@ class NodeNetwork:
 
     @property
     def logs(self) -> dict[int, list[tuple[str, Publication]]]:
-        """What clients published and delivered; what they publish in a round comes after its deliveries."""
+        """The publications and deliveries of each client, in order; in a round, deliveries precede publications."""
         rows = self.network.rows
         events = [(at, 1, node, "publish", (node, seq)) for node, seq, at, what in rows.calls if what == "issued"]
         events += [(at, 0, node, "deliver", (one.source, one.source_seq)) for node, at, one in rows.delivered]
@@ -75,17 +76,17 @@ class NodeNetwork:
 
     @property
     def publication(self) -> dict[Id, Publication]:
-        """All that clients publish."""
+        """All publications of clients, by id."""
         return {m.id: m for _, m in self.timed.calls}
 
     @cached_property
     def sent(self) -> list[Flight]:
-        """All messages, in order."""
+        """All messages, ordered by message id."""
         return sorted([*self.network.rows.handled, *self.network.in_flight], key=lambda flight: flight.message_id)
 
     @property
     def kinds(self) -> set[str]:
-        """Kinds of all messages that were sent."""
+        """The kinds of all sent messages."""
         return {flight.kind for flight in self.sent}
 
     @property
@@ -95,7 +96,7 @@ class NodeNetwork:
 
     @property
     def buffered(self) -> list[BufferedEvent]:
-        """The contents of a buffer at the end."""
+        """The events in the metadata buffers of all nodes at the end."""
         return [event for node in self.nodes.values() for event in node.metadata_buffer.values()]
 
     @property
@@ -104,27 +105,27 @@ class NodeNetwork:
         return max(at for _, at, _ in self.network.rows.delivered)
 
     def _with_status(self, *statuses: str) -> dict[int, str]:
-        """Returns the last of these statuses of each node."""
+        """Returns the last status in ``statuses`` of each node that had one of them."""
         return {node: status for node, _, status in self.network.rows.statuses if status in statuses}
 
     @property
     def status(self) -> dict[int, str]:
-        """Whether brokers that join, or are back, have got level."""
+        """The last status RECOVERING, JOINING or OPERATIONAL of each broker that recovered or joined."""
         return self._with_status("RECOVERING", "JOINING", "OPERATIONAL")
 
     @property
     def isolated(self) -> set[int]:
-        """Who found no new parent."""
+        """The brokers that found no new parent."""
         return {*self._with_status("ISOLATED")}
 
     @property
     def lost(self) -> set[int]:
-        """Who gave up messages."""
+        """The nodes that gave up lost messages."""
         return {*self._with_status("MESSAGE_LOST")}
 
     @property
     def beyond(self) -> list[tuple[int, str]]:
-        """What is too much for the protocol: rounds, and reasons."""
+        """The rounds and reasons in which the case exceeds the bound of the protocol; empty within the bound."""
         setup, case = self.timed.setup, self.case
         links = {tuple(way): wait for pair, wait in self.timed.latency.items() for way in itertools.permutations(pair)}
         settings = {name: self.settings[name] for name in ("max_hops", "timer_rounds", "detection_rounds")}
@@ -141,7 +142,7 @@ class NodeNetwork:
         return None if self.status.get(broker) == "OPERATIONAL" else self.case.joins[broker]
 
     def violations(self) -> list[str]:
-        """Returns the errors of the final state."""
+        """Returns a phrase for each violation: missing deliveries, wrong orders, and errors in the final state."""
         subscribers = {topic: set(of) for topic, of in self.timed.setup.subscribers.items()}
         logs = self.logs
         ordered = [*order_violations(logs, subscribers), *causal_violations(logs)]
@@ -181,11 +182,14 @@ OPERATION = [
     (FIRST_ROUND, Publication(10, 1, "t", frozenset({"a", "b"}), "total")),
     (FIRST_ROUND + 2, Publication(12, 1, "t", frozenset({"b"}), "total")),
 ]
-"""An operation on two key items, a message before it and one after it."""
+"""Three publications: one with two key items in total order, one before it and one after it."""
 
 
 def plain(parent: Mapping[int, int | None], edge: Mapping[int, int]) -> Timed:
-    """All clients publish on topic t, two in total order, and subscribe to it; every link takes a round."""
+    """Returns a setup in which all clients subscribe to topic t and publish on it, some in total order.
+
+    Each link has a latency of one round.
+    """
     clients = sorted(edge)
     guarantees = ("total", "causal", "total")
     calls = [
@@ -199,14 +203,14 @@ def plain(parent: Mapping[int, int | None], edge: Mapping[int, int]) -> Timed:
 
 
 def played(case: Crashing) -> NodeNetwork:
-    """Plays a case; of a bank only what mends the tree."""
+    """Plays a case; operations of a bank are not played, only the repair of the tree."""
     network = NodeNetwork(case)
     network.run()
     return network
 
 
 def operation_with_crash(broker: int, round_: int) -> NodeNetwork:
-    """Plays the operation on the overlay of Figure 5.2 with a broker that crashes in a round of it."""
+    """Plays `OPERATION` on the overlay of Figure 5.2; ``broker`` crashes ``round_`` rounds after `FIRST_ROUND`."""
     setup = Setup(PARENT, EDGE, {"t": frozenset(EDGE)}, [m for _, m in OPERATION])
     pairs = [*((b, above) for b, above in PARENT.items() if above is not None), *EDGE.items()]
     timed = Timed(setup, {frozenset(pair): 1 for pair in pairs}, OPERATION)

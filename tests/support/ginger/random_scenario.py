@@ -1,4 +1,4 @@
-"""Random runs of ginger without faults: three orders mixed, on several topics and key items."""
+"""Random scenarios of ginger without faults: a mix of all three orders, on several topics and key items."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pipelines.testing import scenario
 from support.forms import cut
 
 _SUBSCRIBED = 30
-"""Rounds in which the clients of a topic subscribe."""
+"""The number of rounds in which the clients of a topic subscribe."""
 _FIRST = 1500
-"""Round from which on clients publish, in all runs: jobs play runs of one horizon."""
+"""The round from which clients publish. It is equal in all runs, because all runs of a job have one horizon."""
 _ENDS = (1504, 1520, 1545)
 
 
 def random_scenario(seed: int) -> dict[str, Any]:
-    """Returns a run of 5 to 60 brokers, with links of 1 to 9 rounds and 1 to 8 key items a topic.
+    """Returns a scenario of 5 to 60 brokers, with link latencies of 1 to 9 rounds and 1 to 8 key items per topic.
 
-    In one run of three each topic begins while messages of the topics before it are in flight.
+    In one third of the scenarios, subscriptions to a topic begin while messages of earlier topics are in flight.
     """
     draw = Random(seed)
     n_brokers = draw.randint(5, 60)
@@ -64,24 +64,24 @@ def random_scenario(seed: int) -> dict[str, Any]:
 
 
 def ended_early(runs: Sequence[RunConfig], number: int = 0) -> list[RunConfig]:
-    """Returns runs that end soon after their first publications: messages wait and key items are locked.
+    """Returns ``runs`` with a horizon soon after the first publications, when messages wait and key items are locked.
 
     Args:
         runs: The runs.
-        number: Chooses the round in which all of them end.
+        number: Selects the horizon of all runs.
     """
     return [cut(run, _ENDS[number % len(_ENDS)]) for run in runs]
 
 
 def _sub_tree(parents: dict[int, int], edges: list[int]) -> set[int]:
-    """Returns the brokers on the ways between edge brokers."""
+    """Returns the brokers on the paths between edge brokers."""
     ways = [_way(parents, edge) for edge in edges]
     n_common = sum(1 for _ in takewhile(lambda hop: len(set(hop)) == 1, zip(*ways, strict=False)))
     return {broker for way in ways for broker in way[n_common - 1 :]}
 
 
 def _way(parents: dict[int, int], broker: int) -> list[int]:
-    """Returns the brokers from B0 to a broker."""
+    """Returns the brokers on the path from B0 to a broker."""
     way = [broker]
     while way[0] in parents:
         way.insert(0, parents[way[0]])
