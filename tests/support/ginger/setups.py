@@ -1,4 +1,4 @@
-"""The sequential program's setups as scenarios, and the deliveries of stores in its words."""
+"""Converts setups of the sequential program to scenarios, and deliveries in stores to its terms."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pipelines.testing import rows, run_all, run_configs, scenario
 from udfs.ginger.bank import Accounts
 
 FIRST_ROUND = 200
-"""Publications come after all subscriptions are confirmed."""
+"""The round of the first publications; all subscriptions are confirmed before this round."""
 SPREAD = 20
-"""Rounds from the first publication or crash to the last, about."""
+"""The approximate number of rounds from the first publication or crash to the last."""
 START_BALANCE = 150
 TIMER_ROUNDS = 12
-"""The least that is allowed with latencies up to two."""
+"""The shortest allowed timers for latencies of up to two rounds."""
 SETTINGS = {"timer_rounds": TIMER_ROUNDS, "detection_rounds": 5, "total_degree": 8, "max_hops": 3}
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A setup with latencies and rounds."""
+    """A setup of the sequential program, with latencies of links and rounds of publications."""
 
     setup: Setup
     latency: Mapping[frozenset[int], int]
@@ -41,7 +41,7 @@ class Timed:
 
     @property
     def overlay(self) -> dict[str, Any]:
-        """The tree and its clients: broker 3 is called B3, client 8 C8."""
+        """The overlay part of the scenario: the tree and its clients; the name of broker 3 is B3, of client 8 C8."""
         links = [
             [f"B{above}", f"B{b}", self.latency[frozenset((b, above))]]
             for b, above in self.setup.parent.items()
@@ -55,7 +55,7 @@ class Timed:
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """The same as a scenario."""
+        """The setup as a scenario."""
         subscriptions = [
             {"at": f"C{c}", "topic": topic} for topic, of in self.setup.subscribers.items() for c in sorted(of)
         ]
@@ -71,7 +71,7 @@ class Timed:
 
 
 def timed_setup(seed: int) -> Timed:
-    """Draws a setup of two brokers or more, latencies, and rounds that are few or many."""
+    """Returns a random setup of at least two brokers, with random latencies and rounds of publications."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(2, 9))
     latency = _latencies(draw, setup, 3)
@@ -90,10 +90,11 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 
 @dataclass(frozen=True)
 class Crashing:
-    """Messages, or a bank whose operations ``publications`` has, and brokers that crash during them.
+    """A setup in which brokers crash.
 
-    ``until`` says which of them recover, and when; ``joins`` which brokers join, and when; ``settings`` which
-    settings of the protocol differ from `SETTINGS`.
+    ``crashes``, ``until`` and ``joins`` map brokers to the rounds in which they crash, recover and join.
+    ``publications`` generates the operations of a bank; None if the setup contains all publications. ``settings`` are
+    the settings of the protocol that differ from `SETTINGS`.
     """
 
     timed: Timed
@@ -107,13 +108,13 @@ class Crashing:
 
     @property
     def protocol(self) -> dict[str, int]:
-        """The settings."""
+        """The settings of the protocol."""
         buffers = {"buffer_size": self.buffer_size, "collect_every": self.collect_every}
         return {**SETTINGS, **buffers, **self.settings}
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """The same as a scenario."""
+        """The setup with its faults, as a scenario."""
         parts = self.timed.scenario
         faults = [
             {"kind": "crash", "node": f"B{b}", "round": at} | ({"until": self.until[b]} if b in self.until else {})
@@ -128,7 +129,7 @@ class Crashing:
 
 
 def crashing(seed: int, n_crashes: int) -> Crashing:
-    """Draws messages with up to three key items on one or two topics, and brokers that crash."""
+    """Returns a random setup with up to three key items per message, one or two topics, and crashing brokers."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(3, 9))
     timed = _timed(draw, setup, _latencies(draw, setup, 2), SPREAD)
@@ -136,7 +137,7 @@ def crashing(seed: int, n_crashes: int) -> Crashing:
 
 
 def coming_back(seed: int, n_crashes: int) -> Crashing:
-    """Draws the same, with brokers that recover, and brokers without clients that join."""
+    """Returns the setup of `crashing`, in which crashed brokers recover, and leaf brokers without clients join."""
     case, draw = crashing(seed, n_crashes), random.Random(seed)
     setup = case.timed.setup
     busy = {*setup.parent.values(), *setup.edge.values(), *case.crashes}
@@ -146,7 +147,7 @@ def coming_back(seed: int, n_crashes: int) -> Crashing:
 
 
 def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:
-    """Draws a bank of two or three accounts on which all clients operate at once; some cannot pay."""
+    """Returns a random bank of two or three accounts, on which all clients operate concurrently; some exceed it."""
     draw = random.Random(seed)
     drawn = random_setup(draw, n_brokers=(3, 9))
     setup = replace(drawn, subscribers={"bank": frozenset(drawn.edge)}, publications=[])
@@ -162,19 +163,19 @@ def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int
 
 
 def stored(cases: Sequence[Timed | Crashing], session: Session, root: Path) -> Store:
-    """Runs all cases as one job with few commits: some runs take thousands of rounds."""
+    """Plays all cases as one job; there are few commits, because some runs take thousands of rounds."""
     return run_all(run_configs([case.scenario for case in cases]), session, root, commit_every=1000)
 
 
 def n_refused(store: Store) -> int:
-    """Counts the operations of banks that replicas refused; only if there are any do equal balances say something."""
+    """Counts the bank operations that replicas refused; equal balances only test the order if the count is positive."""
     accounts: dict[tuple[int, int], Accounts] = defaultdict(lambda: Accounts(START_BALANCE))
     operations = sorted(StoreReader(store.session, store.root).sql(OPERATION).collect(), key=lambda row: row.position)
     return sum(accounts[row.run_id, row.node_id].apply(json.loads(row.content)) for row in operations)
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:
-    """Returns for each run and client the ids of what it delivered, in order; a client's messages count from 1."""
+    """Maps each run and client to the ids of its deliveries, in order; a client's publications are numbered from 1."""
     names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     calls = defaultdict(list)
     for run, source, seq in rows(store, "publication", "run_id", "source", "source_seq"):

@@ -1,4 +1,7 @@
-"""Single nodes of `ginger` in one round: what they have, what comes to them, and what they send and keep."""
+"""Plays one round of a single node of `ginger`: its state, its inputs, and its messages and state after the round.
+
+Function `play` takes the parts of the state and the inputs in any order; the other functions build or read them.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,26 @@ SETTINGS = {
 PLAN = Plan.of(Ginger)
 TABLES = {declared.record: name for name, declared in Ginger.declared.items()}
 NOW: Any = object()
-"""In place of a call: the broker is up again."""
+"""An input of `play`: the broker recovers in this round."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """The tree of the run may be mended; settings that differ."""
+    """Settings that differ from `SETTINGS`."""
 
     settings: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What the node remembers of repairs and elections."""
+    """The node's state of repairs and elections: values of fields of the two records."""
 
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Got:
-    """A message that is due after its latency."""
+    """An input of `play`: a message that is due in this round, ``rounds`` rounds after it was sent."""
 
     sender: int
     message: Any
@@ -51,7 +54,7 @@ class Got:
 
 @dataclass(frozen=True)
 class Ran:
-    """A timer that runs out."""
+    """An input of `play`: a timer that expires in this round."""
 
     name: str
     key: int = 0
@@ -59,7 +62,7 @@ class Ran:
 
 @dataclass
 class Outcome:
-    """A node after a round; `play` takes it as what the node has."""
+    """A node after a round. If it is passed to `play`, it is the state before the next round."""
 
     program: Ginger
     ctx: Context
@@ -99,7 +102,7 @@ def memory(**values: Any) -> Memory:
 def around(
     parent: int | None = None, children: Iterable[int] = (), clients: Iterable[int] = (), latency: int = 1
 ) -> list[records.Neighbour]:
-    """Neighbours of a broker, over links of ``latency`` rounds; to the parent they take one more."""
+    """Returns the neighbours of a broker; links have ``latency`` rounds, the link to the parent one round more."""
     rows = [records.Neighbour(node, "child", latency) for node in children]
     rows += [records.Neighbour(node, "client", latency) for node in clients]
     return rows + ([] if parent is None else [records.Neighbour(parent, "parent", latency + 1)])
@@ -108,19 +111,19 @@ def around(
 def sub_tree(
     brokers: Iterable[int] = (), clients: Iterable[int] = (), members: Iterable[int] = (), topic: str = "t"
 ) -> list[Any]:
-    """Who is in the sub-tree of a topic next to the node, and all that are in it."""
+    """Returns the neighbours in the sub-tree of a topic, and the set of all its members."""
     rows: list[Any] = [records.Subscriber(topic, node, "broker") for node in brokers]
     rows += [records.Subscriber(topic, node, "client") for node in clients]
     return rows + ([records.Member(topic, set(members))] if members else [])
 
 
 def view(**places: tuple[int, int]) -> list[records.TreeView]:
-    """What a node sees of the tree: n4=(0, 2) is its grandparent 4; all of it is four rounds away."""
+    """Returns a view of the tree; ``n4=(0, 2)`` is grandparent 4; all nodes are four rounds away."""
     return [records.TreeView(int(name[1:]), relationship(*at), *at, 4) for name, at in places.items()]
 
 
 def down(node: int, rounds: int = 6) -> Got:
-    """The failure detector's news of a node."""
+    """Returns a report of the failure detector that ``node`` is down."""
     return Got(-1, NodeDown(node), rounds)
 
 
@@ -129,32 +132,32 @@ def passed(seq: int, guarantee: str = "causal", what: str = "passed") -> Event:
 
 
 def bare(seq: int) -> Event:
-    """The messages that have left a buffer."""
+    """Returns an event of a message that was removed from a buffer, so that only its id is known."""
     return Event("passed", Message("t", 9, seq, "", (), 0), 3)
 
 
 def had(position: int, event: Event) -> records.BufferedEvent:
-    """An event in the node's buffer."""
+    """Returns an event at a position in the node's buffer."""
     return records.BufferedEvent(*event.message, position, event.what, event.hops)
 
 
 def missing(*events: Event, **known: Any) -> MissingSets:
-    """What a node tells that the other lacks, and what it has had of topic t."""
+    """Returns the events that the other node lacks, and the messages of topic t that this node had."""
     return MissingSets(list(events), **{"passed": {"t": set()}, "processed": {"t": set()}, **known})
 
 
 def ids(*seqs: int) -> dict[str, set[Id]]:
-    """Messages of client 9 on topic t."""
+    """Returns ids of messages of client 9 on topic t."""
     return {"t": {Id(9, seq) for seq in seqs}}
 
 
 def asks(*, break_degree: bool = False, **others: Any) -> ms.ParentRequest:
-    """The request of an orphan that is in the sub-tree of topic t."""
+    """Returns the ParentRequest of an orphan in the sub-tree of topic t."""
     return ms.ParentRequest(**{"topics": ("t",), "break_degree": break_degree, **others})
 
 
 def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
-    """Lets a node handle what is for it."""
+    """Plays one round of a node, and returns the outcome; ``given`` are parts of its state and inputs of the round."""
     pieces = [piece for one in given for piece in (one if isinstance(one, list) else [one])]
     program, internal, settings = Ginger(), Internal(), dict(SETTINGS)
     events = (Got, Ran, Call)
@@ -204,7 +207,7 @@ def _key(row: Any) -> Any:
 
 
 def _finish(program: Ginger, internal: Internal, pieces: list[Any]) -> None:
-    """A broker without a parent is the root unless something else is said; neighbours are watched."""
+    """Completes the state: a broker without a parent is the root by default, and the node watches its neighbours."""
     is_told = any(isinstance(piece, Outcome) or (isinstance(piece, Memory) and "is_root" in piece.values)
                   for piece in pieces)  # fmt: skip
     above = [row for row in program.neighbour.values() if row.relationship in ("parent", "edge")]
@@ -218,7 +221,10 @@ def _finish(program: Ginger, internal: Internal, pieces: list[Any]) -> None:
 
 
 def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
-    """Kind, receiver and more of what is sent, in its order: fields of messages, or the rounds that they take."""
+    """Returns kind and receiver of each sent message, in order, and the values of the fields ``names``.
+
+    Name ``rounds`` stands for the latency of the message.
+    """
     found = []
     for dst, m, rounds in outcome.ctx.sent:
         values = (rounds if name == "rounds" else getattr(m, name, None) for name in names)
@@ -227,19 +233,19 @@ def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
 
 
 def messages(outcome: Outcome, cls: type) -> list[Any]:
-    """The messages of a class that are sent."""
+    """Returns the sent messages of a class."""
     return [one.message for one in outcome.ctx.sent if isinstance(one.message, cls)]
 
 
 def kept(outcome: Outcome, table: str, *names: str) -> list[Any]:
-    """Columns of the rows of a table; of one column its values."""
+    """Returns tuples of the columns ``names`` of a table's rows; values instead of tuples for a single column."""
     rows = Ginger.declared[table].rows(getattr(outcome.program, table))
     found = [tuple(getattr(row, name) for name in names) for row in rows]
     return [row[0] for row in found] if len(names) == 1 else found
 
 
 def timers(outcome: Outcome) -> dict[tuple[str, int], int]:
-    """The timers that are set, and the rounds until they run out."""
+    """Maps each running timer to the number of rounds until it expires."""
     return {timer: at - outcome.ctx.round for timer, at in outcome.internal.timers.items()}
 
 
@@ -252,18 +258,18 @@ def election(outcome: Outcome) -> repairs.Election:
 
 
 def remembered(outcome: Outcome) -> Memory:
-    """What the node remembers, for another round."""
+    """Returns the node's state of repairs and elections, as an input for another round."""
     own = (outcome.program.repair, outcome.program.election)
     return Memory({one.name: getattr(of, one.name) for of in own for one in fields(of)})
 
 
 def kinds(outcome: Outcome) -> list[str]:
-    """The kinds of what is sent."""
+    """Returns the kinds of the sent messages."""
     return [kind for kind, *_ in sent(outcome)]
 
 
 def paths(rows: Outcome) -> list[tuple[int, list[tuple[int, ...]]]]:
-    """Who is told of the tree, and what."""
+    """Returns the receivers of the sent TreeViewUpdate messages, each with the paths in the message."""
     return [
         (one.dst, [*map(tuple, one.message.seen)]) for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate
     ]
