@@ -1,4 +1,4 @@
-"""An HDFS server for tests: Hadoop's own small cluster, in a JVM of its own."""
+"""Starts an HDFS server for tests: Hadoop's minicluster, in a separate JVM."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _START_SECONDS = 180
 
 @contextmanager
 def hdfs_server(folder: Path) -> Iterator[str]:
-    """Yields the address of an empty folder.
+    """Starts the server, and yields the address of an empty folder in HDFS.
 
     Args:
-        folder: Where the server keeps its files.
+        folder: The local folder in which the server stores its files.
 
     Raises:
-        EngineError: The jars of the server cannot be fetched.
+        EngineError: The jars of the server cannot be downloaded.
     """
     jars = hadoop_jars("hadoop-client-minicluster", (), _EXCLUDED, lambda: None)
     jars += [jar for pattern in _OF_SPARK for jar in Path(pyspark.__path__[0], "jars").glob(pattern)]

@@ -1,6 +1,6 @@
-"""The notebooks for Jupyter, made from those for Databricks.
+"""Converts the Databricks notebooks to Jupyter notebooks.
 
-``PYTHONPATH=tests python -m support.ipynb`` writes them beside these.
+``PYTHONPATH=tests python -m support.ipynb`` writes each Jupyter notebook beside its Databricks notebook.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MAGIC = "# MAGIC"
 
 
 def notebooks() -> list[Path]:
-    """Returns the notebooks for Databricks."""
+    """Returns the paths of the Databricks notebooks, sorted."""
     return sorted(path for path in NOTEBOOKS.glob("*.py") if path.read_text("utf-8").startswith(SOURCE))
 
 
 def converted(path: Path) -> str:
-    """Returns the text of a notebook for Jupyter."""
+    """Returns the content of the Jupyter notebook for a Databricks notebook."""
     cells = [
         _cell(*part) for block in path.read_text("utf-8").removeprefix(SOURCE).split(_CELL) for part in _parts(block)
     ]
@@ -37,7 +37,7 @@ def converted(path: Path) -> str:
 
 
 def _parts(block: str) -> Iterator[tuple[bool, str]]:
-    """Yields whether a part is Markdown, and its text."""
+    """Splits a block into Markdown and code; yields pairs: whether the part is Markdown, and its text."""
     for is_markdown, lines in groupby(block.splitlines(), lambda line: line.startswith(_MAGIC)):
         plain = (line.removeprefix(_MAGIC).removeprefix(" ") if is_markdown else line for line in lines)
         text = "\n".join(line for line in plain if line != "%md").strip()
@@ -50,7 +50,7 @@ def _cell(is_markdown: bool, text: str) -> Any:
 
 
 def main() -> None:
-    """Writes the notebooks."""
+    """Writes the Jupyter notebooks."""
     for path in notebooks():
         path.with_suffix(".ipynb").write_text(converted(path), "utf-8")
 
