@@ -1,4 +1,4 @@
-"""Kills the driver of a run, and compares what a store holds in the end with that of an undisturbed run."""
+"""Kills the driver of a run, and compares the contents of its store with the store of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ time: {rounds: 60}
 runs: {seeds: [0, 1]}
 """
 _LIMIT = 1200
-"""Seconds after which a program that neither ends nor commits enough is given up."""
+"""The seconds after which the test fails if a program neither ends nor reaches the number of commits."""
 _POLL_SECONDS = 0.05
-"""Time between two counts of commits: a count walks through the store and takes 10 ms."""
+"""The seconds between two counts of commits. A count walks the folders of the store, which takes 10 ms."""
 
 
 def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Returns the rows of all tables, and those of the state tables at each commit.
+    """Returns the rows of all tables, and the rows of the state tables at each commit.
 
-    The ledger is without the Delta versions: whoever takes rows back makes versions that an undisturbed run does not.
+    The column of Delta versions in the ledger is omitted, because a resumed run creates additional versions.
     """
     session.activate()
     store = Store(root, session)
@@ -57,19 +57,22 @@ def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def n_commits(root: Path) -> int:
-    """Counts the commits of all tables, some of which may be removed during the count."""
+    """Counts the Delta commits of all tables of a store, which a program may be writing."""
     return sum(
         file.endswith(".json") for folder, _, files in os.walk(root) if folder.endswith("_delta_log") for file in files
     )
 
 
 def program(*arguments: str | Path) -> list[str]:
-    """Returns the command line of a child process."""
+    """Returns the command line of ``roundtable`` with ``arguments``."""
     return [sys.executable, "-m", "pipelines", *map(str, arguments)]
 
 
 def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random) -> bool:
-    """Starts a program and kills it a moment after a store has n commits; False where it ended before that."""
+    """Starts a program, and kills it up to 0.1 s after a store has ``commits`` commits.
+
+    Returns whether the program was killed; False if it ended before.
+    """
     with subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
