@@ -1,4 +1,4 @@
-"""Random runs of protocols that pass subscriptions on over a tree: crashes, pauses and all faults of links."""
+"""Random scenarios of protocols that forward subscriptions on a tree, with crashes, pauses and link faults."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 TOPICS = ("news", "sport", "weather")
 LAST = 120
-"""The round of the last call; faults end some rounds after it."""
+"""The round of the last call; faults end some rounds after this round."""
 
 
 def random_scenario(seed: int, protocol: dict[str, Any], *, is_faulty: bool = True) -> dict[str, Any]:
-    """Returns a scenario drawn from a seed.
+    """Returns a random scenario.
 
     Args:
         seed: The seed.
-        protocol: The protocol with its settings.
-        is_faulty: Whether anything goes wrong.
+        protocol: The name of the protocol and its settings.
+        is_faulty: Whether the scenario has faults.
     """
     draw = random.Random(seed)
     nodes = [f"B{number}" for number in range(draw.randint(3, 12))]

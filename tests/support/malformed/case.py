@@ -1,4 +1,4 @@
-"""What a malformed scenario is, as a test case."""
+"""A malformed scenario as a test case."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ LINKS = HEAD + "overlay: {links: [[A, B], [B, C]]}\n"
 
 @dataclass(frozen=True)
 class Case:
-    """One malformed scenario.
+    """A malformed scenario.
 
     Attributes:
-        name: What is wrong with it.
-        data: The file's bytes.
-        place: ``line:column`` of the error; ``--set ...`` for values from outside; empty where the file has none.
-        words: Texts that the message must contain: what is wrong, and what is allowed.
-        overrides: Values for ``--set``.
-        needs_build: Whether the error only shows when the overlay or the workload is built.
-        files: Names and bytes of files that lie beside it.
+        name: The error as a phrase; the id of the test.
+        data: The bytes of the scenario file.
+        place: The position that the error message must state: ``line:column``; ``--set ...`` for overrides; empty if
+            the error has no position.
+        words: Strings that the error message must contain: the wrong value, and the allowed values.
+        overrides: Values of ``--set``.
+        needs_build: Whether the error is found only when the overlay or the workload is built.
+        files: Names and contents of other files in the folder of the scenario file.
     """
 
     name: str
