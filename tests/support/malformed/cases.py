@@ -1,7 +1,7 @@
-"""Scenario files that must be refused, each with the place and the cure that the error must name.
+"""Scenario files that must be rejected, each with the position and the words that the error message must contain.
 
-The texts carry a mark ``§`` where the error is expected; it is no part of the file. Cases with ``needs_build`` are
-right as files, and wrong once their overlay or workload is built.
+In the strings, the mark ``§`` is the position at which the error is expected; the mark is not part of the file. Cases
+with ``needs_build`` are valid files, but their overlay or workload cannot be built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clients, guarantees and key items that must be refused, and what protocol ginger refuses."""
+"""Clients, guarantees and key items that must be rejected, and scenarios that protocol ginger must reject."""
 
 from __future__ import annotations
 
