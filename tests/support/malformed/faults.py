@@ -1,4 +1,4 @@
-"""Faults that must be refused; as in `malformed.cases`."""
+"""Faults that must be rejected, as cases like those in `malformed.cases`."""
 
 from __future__ import annotations
 

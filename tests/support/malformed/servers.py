@@ -1,4 +1,4 @@
-"""Servers and other calls that must be refused, and what protocol repository refuses."""
+"""Servers and other calls that must be rejected, and scenarios that protocol repository must reject."""
 
 from __future__ import annotations
 
