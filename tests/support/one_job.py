@@ -1,4 +1,4 @@
-"""Runs of many modules as one job: the cost of a job is that of its rounds, for runs of any module."""
+"""Plays the runs of several test modules in one job. The rounds determine the duration of a job, not the runs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.testing import run_all
 
 HORIZON = 5000
-"""Of all runs: those of one horizon go through the rounds together."""
+"""The horizon of all runs; runs of one horizon are played concurrently."""
 Runs = Mapping[str, Sequence[RunConfig]]
 Stores = Callable[[str], Store]
 
 
 @dataclass(frozen=True)
 class OneJob:
-    """A job, and whose runs it has.
+    """A job with the runs of several modules.
 
     Attributes:
-        store: Its store.
-        places: First run and number of runs, by module and name.
+        store: The store of the job.
+        places: Maps module and name to the first run id and the number of runs.
     """
 
     store: Store
@@ -41,7 +41,7 @@ class OneJob:
 
     @classmethod
     def of(cls, modules: Sequence[ModuleType], session: Session, root: Path) -> OneJob:
-        """Plays what the functions ``delta_runs`` of modules return: runs of protocol ``delta`` by name."""
+        """Plays the runs that the functions ``delta_runs`` of ``modules`` return, by name, in one job."""
         runs: list[RunConfig] = []
         places = {}
         for module in modules:
@@ -51,7 +51,7 @@ class OneJob:
         return cls(run_all(runs, session, root), places)
 
     def stores(self, module: ModuleType, root: Path) -> Stores:
-        """Returns a function that builds the store of a module's runs as a job of their own would write it."""
+        """Returns a function from a name to a store that contains only the runs of this name in a module."""
         return lambda name: part(self.store, *self.places[module.__name__, name], root / name)
 
 
@@ -61,7 +61,10 @@ def _numbered(run: RunConfig, run_id: int) -> RunConfig:
 
 
 def part(whole: Store, first: int, count: int, root: Path) -> Store:
-    """Returns a store with some runs of another one, from a run on, numbered from 0, as one commit."""
+    """Returns a new store with ``count`` runs of store ``whole``, from run ``first``.
+
+    In the new store, the runs are numbered from 0 and have one commit.
+    """
     store = Store(root, whole.session)
     root.mkdir(parents=True)
     last = Ledger.read(whole).last
@@ -79,7 +82,7 @@ def part(whole: Store, first: int, count: int, root: Path) -> Store:
 
 
 def _rows(whole: Store, name: str, version: int, first: int, count: int) -> pa.Table:
-    """Returns the rows that a table has of some runs at a version."""
+    """Returns the rows of ``count`` runs in a version of a table; run ids are reduced by ``first``."""
     own = [("run_id", ">=", first), ("run_id", "<", first + count)]
     rows = DeltaTable(whole.path(name), version).to_pyarrow_table(filters=own)
     place = rows.column_names.index("run_id")
