@@ -1,4 +1,4 @@
-"""Real data that lie beside the project."""
+"""Finds real data in the folder beside the project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def shared_data(*parts: str) -> Path:
-    """Returns the place of real data that lie beside the project; skips the test where they are absent."""
+    """Returns the path of real data beside the project; skips the test if the data do not exist."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"the real data {'/'.join(parts)} are not beside the project")
@@ -18,7 +18,7 @@ def shared_data(*parts: str) -> Path:
 
 
 def shared_case(*parts: str) -> Path:
-    """Returns the place of a small input that failed once; skips the test where it is absent."""
+    """Returns the path of a small input that once caused an error; skips the test if the input does not exist."""
     path = SHARED.parent.joinpath("cases", *parts)
     if not path.exists():
         pytest.skip(f"the case {'/'.join(parts)} is not beside the project")

@@ -1,4 +1,4 @@
-"""Schedules with three crashes at once, for each protocol; their replicas have equal rows."""
+"""Schedules with three concurrent crashes for each protocol. Replicas of a schedule must have equal rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def eventful(protocol: str, seed: int) -> dict[str, Any]:
-    """Returns a scenario in which three brokers crash within a few rounds of each other and recover."""
+    """Returns a scenario in which three brokers crash within a few rounds, and recover."""
     if protocol == "ginger":
         found = (coming_back(number, N_CRASHES) for number in range(1000 * seed, 1000 * seed + 1000))
         return next(case.scenario for case in found if len(case.timed.setup.parent) >= N_NODES)
@@ -64,23 +64,23 @@ def eventful(protocol: str, seed: int) -> dict[str, Any]:
 
 
 class Stopped(Exception):  # noqa: N818 - not an error of the program
-    """The job is broken off."""
+    """Interrupts a job."""
 
 
 def broken_off(
     runs: Sequence[RunConfig], session: Session, folder: Path, after: int, commit_every: int = 4,
     rounds_per_job: int | None = 1, then: int | None = 1,
 ) -> Store:  # fmt: skip
-    """Runs an experiment, breaks it off, and resumes it.
+    """Runs an experiment, interrupts it, and resumes it.
 
     Args:
-        runs: Its runs.
+        runs: The runs of the experiment.
         session: The engine.
-        folder: Of the store.
-        after: The number of jobs after which it is broken off.
-        commit_every: Rounds between commits.
-        rounds_per_job: Rounds of a job, up to then.
-        then: The same from then on.
+        folder: The folder of the store.
+        after: The number of jobs before the interruption.
+        commit_every: The number of rounds between commits.
+        rounds_per_job: The number of rounds in a job before the interruption.
+        then: The number of rounds in a job after the interruption.
 
     Returns:
         The store.
@@ -102,7 +102,7 @@ def broken_off(
 
 
 def by_run(store: Store) -> dict[int, Tables]:
-    """Returns the sorted rows of all tables of each run, without its id."""
+    """Maps each run to its sorted rows in all tables, without column ``run_id``."""
     found: dict[int, Tables] = defaultdict(dict)
     for name in store.tables():
         if name not in _NOT_OF_RUNS:
@@ -112,11 +112,11 @@ def by_run(store: Store) -> dict[int, Tables]:
 
 
 def differing(one: Tables, other: Tables) -> Iterator[str]:
-    """Yields the names of the tables in which two runs differ."""
+    """Yields the names of the tables whose rows differ between two runs."""
     yield from (name for name in sorted({*one, *other}) if one.get(name) != other.get(name))
 
 
 def parted(found: Mapping[int, Tables], first: int, count: int) -> dict[int, list[str]]:
-    """Returns the replicas that differ from the first of them, with the tables in which they do."""
+    """Maps each replica that differs from the first replica to the names of the tables that differ."""
     told = {run: list(differing(found[first], found[run])) for run in range(first, first + count)}
     return {run: names for run, names in told.items() if names}
