@@ -1,1 +1,1 @@
-"""Random schedules of protocol `repository`, faulty links, and a checker of what it promises."""
+"""Random schedules of protocol `repository`, faulty links, and a checker of the protocol's promises."""

@@ -1,4 +1,4 @@
-"""Adversarial schedules: losses aimed at types of messages, crashes aimed at calls, registrations, joins, leaves."""
+"""Adversarial schedules: losses that target message types, and crashes near publications, registrations and joins."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ KINDS = (
     "R2P-Recovery", "R2S*-Persistent", "R2S-Retransmit", "R2S-Sync", "R2S-Rectify", "R2S-Confirm", "Gossip-ACK",
     "Gossip-LEAVE", "R2R-NAK", "R2R-Retransmit", "R2R-Assist", "R2R-Recovery", "Broker-Up", "Broker-Up-ACK",
 )  # fmt: skip
-"""All messages of the protocol; ``Broker-Up`` and its answer name no receiver."""
+"""All message types of the protocol; ``Broker-Up`` and ``Broker-Up-ACK`` name no receiver."""
 END = 1100
 Aim = Callable[[Flight], bool]
 
 
 class AimedLoss:
-    """Loses the messages that an aim hits, all in the rounds before faults end; beside them, random ones."""
+    """Loses all messages that satisfy one of its aims, up to `END_OF_FAULTS`; can also inject random link faults."""
 
     def __init__(self, rng: random.Random, seed: int, links: list[tuple[int, int]], moments: list[int]) -> None:
-        """Draws the aims.
+        """Chooses the aims at random.
 
         Args:
-            rng: Draws them.
-            seed: Seed of the random faults.
+            rng: The random generator of the aims.
+            seed: The seed of the random link faults.
             links: The links.
-            moments: Rounds around which something happens.
+            moments: The rounds of calls, crashes and recoveries; losses begin near these rounds.
         """
         self._sent: Counter[str] = Counter()
         self._aims = [self._aim(rng, links, moments) for _ in range(rng.randint(1, 4))]
@@ -60,7 +60,7 @@ class AimedLoss:
         ])  # fmt: skip
 
     def __call__(self, flights: list[Flight]) -> list[Flight]:
-        """Strikes the messages of a round."""
+        """Returns the messages of a round after the losses and link faults."""
         if not flights or flights[0].sent_round >= END_OF_FAULTS:
             return flights
         struck = [self._struck(one) for one in flights]
@@ -74,7 +74,7 @@ class AimedLoss:
 
 
 def aimed(seed: int) -> Schedule:
-    """Draws an adversarial schedule: one repository at least never dies nor leaves, all brokers come back."""
+    """Returns a random adversarial schedule; all brokers recover, and one repository never fails and never leaves."""
     rng = random.Random(f"aimed {seed}")
     schedule = Schedule(seed, end_round=END)
     schedule.settings = RepositorySettings(
@@ -118,7 +118,7 @@ def _publications(schedule: Schedule, rng: random.Random) -> None:
 
 
 def _registrations(schedule: Schedule, rng: random.Random) -> None:
-    """Has an owner register and deregister clients, half of the time near a publication."""
+    """Adds calls in which an owner registers and deregisters clients; half of the calls are near a publication."""
     if rng.random() < 0.4:
         return
     clients, owner = schedule.of_role("client"), len(schedule.nodes)
@@ -151,7 +151,7 @@ def _bundle(schedule: Schedule, rng: random.Random) -> None:
 
 
 def _crashes(schedule: Schedule, rng: random.Random, moments: list[int]) -> None:
-    """Has nodes crash near calls; the survivor is the last joiner, or the first founder, and is up all the time."""
+    """Adds crashes near ``moments``. The survivor, the last joiner or the first founder, does not crash."""
     movers = defaultdict(set)
     for node, kind, _, _ in schedule.calls:
         movers[kind].add(node)
@@ -170,7 +170,7 @@ def _crashes(schedule: Schedule, rng: random.Random, moments: list[int]) -> None
 
 
 def _removals(schedule: Schedule, rng: random.Random) -> None:
-    """Has the survivor remove repositories that are down: most of them for good, some come back."""
+    """Adds calls in which the survivor removes failed repositories; most of these do not recover, some recover."""
     joined = {node for node, kind, _, _ in schedule.calls if kind in ("join", "leave")}
     down = {node: (begin, end) for node, begin, end in schedule.crashes}
     repositories = schedule.of_role("repository")
@@ -184,7 +184,7 @@ def _removals(schedule: Schedule, rng: random.Random) -> None:
 
 
 def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
-    """Plays a schedule; returns its observable history, and the run."""
+    """Plays a schedule; returns its observable history, and the network."""
     network = schedule.network()
     network.play(schedule.end_round)
     return observed(schedule, network), network
