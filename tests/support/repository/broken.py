@@ -1,4 +1,4 @@
-"""Rules that are broken on purpose: what a checker or an audit that finds nothing would be worth."""
+"""Deliberately broken rules, which show that the checkers and audits detect violations."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Step = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Part:
-    """A step that does something else.
+    """A replacement of a step.
 
     Attributes:
-        owner: The module, class or mapping that has it.
-        name: Its name there.
-        other: Returns the replacement of an action.
+        owner: The module, class or mapping that contains the step.
+        name: The name or key of the step in ``owner``.
+        other: A function from the original step to the replacement.
     """
 
     owner: Any
@@ -46,7 +46,7 @@ class Part:
     other: Callable[[Step], Step]
 
     def patch(self, to: pytest.MonkeyPatch, seeds: Collection[int] | None) -> None:
-        """Has it done, in runs of some seeds only if these are given."""
+        """Replaces the step; if ``seeds`` is set, only in the runs of these seeds."""
         is_mapping = isinstance(self.owner, Mapping)
         kept = self.owner[self.name] if is_mapping else getattr(self.owner, self.name)
         other = self.other(kept)
@@ -60,14 +60,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Broken:
-    """A rule that is broken.
+    """A broken rule.
 
     Attributes:
-        rule: The rule.
-        what: What is done instead.
-        parts: The steps that do it.
-        seeds: Schedules in which it shows.
-        schedules: What it is played on, by a seed.
+        rule: The number of the rule.
+        what: The wrong behaviour, as a phrase.
+        parts: The replacements of steps that cause the wrong behaviour.
+        seeds: The seeds of schedules in which a checker must detect the wrong behaviour.
+        schedules: A function from a seed to a schedule.
     """
 
     rule: int
@@ -77,13 +77,13 @@ class Broken:
     schedules: Callable[[int], Schedule] = drawn
 
     def patch(self, to: pytest.MonkeyPatch, seeds: Collection[int] | None = None) -> None:
-        """Breaks the rule, in runs of some seeds only if these are given."""
+        """Breaks the rule; if ``seeds`` is set, only in the runs of these seeds."""
         for part in self.parts:
             part.patch(to, seeds)
 
 
 def _seed(given: tuple[Any, ...]) -> int:
-    """Returns the seed of the run in which a step is called: it has the node's round, or its topic there."""
+    """Returns the seed of the run in which a step is called; one of its arguments is a context or contains one."""
     rounds = (getattr(one, "ctx", one) for one in given)
     return int(next(one.settings["seed"] for one in rounds if hasattr(one, "settings")))
 
@@ -153,7 +153,7 @@ def _takes_all_for_told(on_gossip: Step) -> Step:
 
 
 def _forgets(*names: str) -> Callable[[Step], Step]:
-    """Has tables be empty when a node starts another life; without slots a repository numbers from 1."""
+    """Returns a change of ``on_recover`` that clears the tables ``names``; without slots, numbering restarts at 1."""
 
     def without(on_recover: Step) -> Step:
         def changed(node: program.Repository, ctx: Any) -> None:

@@ -1,6 +1,6 @@
-"""What the protocol promises, checked on a run that is played round by round.
+"""Checks the promises of the protocol in a run that is played round by round.
 
-The checker reads nodes' disks and what is on links, and decides by itself who is to have what.
+The checker reads the disks of nodes and the messages on links. It computes itself which node must have which message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key = tuple[str, int, int, int]
 
 
 class Disk:
-    """What a node has: all of it if it is up, what is durable if it is down."""
+    """The state of a node: the whole state if the node is up, the durable state if the node is down."""
 
     def __init__(self, network: LocalNetwork, node: int) -> None:
         self.is_up = node in network.up
@@ -28,7 +28,7 @@ class Disk:
 
 
 class Checker:
-    """Watches a run; `violations` says what broke."""
+    """Plays and checks a run; ``violations`` contains a phrase for each violation."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -56,7 +56,7 @@ class Checker:
                 self.issued[node, seqs[node]] = round_
 
     def run(self, most: int = 20) -> list[str]:
-        """Plays the run to its end, or until n violations, and returns these."""
+        """Plays the run to its end, or up to the round with violation number ``most``; returns the violations."""
         for round_ in range(self.schedule.end_round + 1):
             self.network.play(round_)
             self._observe(round_)
@@ -68,7 +68,7 @@ class Checker:
         return self.violations
 
     def disk(self, node: int) -> Disk:
-        """Returns the durable state of a node."""
+        """Returns the state of a node."""
         return Disk(self.network, node)
 
     def _say(self, what: str) -> None:
@@ -101,17 +101,17 @@ class Checker:
             self._steers_who_has_asked(flight.kind[2], m)
 
     def _steers_who_has_asked(self, role: str, m: Any) -> None:
-        """Checks that the client itself has asked the repository, by the same designation (rule P13)."""
+        """Checks that the client asked the repository of ``m``, with the designation in ``m`` (rule P13)."""
         asked = self._asked.get((m.topic, role, m.to[0], m.designation, m.origin))
         if asked is None or asked > self.network.round:
             self._say(f"{m.origin} steers {m.to[0]}, designation {m.designation}, which has not asked it")
 
     def _sync_passes_nothing(self, repository: int, client: int, m: Any) -> None:
-        """Checks a sync; it passes what its subscriber is not to have as long as somebody is deregistered (P25)."""
+        """Checks a sync. It may pass messages of or to deregistered clients, which need not be delivered (P25)."""
         disk, own, topic, sync = self.disk(repository), self.disk(client), m.topic, m.sync
         row = disk.subscriber.get((topic, client))
         if row is not None and row.number > m.designation:
-            return  # its subscriptions have changed later in this round
+            return  # the client's subscriptions have changed later in this round
         if sync > disk.log[topic].frontier:
             self._say(f"sync {sync} of {client} at {repository} is beyond the frontier {disk.log[topic].frontier}")
         for seq in range(1, sync + 1):
@@ -211,7 +211,7 @@ class Checker:
                 self._say(f"{repository} stores a message twice")
 
     def _nothing_lost(self) -> None:
-        """Checks that who is to have a message has it, unless rule P23 excuses it."""
+        """Checks that each message is stored and delivered where it must be, unless rule P23 excuses the loss."""
         gone = {node for node, _, end in self.schedule.crashes if end is None}
         filled: dict[Key, set[int]] = defaultdict(set)
         for repository in self.repositories:
@@ -280,9 +280,9 @@ class Checker:
             self._is_quiet(repository, gone)
 
     def _is_quiet(self, repository: int, gone: set[int]) -> None:
-        """Checks a repository; one that is to leave waits for members that are down (rule P26).
+        """Checks that nothing is pending at a repository, except that a leaving one may wait for failed members (P26).
 
-        What only those have that are gone for good is lost (rule P23).
+        A message that only permanently failed repositories have is lost (rule P23).
         """
         node = self.disk(repository)
         for topic, log in node.log.items():
