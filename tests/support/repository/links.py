@@ -1,4 +1,4 @@
-"""Links that lose, duplicate and reorder messages, by a seed."""
+"""Links that lose, duplicate and reorder messages at random."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from udfs.nodes.world import Flight
 
 @dataclass
 class FaultyLinks:
-    """Faults of links up to a round.
+    """Random link faults up to a round.
 
     Attributes:
-        seed: Decides what is hit.
+        seed: The seed of the random choices.
         loss: The share of messages that are lost.
-        duplication: The share of those that come twice.
-        reordering: The share of those that are late.
-        late_rounds: By how much at most.
+        duplication: The share of messages that are duplicated.
+        reordering: The share of messages that are delayed.
+        late_rounds: The maximum delay in rounds.
         end_round: The first round without faults.
     """
 
@@ -32,7 +32,7 @@ class FaultyLinks:
         self._random = random.Random(self.seed)
 
     def __call__(self, flights: list[Flight]) -> list[Flight]:
-        """Strikes the messages that nodes put on links in a round."""
+        """Returns the messages of a round after the faults."""
         if not flights or flights[0].sent_round >= self.end_round:
             return flights
         return [copy for one in flights for copy in self._struck(one)]
