@@ -1,4 +1,4 @@
-"""Scenarios of protocol repository: brokers b1 - b2 - b3, repositories at the first two, a publisher, three clients."""
+"""Scenarios of protocol repository: brokers b1 - b2 - b3, repositories at b1 and b2, a publisher, three subscribers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SUBSCRIBERS = ("s1", "s2", "s3")
 
 
 def chain(**parts: Any) -> dict[str, Any]:
-    """Returns brokers b1 - b2 - b3, repositories at the first two, p and s1 at b1, s2 at b2, s3 at b3.
+    """Returns a scenario with brokers b1 - b2 - b3, repositories at b1 and b2, p and s1 at b1, s2 at b2, s3 at b3.
 
     Args:
-        parts: Parts of a scenario. `published` has rounds in which p publishes, or names and rounds; `subscribed` the
-            rounds of clients that do not subscribe in round 1.
+        parts: Parts of the scenario. ``published`` contains the rounds in which p publishes, or pairs of a publisher
+            and a round. ``subscribed`` maps clients that do not subscribe in round 1 to the rounds of subscription.
     """
     published = [one if isinstance(one, tuple) else ("p", one) for one in parts.pop("published")]
     rounds_of = dict.fromkeys(SUBSCRIBERS, 1) | parts.pop("subscribed", {})
@@ -44,16 +44,16 @@ def chain(**parts: Any) -> dict[str, Any]:
 
 
 def lost(begin: int, end: int | None, src: str, dst: str, *kinds: str) -> dict[str, Any]:
-    """Returns a fault: all that is sent from one node to another is lost for a while, or all of some kinds."""
+    """Returns a fault that loses the messages of ``kinds``, by default all, from ``src`` to ``dst`` up to ``end``."""
     found = {"kind": "loss", "round": begin, "rate": 1.0, "links": [[src, dst]], "direction": "forward"}
     return found | ({"kinds": list(kinds)} if kinds else {}) | ({} if end is None else {"until": end})
 
 
 def down(name: str, begin: int, end: int | None = None) -> dict[str, Any]:
-    """Returns a fault: a node crashes, and is up again in another round, if it is."""
+    """Returns a fault: a node crashes in round ``begin`` and recovers in round ``end``; None: it does not recover."""
     return {"kind": "crash", "node": name, "round": begin} | ({} if end is None else {"until": end})
 
 
 def calls(kind: str, name: str, round_: int, **of_call: Any) -> dict[str, Any]:
-    """Returns a call."""
+    """Returns a call as a part of a scenario."""
     return {"at": name, "round": round_, "kind": kind, **of_call}

@@ -1,4 +1,4 @@
-"""Random schedules: overlays, calls, faults of links, crashes of every role, additions, leaves, steering."""
+"""Random schedules: overlays, calls, link faults, crashes of every role, joins and leaves of repositories, steering."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Schedule:
     """A run to be played.
 
     Attributes:
-        seed: What it was drawn from.
+        seed: The seed of the random choices.
         nodes: The nodes.
         links: The latency of each link.
-        settings: The protocol's settings.
-        calls: Node, kind, round, and the call's fields.
-        crashes: Node, round, end.
-        faults: Shares of loss, duplication, reordering.
-        strike: Faults of links; None: drawn ones, of these shares.
+        settings: The settings of the protocol.
+        calls: Node, kind, round and fields of each call.
+        crashes: Node, round, and round of recovery of each crash; None if the node does not recover.
+        faults: The shares of lost, duplicated and reordered messages.
+        strike: The link faults; None for random faults with the shares in ``faults``.
         end_round: The last round.
     """
 
@@ -52,7 +52,7 @@ class Schedule:
     end_round: int = END
 
     def network(self) -> LocalNetwork:
-        """Returns the run before its first round."""
+        """Returns the network before the first round."""
         strike = self.strike or FaultyLinks(self.seed, *self.faults, 12, END_OF_FAULTS)
         network = LocalNetwork(
             Repository, nodes=self.nodes, links=self.links, settings={**self.settings, "seed": self.seed}, strike=strike
@@ -64,12 +64,12 @@ class Schedule:
         return network
 
     def of_role(self, role: str) -> list[int]:
-        """Returns the nodes of a role."""
+        """Returns the ids of the nodes of a role."""
         return [one.node for one in self.nodes if one.role == role]
 
 
 def drawn(seed: int) -> Schedule:
-    """Draws a schedule."""
+    """Returns a random schedule."""
     rng = random.Random(f"repository {seed}")
     schedule = Schedule(seed)
     schedule.settings = RepositorySettings(
@@ -89,7 +89,10 @@ def drawn(seed: int) -> Schedule:
 def add_overlay(
     schedule: Schedule, rng: random.Random, repositories: tuple[int, int] = (1, 3), clients: tuple[int, int] = (3, 6)
 ) -> None:
-    """Adds one to four brokers, and repositories and clients at drawn brokers, between two numbers of each."""
+    """Adds one to four brokers, and repositories and clients at random brokers.
+
+    ``repositories`` and ``clients`` are the minimum and the maximum number of these nodes.
+    """
     n_brokers = rng.randint(1, 4)
     for broker in range(n_brokers):
         schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))
@@ -160,9 +163,10 @@ def _crashes(schedule: Schedule, rng: random.Random) -> None:
 
 
 def owned(seed: int) -> Schedule:
-    """Draws a schedule in which the owner of all topics deregisters clients for a while.
+    """Returns a random schedule in which the owner of all topics temporarily deregisters clients.
 
-    The owner stays up and all others come back: a registration that only one repository has is lost with it.
+    The owner does not crash and all other nodes recover, because a registration that only one repository has is lost if
+    this repository does not recover.
     """
     schedule, rng = drawn(seed), random.Random(f"owned {seed}")
     clients, owner = schedule.of_role("client"), len(schedule.nodes)
@@ -184,9 +188,10 @@ def owned(seed: int) -> Schedule:
 
 
 def crossed(seed: int) -> Schedule:
-    """Returns a schedule in which each of two repositories has what the other one waits for (rule P18).
+    """Returns a schedule in which each of two repositories waits for a message that the other has (rule P18).
 
-    Both publishers crash for good; what repository 1 stores lies behind a message that 2 has, and the other way round.
+    Both publishers fail permanently. In the order of repository 1, the message that it stores follows a message that
+    only repository 2 has; in the order of repository 2, it is the other way round.
     """
     schedule = Schedule(seed, settings=RepositorySettings(**{**TIMERS, "void_rounds": 10_000}).model_dump())
     roles = {0: "broker", 1: "repository", 2: "repository", 3: "client", 4: "client", 5: "client"}
