@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto, in a process of its own, as libraries hold this one while they wait for an answer."""
+"""Starts an S3 server (moto) for tests, in a separate process: libraries block this one while they wait for answers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import boto3
 
 BUCKET = "studies"
 SECRET = "never-to-be-written"  # noqa: S105 - of a server of tests
-"""The secret key: no file and no message may hold it."""
+"""The secret key, which must not appear in a file or a message."""
 _START_SECONDS = 120
 
 
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yields the address of an empty bucket, and the variables with which programs find it."""
+    """Yields the address of an empty bucket, and the environment variables with which programs access it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Runs of the skip ring without an engine, for its tests and measurements."""
+"""Plays runs of the skip ring without an engine, for tests and measurements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HORIZON_INTERVALS = 600
 
 
 def edges(n: int) -> Iterator[tuple[int, Label, Label]]:
-    """Yields the edges of SR(n) by the definition: level and both ends; an edge may lie in several levels."""
+    """Yields level and both ends of each edge of SR(n), by the definition; an edge can belong to several levels."""
     for level in range(1, levels(n) + 1):
         ring = level_ring(level, n)
         pairs = [*pairwise(ring), (ring[-1], ring[0])] if len(ring) > 2 else [(ring[0], ring[1])]
@@ -39,7 +39,7 @@ def edges(n: int) -> Iterator[tuple[int, Label, Label]]:
 
 
 def has_same_tries(topic: str, programs: Mapping[int, SkipRing]) -> bool:
-    """Returns whether all subscribers of a topic that are up have the same publications."""
+    """Returns whether all subscribers of a topic in ``programs`` have equal sets of publications."""
     subscribers = [one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants]
     return len({_keys(topic, one) for one in subscribers}) <= 1
 
@@ -52,7 +52,10 @@ def _keys(topic: str, program: SkipRing) -> frozenset[str]:
 def network(
     n: int, *, n_others: int = 0, n_supervisors: int = 1, topics: tuple[str, ...] = (TOPIC,), **settings: Any
 ) -> LocalNetwork:
-    """Returns supervisors -1, -2, ..., and subscribers 1 to n, which subscribe to all topics in round 0, and others."""
+    """Returns a network of supervisors -1, -2, ..., and of nodes 1 to n + n_others.
+
+    Nodes 1 to n subscribe to all topics in round 0; the other nodes do not subscribe.
+    """
     nodes = [NodeInfo(-one, f"supervisor{one}", "supervisor") for one in range(1, n_supervisors + 1)]
     nodes += [NodeInfo(one, f"node{one}", "subscriber") for one in range(1, n + n_others + 1)]
     made = LocalNetwork(SkipRing, nodes=nodes, settings={**SETTINGS, **settings})
@@ -63,19 +66,19 @@ def network(
 
 
 def rounds(played: LocalNetwork, until: int) -> Iterator[int]:
-    """Plays one round after the other up to one, that included."""
+    """Plays the rounds up to and including ``until``, and yields each round after it was played."""
     for number in range(played.round + 1, until + 1):
         played.play(number)
         yield number
 
 
 def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPIC) -> Convergence:
-    """Plays until a topic is legitimate, and some rounds more; at most up to a round.
+    """Plays until the ring of a topic is legitimate, and then some more rounds.
 
     Args:
-        played: The run.
-        until: The last round.
-        after: Rounds that are played after that.
+        played: The network.
+        until: The round after which the function stops, even if the ring is not legitimate.
+        after: The number of rounds that are played after the ring is legitimate.
         topic: The topic.
     """
     found = Convergence()
@@ -87,16 +90,16 @@ def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPI
 
 
 def sent(played: LocalNetwork) -> list[Flight]:
-    """Returns all messages of a run so far, whether they have been received or not."""
+    """Returns all messages that were sent so far, handled or in flight."""
     return sorted([*played.rows.handled, *played.in_flight])
 
 
 def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
-    """Returns the history of a run as the detector reads it.
+    """Returns the history of a run in the form that the convergence detector reads.
 
     Args:
-        played: The run.
-        crashes: The round in which a node crashed, ``n1=5``: node 1 in round 5.
+        played: The network.
+        crashes: The crashes; ``n1=5`` is a crash of node 1 in round 5.
     """
     down = {int(name[1:]): round_ for name, round_ in crashes.items()}
     tables = {
@@ -120,13 +123,13 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an arbitrary start.
+    """The outcome of a run from an arbitrary state.
 
     Attributes:
-        clean_rounds: Rounds until it was legitimate, messages in flight included; None: the horizon came first.
-        is_broken: Whether the state of the nodes was not legitimate later.
-        tries_rounds: Rounds until all subscribers had the same publications; None: the horizon came first.
-        problem: Why the last round is not legitimate.
+        clean_rounds: Rounds until the state and the messages in flight were legitimate; None if they never were.
+        is_broken: Whether the state of the nodes was not legitimate in a later round.
+        tries_rounds: Rounds until all subscribers had equal sets of publications; None if they never had.
+        problem: The reason why the state is not legitimate in the last round; None if it is.
     """
 
     clean_rounds: int | None
@@ -136,20 +139,20 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether everything converged, and stayed so."""
+        """Whether ring and tries converged, and the ring remained legitimate."""
         return self.clean_rounds is not None and not self.is_broken and self.tries_rounds is not None
 
 
 def arbitrary_run(
     n: int, seed: int, start: str = "arbitrary", *, delay_intervals: int | None = None, has_crashes: bool = False
 ) -> Outcome:
-    """Plays an arbitrary start until it is legitimate and tries are the same, and then on for closure.
+    """Plays a run from an arbitrary state until ring and tries have converged, and then `CLOSURE_INTERVALS` intervals.
 
     Args:
-        n: How many subscribe.
+        n: The number of subscribers.
         seed: The seed.
-        start: What is arbitrary.
-        delay_intervals: The largest delay of a message; None: one interval, or two where the seed is even.
+        start: The part of the state that is arbitrary.
+        delay_intervals: The maximum delay of a message in intervals; None: two for even seeds, one for odd seeds.
         has_crashes: Whether up to half of the subscribers crash in the first intervals.
     """
     drawn = Random(seed * 1009 + n)
