@@ -1,4 +1,4 @@
-"""Random runs of the skip ring that its plain program plays, too, and what both must agree on."""
+"""Compares the skip ring's node program with its plain program, the oracle, in random runs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ N_INTERVALS = 18
 
 
 class DisagreementError(AssertionError):
-    """Program and plain program do something differently."""
+    """The node program and the plain program differ."""
 
 
 def drawn(seed: int) -> Setup:
-    """Returns a small run with subscribers that join, leave, come again, publish, crash and come back."""
+    """Returns a random small setup in which subscribers join, leave, rejoin, publish, crash and recover."""
     draw = random.Random(seed)
     interval = draw.randint(3, 8)
     n, topics = draw.randint(2, 12), [f"topic{number}" for number in range(draw.choice((1, 1, 2, 3)))]
@@ -61,7 +61,7 @@ def drawn(seed: int) -> Setup:
 
 
 def numbered(wanted: list[tuple[int, int, str, str]]) -> list[Call]:
-    """Returns calls with numbers; an unsubscribe takes back the node's first subscription to the topic."""
+    """Returns numbered calls; an unsubscribe ends the node's first subscription to the topic."""
     calls: list[Call] = []
     first: dict[tuple[int, str], int] = {}
     counts: dict[int, int] = defaultdict(int)
@@ -72,11 +72,11 @@ def numbered(wanted: list[tuple[int, int, str, str]]) -> list[Call]:
     return calls
 
 
-# ---- the program's run, and what the plain program is given of it
+# ---- the run of the node program, and its initial state in the form of the plain program
 
 
 def network(setup: Setup) -> LocalNetwork:
-    """Returns the program's run."""
+    """Returns the network of the node program."""
     nodes = [NodeInfo(node, name, "supervisor") for node, name in setup.supervisors.items()]
     nodes += [NodeInfo(node, f"node{node}", "subscriber") for node in setup.subscribers]
     made = LocalNetwork(SkipRing, nodes=nodes, settings=setup.settings)
@@ -89,7 +89,7 @@ def network(setup: Setup) -> LocalNetwork:
 
 
 def start_of(setup: Setup, played: LocalNetwork) -> Start:
-    """Returns the state in which a run begins; of legitimate rings only the subscribers in the order of labels."""
+    """Returns the initial state in the form of the plain program; a legitimate ring is its subscribers by label."""
     start, up = Start(), played.up
     numbers: dict[int, int] = defaultdict(int)
     for one in played.in_flight:
@@ -114,7 +114,7 @@ def start_of(setup: Setup, played: LocalNetwork) -> Start:
 
 
 def _has_right_key(setup: Setup, leaf: TrieNode) -> bool:
-    """Returns whether a leaf's publication has the right key: no other one survives the repair of a trie (K22)."""
+    """Returns whether a leaf's publication has the right key; the repair of a trie removes all other leaves (K22)."""
     one = leaf.publication
     assert one is not None
     return one.key == publication_key(leaf.topic, one.source, one.source_seq, setup.settings["key_bits"])
@@ -132,7 +132,7 @@ def edge(one: Neighbour) -> Edge:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value of the program as the plain program has it: labels as digits, records as tuples."""
+    """Returns a value of the node program in the form of the plain program: labels as digits, records as tuples."""
     if isinstance(value, Label):
         return str(value)
     if is_dataclass(value):
@@ -144,14 +144,14 @@ def message(one: Flight, number: int) -> Message:
     return Message(one.sent_round, one.src, number, one.kind, one.dst, one.due_round, plain(one.message))
 
 
-# ---- what both must agree on
+# ---- the comparison
 
 
 def compare(setup: Setup) -> tuple[LocalNetwork, Network]:
-    """Plays a run with both, and compares them after the start and after each round.
+    """Plays a setup with both programs, and compares their states at the start and after each round.
 
     Raises:
-        DisagreementError: They differ.
+        DisagreementError: The programs differ.
     """
     played = network(setup)
     other = Network(setup, start_of(setup, played))
@@ -168,7 +168,7 @@ def compare(setup: Setup) -> tuple[LocalNetwork, Network]:
 
 
 def _by_sender(messages: Any) -> dict[Any, list[Any]]:
-    """Returns the messages of a round in the order of sending; reports apart."""
+    """Groups the messages of a round by sender, in the order of sending; failure reports have separate groups."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for one in messages:
         body = plain(one.message) if isinstance(one, Flight) else one.body
@@ -184,7 +184,7 @@ def _agree(setup: Setup, round_: int, program: dict[Any, Any], other: dict[Any, 
 
 
 def _differing(path: str, program: Any, other: Any) -> list[str]:
-    """Returns the parts in which two values differ."""
+    """Returns lines with the path and both values of each part in which two values differ."""
     if program == other:
         return []
     if not isinstance(program, dict) or not isinstance(other, dict):
@@ -194,7 +194,7 @@ def _differing(path: str, program: Any, other: Any) -> list[str]:
 
 
 def _program_state(setup: Setup, played: LocalNetwork) -> dict[Any, Any]:
-    """Returns databases, rings and publications of all nodes that are up."""
+    """Returns databases, rings and tries of all nodes that are up, in the form of `_plain_state`."""
     found: dict[Any, Any] = {}
     for node, program in played.up.items():
         databases = {topic: (one.next, _digits(one.entries)) for topic, one in program.database.items()}
@@ -212,7 +212,7 @@ def _program_state(setup: Setup, played: LocalNetwork) -> dict[Any, Any]:
 
 
 def _tries(setup: Setup, program: SkipRing) -> dict[tuple[str, str], TrieNode]:
-    """Returns the nodes of tries; as long as a node has not used them (K22), repaired ones."""
+    """Returns the trie nodes of a node; if the node has not used its tries yet, repairs a copy of them first (K22)."""
     nodes, roots = ({key: replace(one) for key, one in held.items()} for held in (program.trie_node, program.trie_root))
     if not program.has_checked_tries:
         repair_tries(nodes, roots, setup.settings["key_bits"], setup.settings["hash_bits"])

@@ -1,4 +1,4 @@
-"""What a terminal of some width shows of a function that writes, or of a command."""
+"""Runs a function or a command at a pseudo-terminal of a given width, and returns the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TextIO
 
 
 def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
-    """The screen of a terminal of n columns after a function has written to it."""
+    """Returns the screen of a terminal of ``width`` columns after ``write`` has written to it."""
     master, slave = _opened(width)
     with os.fdopen(slave, "w", encoding="utf-8") as out:
         write(out)
@@ -24,7 +24,7 @@ def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
 
 
 def command_at_terminal(width: int, command: Sequence[str], folder: Path) -> tuple[str, int]:
-    """The screen of a terminal of n columns at the end of a command, and its exit code."""
+    """Returns the screen of a terminal of ``width`` columns at the end of a command, and the exit code."""
     master, slave = _opened(width)
     with subprocess.Popen(command, cwd=folder, stdin=slave, stdout=slave, stderr=slave) as running:
         os.close(slave)
