@@ -29,7 +29,7 @@ from udfs.repository.program import Repository
 
 N_BROKERS = 3
 FIRST = 100
-"""The round of the first publications; by this round, all clients have been steered."""
+"""The round of the first publications; all clients have been steered before this round."""
 STEP = 50
 
 
