@@ -372,7 +372,7 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as one job, records features and violations, and varies schedules with new features."""
+        """Executes schedules as one job, records features and violations, and extends schedules with new features."""
         with played([run for _, run in batch], self._session) as (reader, session):
             report = self._audited(reader, session)
             beyond = {one.run_id for one in report.beyond}

@@ -65,8 +65,8 @@ def fast_reader(
 ) -> Iterator[tuple[StoreReader, Session, bool]]:
     """Opens a store on the engine that takes the least time for many queries.
 
-    If the store is small and ``session`` is an own local Spark, this engine is ``local``: Spark takes ten times as long
-    as Sail to plan the queries of a small store.
+    If the store is small, and ``session`` is a local Spark that this program started, the engine is ``local``: Spark
+    takes ten times as long as Sail to plan the queries of a small store.
 
     Args:
         root: The location of the store.
@@ -74,7 +74,7 @@ def fast_reader(
         opened: A reader of the store on ``session``; None opens one.
 
     Yields:
-        The reader, the session of the engine, and whether Spark needs one partition only.
+        The reader, the session of the engine, and whether one partition is enough for the queries.
     """
     if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
         with beside(session) as other:
