@@ -1,1 +1,1 @@
-"""Plain programs of the protocols, one node after the other: what the dataflow is compared with."""
+"""Oracles: plain sequential programs of the protocols, with which tests compare the node programs and dataflows."""

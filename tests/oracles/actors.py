@@ -1,9 +1,9 @@
 """The δ protocol without failures as a program of SimPy actors: a process and a Store for each broker.
 
-What brokers do is what `oracles.delta` has them do (Algorithm 1; settled rules 2 and 12), and what protocol ``delta``
-does: a SUB floods the tree and is confirmed from its ends; a PUB goes to where the entries' ``from`` lies; routing
-information changes when a message is confirmed. A broker knows the tree within δ+1 hops. Nobody fails, so a message is
-only ever sent to neighbours, and all recipients behind one are confirmed at once.
+Brokers behave as in `oracles.delta` and in protocol ``delta`` (Algorithm 1; settled rules 2 and 12). A SUB floods the
+tree, and its confirmation starts at the leaves. A PUB is sent towards the ``from`` of each matching entry. Routing
+information changes when a message is confirmed. A broker knows the tree within δ+1 hops. No broker fails, so messages
+are sent to neighbours only, and a neighbour's Conf confirms all recipients behind the neighbour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = tuple[int, int]
 
 
 class Call(NamedTuple):
-    """A call of the application at a node; ``number`` is its place among the node's calls."""
+    """A call of the application at a node; ``number`` is the index of the call among the calls of the node."""
 
     round: int
     node: int
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A copy of a SUB or a PUB. Of a SUB ``origin_path`` is the way back to its ``from``, receiver first."""
+    """A copy of a SUB or a PUB. For a SUB, ``origin_path`` is the path from the receiver back to the ``from``."""
 
     kind: str
     source: int
@@ -42,12 +42,12 @@ class Message(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The message's identity, the same in all its copies."""
+        """The identity of the message, which is equal in all its copies."""
         return self.source, self.number
 
 
 class Envelope(NamedTuple):
-    """What goes over a link: a message, or the Conf of one."""
+    """The content of a transmission over a link: a message, or the Conf of the message with key ``confirmed``."""
 
     sender: int
     message: Message | None
@@ -56,14 +56,14 @@ class Envelope(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
-        deliveries: Subscriber, source, number of the call, round.
-        confirmed: Source and number of a call to the round of its Conf.
-        n_messages: Messages put on links.
-        messages: If they are to be kept: kind, sender, receiver, round of sending, round in which it is due, source and
-            number of the call that it serves.
+        deliveries: Subscriber, source, call number and round of each delivery.
+        confirmed: Maps source and number of each confirmed call to the round of the Conf.
+        n_messages: The number of messages put on links.
+        messages: Kind, sender, receiver, round of sending, due round, and source and number of the call, for each
+            message; None if messages are not recorded.
     """
 
     deliveries: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Item:
-    """An entry of ProcessingList: a message, who still has to confirm, and whom the Conf goes to."""
+    """An entry of ProcessingList: a message, the peers that have not confirmed it, and the receivers of its Conf."""
 
     message: Message
     out: set[int]
@@ -82,7 +82,7 @@ class Item:
 
 
 class Broker:
-    """A broker: its process handles what is in its Store, one thing after the other."""
+    """A broker; its process handles the items in its Store one after another."""
 
     def __init__(self, env: simpy.Environment, name: int, delta: int, outcome: Outcome) -> None:
         self.env, self.name, self.delta, self.outcome = env, name, delta, outcome
@@ -95,7 +95,7 @@ class Broker:
         self.processing: dict[Key, Item] = {}
 
     def look_around(self) -> None:
-        """Finds the paths to all brokers within δ+1 hops."""
+        """Computes the paths to all brokers within δ+1 hops."""
         self.paths, edge = {self.name: (self.name,)}, [self]
         for _ in range(self.delta + 1):
             edge = [peer for broker in edge for peer, _ in broker.links.values() if self._reach(broker, peer)]
@@ -107,7 +107,7 @@ class Broker:
         return True
 
     def run(self) -> Generator[simpy.Event, Any, None]:
-        """Handles messages, Confs and calls, as they come."""
+        """Handles messages, Confs and calls in the order of arrival."""
         while True:
             what = yield self.inbox.get()
             if isinstance(what, Call):
@@ -118,13 +118,13 @@ class Broker:
                 self._receive(what.sender, what.message)
 
     def apply(self, calls: Sequence[Call]) -> Generator[simpy.Event, Any, None]:
-        """The application: makes its calls in their rounds."""
+        """The process of the application: issues each call in its round."""
         for call in calls:
             yield self.env.timeout(call.round - self.env.now)
             yield self.inbox.put(call)
 
     def _send(self, peer: int, what: Envelope) -> None:
-        """Puts something on a link; it is in the peer's Store when the latency is over."""
+        """Puts ``what`` on the link to ``peer``; it arrives in the peer's Store after the latency of the link."""
         broker, latency = self.links[peer]
         self.outcome.n_messages += 1
         if self.outcome.messages is not None:
@@ -134,7 +134,7 @@ class Broker:
         self.env.timeout(latency, what).callbacks.append(broker.arrive)
 
     def arrive(self, event: simpy.Event) -> None:
-        """Takes what a link brings."""
+        """Puts a transmission that has arrived over a link into the Store."""
         self.inbox.put(event.value)
 
     def _issue(self, call: Call) -> None:
@@ -143,7 +143,7 @@ class Broker:
         self._accept(message, None)
 
     def _receive(self, sender: int, message: Message) -> None:
-        """Algorithm 1, lines 1 to 9: a copy that came before joins the waiting senders or gets its Conf."""
+        """Algorithm 1, lines 1 to 9: accepts a first copy; the sender of a later copy waits, or receives a Conf."""
         if message.number > self.recent.get(message.source, -1):
             self._accept(message, sender)
         elif message.key in self.processing:
@@ -152,7 +152,7 @@ class Broker:
             self._send(sender, Envelope(self.name, None, message.key))
 
     def _accept(self, message: Message, sender: int | None) -> None:
-        """Algorithm 1, lines 10 to 18: the recipients, and a copy to each neighbour on the way to some of them."""
+        """Algorithm 1, lines 10 to 18: computes the recipients; sends a copy to each neighbour towards a recipient."""
         self.recent[message.source] = message.number
         recipients = self.paths if message.kind == "SUB" else set(self.entries[message.topic].values())
         out = {self.paths[x][1] for x in recipients if x != self.name} - {sender}
@@ -165,13 +165,13 @@ class Broker:
         self._settle(item)
 
     def _confirmation(self, sender: int, key: Key) -> None:
-        """A Conf: all that the peer was responsible for is confirmed (line 22)."""
+        """Handles a Conf: all recipients for which the peer was responsible are confirmed (line 22)."""
         item = self.processing[key]
         item.out.discard(sender)
         self._settle(item)
 
     def _settle(self, item: Item) -> None:
-        """Algorithm 1, lines 25 to 31, once nobody has to confirm any more."""
+        """Algorithm 1, lines 25 to 31, if all peers have confirmed the message."""
         message = item.message
         if item.out:
             return
@@ -189,13 +189,13 @@ class Broker:
 def simulate(
     links: dict[tuple[int, int], int], calls: Sequence[Call], delta: int, *, keeps_messages: bool = False
 ) -> Outcome:
-    """Plays a run until nothing is left to happen.
+    """Plays a run until no event is left.
 
     Args:
-        links: Latency in rounds of each link of a tree, by its ends.
-        calls: Subscriptions and publications.
+        links: Maps the two ends of each link of a tree to its latency in rounds.
+        calls: The subscriptions and publications.
         delta: δ.
-        keeps_messages: Whether the outcome is to have them.
+        keeps_messages: Whether the outcome records all messages.
     """
     env, outcome = simpy.Environment(), Outcome(messages=[] if keeps_messages else None)
     brokers = {name: Broker(env, name, delta, outcome) for name in sorted({x for ends in links for x in ends})}
