@@ -1,4 +1,4 @@
-"""What must hold of a run with at most δ non-OPERATIONAL nodes at any time."""
+"""Checks the properties of a run in which at most δ nodes are not OPERATIONAL at any time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Checker:
         self.calls = {(call.kind, call.node, call.number): call for call in network.schedule.calls}
 
     def violations(self) -> list[str]:
-        """Returns every violation in words; none for a correct run."""
+        """Returns a phrase for each violation; the list is empty for a correct run."""
         found = [f"round {at}: {what} at {node}: {key}" for at, what, node, key in self.network.notes]
         found += self._refused()
         found += self._exactly_once()
@@ -33,7 +33,10 @@ class Checker:
         return found
 
     def _refused(self) -> Iterator[str]:
-        """First copies judged duplicates that carry what their receiver lacks; a PUB that is lost shows elsewhere."""
+        """Yields first copies that were judged duplicates although their receivers lack the information in them.
+
+        A lost PUB is found by `_expected`.
+        """
         for node, m, is_known in self.network.refused:
             self.network.count[f"first copies of {m.kind} refused"] += 1
             if not is_known:
@@ -41,7 +44,7 @@ class Checker:
 
     @cached_property
     def _downtimes(self) -> dict[int, list[tuple[int, float]]]:
-        """When each node was not OPERATIONAL, its join left out."""
+        """The periods in which each node was not OPERATIONAL, except its join."""
         found: dict[int, list[tuple[int, float]]] = defaultdict(list)
         since: dict[int, int] = {}
         for at, node, status in self.network.statuses:
@@ -70,7 +73,7 @@ class Checker:
             last[subscriber, source] = seq
 
     def _expected(self) -> Iterator[str]:
-        """Conf implies delivered, to subscribers that stay up from issue to Conf."""
+        """Checks that confirmed publications were delivered to all subscribers that were up from issue to Conf."""
         at = {(s, p, seq): when for s, p, seq, when in self.network.deliveries}
         for key, confirmed in self.network.confirmations.items():
             if key[0] != "publish":
@@ -117,12 +120,12 @@ class Checker:
                 yield f"never confirmed: {key}"
 
     def _joins(self, node: Node) -> bool:
-        """Whether the node has called join and its join point can still answer."""
+        """Returns whether the node's join can end: its join point has not failed. A node that never joins passes."""
         return node.join_point < 0 or self.network.nodes[node.join_point].status is not Status.FAILED
 
     @cached_property
     def _members(self) -> dict[int, View]:
-        """The whole tree of the nodes that have joined, seen from each of them."""
+        """For each node that has joined, the view of the whole tree of these nodes."""
         joining = {call.node for call in self.network.schedule.calls if call.kind == "join"}
         confirmed = {key[1] for key in self.network.confirmations if key[0] == "join"}
         links = [(ends, False) for ends in self.network.schedule.links if (joining - confirmed).isdisjoint(ends)]
@@ -134,7 +137,7 @@ class Checker:
 
     @cached_property
     def _unfinished(self) -> set[Link]:
-        """Links of joins that never ended, as their node is down or their join point is."""
+        """The links of joins that never ended, because the joining node or its join point is down."""
         ended = {key[1] for key in self.network.confirmations if key[0] == "join"}
         joins = [call for call in self.network.schedule.calls if call.kind == "join"]
         return {link(call.node, call.join_point) for call in joins if call.node not in ended}
@@ -145,7 +148,7 @@ class Checker:
                 yield self.network.nodes[name], whole
 
     def _topology(self) -> Iterator[str]:
-        """Eq. (1) at every OPERATIONAL node, which is Level-1."""
+        """Checks Eq. (1) (Level-1) at every OPERATIONAL node."""
         for node, whole in self._quiet():
             right = {ends for ends, _ in whole.within(node.name, self.delta + 1)}
             held = {ends for ends, mark in node.view.marks.items() if not mark}
@@ -154,7 +157,7 @@ class Checker:
                 yield f"Eq. (1) at {node.name}: lacks {right - held}, exceeds by {held - right}"
 
     def _subscriptions(self) -> Iterator[str]:
-        """Level-2: each entry is what a node that never failed would hold."""
+        """Checks Level-2: each entry is equal to the entry of a node that never failed."""
         for node, whole in self._quiet():
             for call in self.network.schedule.calls:
                 if call.kind == "subscribe":
