@@ -33,7 +33,10 @@ def failures_detected(node: Node, failed: set[int]) -> None:
 
 
 def _open_new_peers(node: Node, failed: set[int]) -> None:
-    """Lines 5 to 18: the nearest unconnected nodes beyond the failed ones, and for a synchronising node stand-ins."""
+    """Lines 5 to 18: connects to the nearest unconnected nodes behind ``failed``.
+
+    A synchronising node also synchronises to stand-ins, the nearest connected nodes on the paths to these nodes.
+    """
     paths = node.view.paths
     beyond = {
         x: paths[x]
@@ -62,13 +65,13 @@ def _has_nearer(path: Path, others: dict[int, Path]) -> bool:
 
 
 def connect(node: Node, peer: int, kind: str, body: object) -> None:
-    """Opens a connection; it is pending until the peer's Status."""
+    """Opens a connection, which is pending until the peer's Status arrives."""
     arrival = node.network.send(node, peer, kind, body, incarnation=None)
     node.connections[peer] = Connection(arrival)
 
 
 def accept_connection(node: Node, peer: int, incarnation: int, *, is_recovering: bool = False) -> None:
-    """Takes up the connection that a peer's request opens, in place of any older one."""
+    """Accepts the connection that a peer's request opens; it replaces an older connection to the peer."""
     node.connections[peer] = Connection(node.network.round, incarnation, is_recovering)
     node.network.watch(node, peer)
 
@@ -84,13 +87,13 @@ def synchronise_to(node: Node, peer: int) -> None:
 
 
 def request_join(node: Node) -> None:
-    """Algorithm 2, the joining node's first step."""
+    """Algorithm 2: the first step of the joining node."""
     node.connections.clear()
     connect(node, node.join_point, "JOIN_REQUEST", None)
 
 
 def connection_request(node: Node, envelope: Envelope) -> None:
-    """Algorithm 4, answered by Status; what an older incarnation did not confirm is sent again."""
+    """Algorithm 4; answers with a Status. Messages that an older incarnation of the peer did not confirm are resent."""
     if node.status is Status.DETACHED:
         send_status(node, envelope.src, envelope.src_incarnation)
         return
@@ -107,13 +110,13 @@ def connection_request(node: Node, envelope: Envelope) -> None:
 
 
 def send_status(node: Node, peer: int, incarnation: int | None) -> None:
-    """Returns a peer whether messages for the node must be Guided."""
+    """Sends a peer a STATUS, which states whether messages for the node must be Guided."""
     told = node.status if node.status in (Status.DETACHED, Status.RECOVERING) else Status.OPERATIONAL
     node.network.send(node, peer, "STATUS", told, incarnation=incarnation)
 
 
 def status(node: Node, envelope: Envelope) -> None:
-    """A peer's Status opens a pending connection, on which the waiting messages go in order."""
+    """Handles a peer's Status: opens the pending connection, and sends the waiting messages in order."""
     held = node.connections.get(envelope.src)
     if held is None or node.status is Status.DETACHED:
         return
