@@ -8,7 +8,7 @@ from oracles.delta.view import Path, link
 
 
 def receive(node: Node, envelope: Envelope) -> None:
-    """Algorithm 1, lines 1 to 9: duplicates join the waiting senders or get their Conf; first copies are accepted."""
+    """Algorithm 1, lines 1 to 9: accepts a first copy; the sender of a duplicate waits, or receives a Conf."""
     m: Multicast = envelope.body
     node.network.count["guided"] += m.to is not None
     if node.status is Status.DETACHED:
@@ -36,12 +36,13 @@ def receive(node: Node, envelope: Envelope) -> None:
 
 
 def refuse(node: Node, m: Multicast) -> None:
-    """A first copy that the detector judges a duplicate, as newer messages have come from where this one comes from.
+    """Rejects a first copy of ``m`` that the detector judges a duplicate, because newer messages of its source arrived.
 
-    Those came through a partner M that, on this node's SynRequest, sent all that was unconfirmed on this side: M had m
-    confirmed for all behind this node before. M's routing information on m was in its PAR_SUB, which is of low
-    priority: the newer messages overtook it, and if M fails it never comes. Hence a node that still synchronises takes
-    the routing information of what it refuses, which is the same however often it is taken.
+    The newer messages came through a partner M. On this node's SynRequest, M sent all messages that were unconfirmed on
+    this node's side; m was not one of them, because it had been confirmed to M for all nodes behind this node. M's
+    routing information about m is in its PAR_SUB, which has low priority: the newer messages overtook it, and if M
+    fails, it never arrives. Therefore a synchronising node takes the routing information of rejected messages; taking
+    it repeatedly has no further effect.
     """
     if node.synchronises:
         update_routing(node, m, m.origin_path)
@@ -54,7 +55,7 @@ def refuse(node: Node, m: Multicast) -> None:
 
 
 def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
-    """Algorithm 1, lines 10 to 18, for a first copy or, without a sender, for the node's own message."""
+    """Algorithm 1, lines 10 to 18, for a first copy, or, if ``sender`` is None, for a message of the node itself."""
     item = Item(
         message=m,
         msg_id=m.stamp if sender is None else node.stamp(),
@@ -80,7 +81,7 @@ def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
 
 
 def scope(node: Node, item: Item) -> dict[int, Path]:
-    """RCPT_N without what lies toward the sender (settled rule 2)."""
+    """Returns RCPT_N without the recipients that lie toward the sender (settled rule 2)."""
     m, view = item.message, node.view
     if m.kind == "PUB" and node.status is Status.RECOVERING:
         return {}
@@ -95,13 +96,13 @@ def scope(node: Node, item: Item) -> dict[int, Path]:
 
 
 def recipients(node: Node, item: Item) -> dict[int, Path]:
-    """The members of the scope that are not in Γ yet, nor behind a node that has confirmed for all behind it."""
+    """Returns the nodes of the scope that are neither in Γ nor behind a node that has confirmed for all behind it."""
     done = {x for x, r in item.gamma.items() if r.is_confirmed}
     return {x: path for x, path in scope(node, item).items() if x not in item.gamma and done.isdisjoint(path)}
 
 
 def _around(node: Node, m: Multicast) -> dict[int, Path]:
-    """The recipients of a J, within δ of the join point, and of a REJOIN, within δ+1 of its source."""
+    """Returns the recipients of a J, within δ hops of the join point, or of a REJOIN, within δ+1 hops of its source."""
     center, reach = (m.join_point, node.delta) if m.kind == "J" else (m.source, node.delta + 1)
     view = node.view
     if center not in view.paths:
@@ -111,7 +112,7 @@ def _around(node: Node, m: Multicast) -> dict[int, Path]:
 
 
 def deliver(node: Node, item: Item) -> None:
-    """Hands a publication to the application at its first copy (settled rule 12)."""
+    """Delivers a publication to the application when its first copy is accepted (settled rule 12)."""
     m = item.message
     if m.kind != "PUB" or node.name not in item.gamma or not node.own & m.matches:
         return
@@ -121,7 +122,7 @@ def deliver(node: Node, item: Item) -> None:
 
 
 def route(node: Node, item: Item, gamma: dict[int, Path]) -> None:
-    """Makes the closest connected node toward each given recipient responsible for it (line 15)."""
+    """Makes the closest connected node toward each recipient in ``gamma`` responsible for the recipient (line 15)."""
     for x, path in gamma.items():
         recipient = item.gamma[x] = Recipient(path, node.closest(path))
         if recipient.responsible is not None:
@@ -129,20 +130,20 @@ def route(node: Node, item: Item, gamma: dict[int, Path]) -> None:
 
 
 def extend(node: Node) -> None:
-    """Adds what has come into view to the recipients of the messages under way (settled rule 16)."""
+    """Adds nodes that have come into view to the recipients of the unconfirmed messages (settled rule 16)."""
     for item in node.processing.values():
         if item.message.kind != "PUB":
             route(node, item, recipients(node, item))
 
 
 def flush(node: Node) -> None:
-    """Sends all that can be sent, in ProcessingList order."""
+    """Sends all unsent messages whose connections are open, in ProcessingList order."""
     for item in list(node.processing.values()):
         send_waiting(node, item)
 
 
 def send_waiting(node: Node, item: Item) -> None:
-    """Sends what waits for a connection that is open now (settled rule 20)."""
+    """Sends the copies of a message whose connections have opened (settled rule 20)."""
     for peer in sorted(item.unsent):
         if peer not in node.connections:
             item.unsent.discard(peer)
@@ -152,7 +153,7 @@ def send_waiting(node: Node, item: Item) -> None:
 
 
 def transmit(node: Node, item: Item, peer: int) -> None:
-    """make_copy_send: visited list, rewriting of ``from``, and the paths of a Guided message."""
+    """make_copy_send: sends a copy with a new visited list, a rewritten ``from``, and the paths of a Guided message."""
     paths = item.through(peer)
     if not paths:
         return
@@ -172,7 +173,7 @@ def transmit(node: Node, item: Item, peer: int) -> None:
 
 
 def settle(node: Node, item: Item) -> None:
-    """Algorithm 1, lines 25 to 31, once Out is empty."""
+    """Algorithm 1, lines 25 to 31, if Out is empty."""
     if item.out or item.message.key not in node.processing:
         return
     del node.processing[item.message.key]
@@ -185,7 +186,7 @@ def settle(node: Node, item: Item) -> None:
 
 
 def update_routing(node: Node, m: Multicast, origin_path: Path) -> None:
-    """update_routing_information of J, SUB and UNSUB."""
+    """update_routing_information for a J, SUB or UNSUB."""
     if m.kind == "J":
         node.view.unmark(link(m.source, m.join_point))
     elif m.kind == "SUB":
@@ -198,7 +199,7 @@ def update_routing(node: Node, m: Multicast, origin_path: Path) -> None:
 
 
 def confirmation(node: Node, envelope: Envelope) -> None:
-    """A Conf: all that the peer was responsible for is confirmed (line 22)."""
+    """Handles a Conf: all recipients for which the peer was responsible are confirmed (line 22)."""
     item = node.processing.get(envelope.body)
     if item is None:
         return

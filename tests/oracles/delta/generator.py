@@ -1,4 +1,4 @@
-"""Random runs whose crashes are placed while they are played, so that at most δ nodes are not OPERATIONAL."""
+"""Random runs; crashes are added while a run is played, so that at most δ nodes are not OPERATIONAL at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUIET = 2000
 
 
 def random_schedule(draw: random.Random) -> Schedule:
-    """Returns a tree with random latencies and calls that go on for a while; no crashes yet."""
+    """Returns a random schedule without crashes: a tree with random latencies, and random calls."""
     size = draw.randrange(8, 41)
     spread = draw.choice([2, 4, size])
     largest = draw.choice([1, 2, 4])
@@ -30,7 +30,7 @@ def random_schedule(draw: random.Random) -> Schedule:
 
 
 def _joins(draw: random.Random, links: dict[tuple[int, int], int], last: int) -> list[Call]:
-    """Makes some leaves join during the run, at times with a second one behind them."""
+    """Returns join calls of some leaves; a leaf can be the join point of another joining leaf."""
     degree: dict[int, int] = {}
     for ends in links:
         for x in ends:
@@ -65,7 +65,7 @@ def _publications(draw: random.Random, size: int, last: int, subscriptions: list
 
 
 def random_run(seed: int, detector: str) -> Network:
-    """Plays a random schedule, placing crashes as it goes; ``network.schedule`` replays it."""
+    """Plays a random schedule, and adds crashes during the run; ``network.schedule`` contains the whole schedule."""
     draw = random.Random(seed)
     schedule = random_schedule(draw)
     network = Network(schedule, detector)
@@ -97,7 +97,7 @@ def _maybe_crash(
 
 
 def unavailable(network: Network) -> int:
-    """Counts the nodes that are not OPERATIONAL, those that join for the first time left out."""
+    """Counts the nodes that are not OPERATIONAL, except nodes that join for the first time."""
     joining = (Status.DETACHED, Status.ATTACHED)
     return sum(
         node.status is not Status.OPERATIONAL and not (node.status in joining and node.incarnation == 0)
