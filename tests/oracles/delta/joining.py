@@ -10,7 +10,7 @@ from oracles.delta.view import link
 
 
 def join_request(node: Node, envelope: Envelope) -> None:
-    """Takes a JoinRequest in; an older incarnation of the joining node is gone."""
+    """Stores a JoinRequest; a connection to an older incarnation of the joining node is closed as failed."""
     node.requests[envelope.src] = envelope.src_incarnation
     if envelope.src in node.connections:
         failures_detected(node, {envelope.src})
@@ -18,7 +18,7 @@ def join_request(node: Node, envelope: Envelope) -> None:
 
 
 def serve_requests(node: Node) -> None:
-    """Answers the waiting JoinRequests once the node is VALID_JOINED."""
+    """Answers the waiting JoinRequests if the node is VALID_JOINED."""
     if node.status is not Status.OPERATIONAL:
         return
     for joiner, incarnation in sorted(node.requests.items()):

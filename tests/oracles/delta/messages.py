@@ -1,4 +1,4 @@
-"""What travels: multicast messages, their unicast companions, and the envelope around each."""
+"""Multicast messages, the state of their processing, and the envelopes of messages on links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Key = tuple[int, Stamp]
 class Multicast:
     """A copy of a J, SUB, UNSUB, PUB or REJOIN message, with the fields that its kind needs.
 
-    ``to`` is None unless the copy is Guided: the paths to Γ, each with whether all behind its end is done.
+    If the copy is Guided, ``to`` contains the paths to the members of Γ, each with a flag: whether all nodes behind its
+    end have confirmed. Otherwise ``to`` is None.
     """
 
     kind: str
@@ -32,7 +33,7 @@ class Multicast:
 
     @property
     def key(self) -> Key:
-        """The message's identity, the same in all its copies: source and the source's MsgId."""
+        """The identity of the message, which is equal in all its copies: the source and the source's MsgId."""
         return self.source, self.stamp
 
     def copy(self, **changes: Any) -> Multicast:
@@ -42,9 +43,10 @@ class Multicast:
 
 @dataclass
 class Recipient:
-    """A member of Γ_N^m: its path, the member of Out that is responsible for it, and whether that one has confirmed.
+    """A member of Γ_N^m: its path, the member of Out responsible for it, and whether that member has confirmed.
 
-    ``is_reopened``: an earlier incarnation had confirmed, and what lies behind it with it; only the node lacks m.
+    ``is_reopened`` means that an earlier incarnation of the node had confirmed m for all nodes behind it, so that only
+    the node itself lacks m.
     """
 
     path: Path
@@ -55,7 +57,7 @@ class Recipient:
 
 @dataclass
 class Item:
-    """An entry of ProcessingList_N: a message with its Γ and senders; ``unsent`` waits for a pending connection."""
+    """An entry of ProcessingList_N: a message, its Γ and its senders; ``unsent`` contains peers with unsent copies."""
 
     message: Multicast
     msg_id: Stamp
@@ -68,18 +70,18 @@ class Item:
 
     @property
     def out(self) -> set[int]:
-        """Out_N^m: who still has to confirm."""
+        """Out_N^m: the responsible nodes that have not confirmed yet."""
         return {r.responsible for r in self.gamma.values() if r.responsible is not None and not r.is_confirmed}
 
     def through(self, peer: int) -> list[Path]:
-        """Returns the paths to the recipients that the peer still has to confirm, nearest first."""
+        """Returns the paths to the recipients that the peer has not confirmed yet, shortest first."""
         found = [r.path for r in self.gamma.values() if r.responsible == peer and not r.is_confirmed]
         return sorted(found, key=lambda path: (len(path), path))
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message on a link; ``dst_incarnation`` is None where the sender cannot know it."""
+    """A message on a link; ``dst_incarnation`` is None if the sender cannot know the incarnation of the receiver."""
 
     kind: str
     src: int
