@@ -32,7 +32,7 @@ _KINDS = {"subscribe": "SUB", "unsubscribe": "UNSUB", "publish": "PUB"}
 
 
 class Network:
-    """The links, the failure detector, the clock, and the record of what happened."""
+    """The links, the failure detector, the clock, and the recorded history."""
 
     def __init__(self, schedule: Schedule, detector: str) -> None:
         self.schedule = schedule
@@ -82,7 +82,7 @@ class Network:
             self.plan(crash)
 
     def plan(self, crash: Crash) -> None:
-        """Adds a crash that has not happened yet."""
+        """Adds a crash in the current round or later."""
         self._downs[crash.round].append(crash)
         self._wake(crash.round)
         if crash.until is not None:
@@ -90,7 +90,7 @@ class Network:
             self._wake(crash.until)
 
     def run(self, until: int) -> None:
-        """Plays round after round up to one, or until nothing is left to happen."""
+        """Plays the rounds up to ``until``, or until no event is left."""
         while self._agenda and self._agenda[0] <= until:
             self.step()
 
@@ -124,7 +124,7 @@ class Network:
             recover(self.nodes[name])
 
     def watch(self, node: Node, peer: int) -> None:
-        """Starts the failure detector on an accepted connection, whose peer may have crashed since it asked."""
+        """Starts the failure detector on an accepted connection; the peer may have crashed since its request."""
         incarnation = node.connections[peer].incarnation
         if incarnation is not None and (peer, incarnation) in self._crashed:
             self._report_crash(node, peer, incarnation)
@@ -152,7 +152,7 @@ class Network:
             check_synchronised(self.nodes[watcher])
 
     def _meant(self, watcher: int, peer: int, held: Connection) -> int | None:
-        """The incarnation that a connection leads to, also while its request is unanswered."""
+        """Returns the incarnation of the peer of a connection, even if the request has not been answered yet."""
         return held.incarnation if held.is_open else self._answering.get((watcher, peer, held.arrival))
 
     # Messages.
@@ -160,7 +160,10 @@ class Network:
     def send(
         self, node: Node, dst: int, kind: str, body: Any, *, incarnation: int | None = -1, low: int | None = None
     ) -> int:
-        """Puts a message on a link, for the peer's incarnation on that connection unless one is given."""
+        """Puts a message on a link, and returns the due round.
+
+        By default, the message is addressed to the incarnation of the peer on the connection.
+        """
         if incarnation == -1:
             incarnation = node.connections[dst].incarnation
         due = self.round + self._latency[node.name, dst]
@@ -226,7 +229,7 @@ class Network:
             accept(node, m, None)
 
     def confirmed(self, node: Node, m: Multicast) -> None:
-        """Notes that a message's source has its Conf."""
+        """Handles the Conf of a message at its source."""
         if m.kind == "REJOIN":
             self.operational(node)
         elif m.kind == "J":
@@ -235,7 +238,7 @@ class Network:
             self.confirmations[self._numbers[m.key]] = self.round
 
     def operational(self, node: Node) -> None:
-        """Makes a node OPERATIONAL; what waited for that goes on."""
+        """Makes a node OPERATIONAL, and serves the requests and calls that waited for this."""
         node.become(Status.OPERATIONAL)
         number = ("join", node.name, 0)
         if node.join_point >= 0:
@@ -244,21 +247,21 @@ class Network:
         self._issue(node)
 
     def stored_topology(self, name: int) -> list[tuple[Link, bool]]:
-        """The topology repository: what a node, down or not, has stored of its view."""
+        """The topology repository: returns the stored view of a node, which may be down."""
         return list(self.nodes[name].view.marks.items())
 
     def passed_over(self, hops: Path) -> None:
-        """Key Corollary: a copy skips no node that is OPERATIONAL or OPERATIONAL*.
+        """Checks the Key Corollary: a copy skips no node that is OPERATIONAL or OPERATIONAL*.
 
-        Copies to a synchronising peer are none of its business: Algorithm 7 sends them to whoever asked, and a node in
-        between may have become OPERATIONAL* since the peer found it failed.
+        The corollary does not apply to copies to a synchronising peer: Algorithm 7 sends them to the peer that
+        requested them, and a skipped node may have become OPERATIONAL* since the peer found it failed.
         """
         for name in hops[1:-1]:
             if self.nodes[name].status in (Status.OPERATIONAL_STAR, Status.OPERATIONAL):
                 self.note("skipped", name, hops)
 
     def note(self, what: str, node: int, key: Any) -> None:
-        """Records something that should not happen."""
+        """Records an event that must not happen."""
         self.notes.append((self.round, what, node, key))
 
 
@@ -270,7 +273,7 @@ def play(schedule: Schedule, detector: str, until: int = 10_000) -> Network:
 
 
 def _distances(links: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Returns the latency between any two nodes: the sum over the tree's path."""
+    """Returns the latency between any two nodes: the sum of the latencies on their path in the tree."""
     tree = View(0, len(links))
     found: dict[tuple[int, int], int] = {}
     for start in {x for ends in links for x in ends}:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """What a node is; only an OPERATIONAL one is also VALID_JOINED and takes calls."""
+    """The status of a node; only an OPERATIONAL node is VALID_JOINED and accepts calls."""
 
     FAILED = "FAILED"
     DETACHED = "DETACHED"
@@ -28,7 +28,7 @@ class Status(Enum):
 
 @dataclass
 class Connection:
-    """An entry of Connections_N: pending until the peer's incarnation is known."""
+    """An entry of Connections_N; it is pending until the peer's incarnation is known."""
 
     arrival: int
     incarnation: int | None = None
@@ -36,20 +36,20 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the peer has answered or has opened the connection itself."""
+        """Whether the connection is open: the peer has answered, or has opened the connection itself."""
         return self.incarnation is not None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of SUBS_SET_N: the subscription's ``from`` at N and its distance."""
+    """An entry of SUBS_SET_N: the subscription's ``from`` at N, and the distance of the ``from``."""
 
     origin: int
     distance: int
 
 
 class Node:
-    """A node: what is durable is set here, what is volatile in ``forget``."""
+    """A node. The constructor sets the durable state, ``forget`` sets the volatile state."""
 
     def __init__(self, name: int, network: Network) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class Node:
         self.forget()
 
     def forget(self) -> None:
-        """Loses everything volatile."""
+        """Resets the volatile state."""
         self.connections: dict[int, Connection] = {}
         self.entries: dict[int, Entry] = {}
         self.removed: set[int] = set()
@@ -80,7 +80,7 @@ class Node:
         self._stamped = (-1, 0)
 
     def stamp(self) -> Stamp:
-        """timeStamp_N(): the round, then the order within it."""
+        """timeStamp_N(): returns the round, and the number of earlier stamps in the round."""
         now = self.network.round
         self._stamped = (now, self._stamped[1] + 1 if self._stamped[0] == now else 0)
         return self._stamped
@@ -92,7 +92,7 @@ class Node:
 
     @property
     def synchronises(self) -> bool:
-        """Whether the node still gathers routing information from its peers."""
+        """Whether the node is collecting routing information from its peers."""
         return self.status in (Status.ATTACHED, Status.RECOVERING)
 
     def become(self, status: Status) -> None:
@@ -101,26 +101,26 @@ class Node:
         self.network.statuses.append((self.network.round, self.name, status.value))
 
     def closest(self, path: Path) -> int | None:
-        """Returns the connected node nearest to N on a path from N, if there is one."""
+        """Returns the nearest connected node on a path from N; None if no node on the path is connected."""
         return next((x for x in path[1:] if x in self.connections), None)
 
     @property
     def own_link(self) -> Link:
-        """The link that the node's own join makes, once it has called join."""
+        """The link that the node's own join creates."""
         return link(self.name, self.join_point)
 
     @property
     def has_joined(self) -> bool:
-        """Whether the node stood in the tree from the start or its own J is confirmed."""
+        """Whether the node was in the tree from the start, or its own J is confirmed."""
         return not self.view.marks.get(self.own_link, self.join_point >= 0)
 
     def merge_entry(self, subscription: int, entry: Entry) -> None:
-        """Takes in a subscription: the farthest ``from`` stays, a removed subscription never comes back."""
+        """Stores an entry of a subscription unless it was removed or the stored ``from`` is at least as far."""
         held = self.entries.get(subscription)
         if subscription not in self.removed and (held is None or held.distance < entry.distance):
             self.entries[subscription] = entry
 
     def remove_entry(self, subscription: int) -> None:
-        """Removes a subscription for good: its identifier stays as a tombstone."""
+        """Removes a subscription permanently; its identifier is stored as a tombstone."""
         self.removed.add(subscription)
         self.entries.pop(subscription, None)
