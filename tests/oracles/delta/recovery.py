@@ -1,4 +1,4 @@
-"""Recovery: Algorithms 5, 6 and 7, and the end of a join, which gathers routing information the same way."""
+"""Recovery: Algorithms 5, 6 and 7, and the end of a join, which collects routing information like a recovery."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oracles.delta.node import Entry, Node, Status
 
 
 def recover(node: Node) -> None:
-    """Algorithm 5, lines 1 to 7; a join that was under way starts again."""
+    """Algorithm 5, lines 1 to 7; an unfinished join starts again."""
     node.forget()
     node.incarnation += 1
     if not node.has_joined:
@@ -46,7 +46,7 @@ def syn_request(node: Node, envelope: Envelope) -> None:
 
 
 def resend(node: Node, peer: int) -> None:
-    """PrevOut_N^R: R becomes responsible for what is unconfirmed behind it, and for its own routing information."""
+    """PrevOut_N^R: makes R responsible for the unconfirmed recipients behind R, and for R's own routing information."""
     extend(node)
     for item in node.processing.values():
         item.unsent.discard(peer)
@@ -65,7 +65,7 @@ def resend(node: Node, peer: int) -> None:
 
 
 def answer_deferred(node: Node) -> None:
-    """Sends PAR_TOP and PAR_SUB to the peers on whose far sides nothing is awaited any more."""
+    """Sends PAR_TOP and PAR_SUB to each deferred peer if no answer is pending on the other sides of the node."""
     hop = node.view.first_hop
     for peer in sorted(node.deferred):
         if node.status is Status.RECOVERING and any(hop(x) != hop(peer) for x in node.synch):
@@ -76,20 +76,20 @@ def answer_deferred(node: Node) -> None:
 
 
 def send_par_top(node: Node, peer: int, *, is_low: bool) -> None:
-    """PAR_TOP_N^R: the links within δ+1 of R."""
+    """Sends PAR_TOP_N^R: the links within δ+1 hops of R."""
     links = node.view.within(peer, node.delta + 1)
     node.network.send(node, peer, "PAR_TOP", links, low=len(links) if is_low else None)
 
 
 def send_par_sub(node: Node, peer: int) -> None:
-    """PAR_SUB_N^R: the entries as R must hold them, with the tombstones."""
+    """Sends PAR_SUB_N^R: the entries in the form in which R must store them, and the tombstones."""
     entries = {s: rewritten for s, entry in node.entries.items() if (rewritten := _rewrite(node, s, entry, peer))}
     node.network.count["PAR_SUB"] += 1
     node.network.send(node, peer, "PAR_SUB", (entries, frozenset(node.removed)), low=len(entries))
 
 
 def _rewrite(node: Node, subscription: int, entry: Entry, peer: int) -> Entry | None:
-    """Settled rule 30 for one entry."""
+    """Applies settled rule 30 to one entry; returns the entry for R, or None."""
     if entry.origin == peer or entry.origin not in node.view.paths:
         return None
     path = node.view.between(peer, entry.origin)
@@ -101,7 +101,7 @@ def _rewrite(node: Node, subscription: int, entry: Entry, peer: int) -> Entry | 
 
 
 def par_top(node: Node, envelope: Envelope) -> None:
-    """Algorithm 6, line 13; for a joining node the end of the first phase (Algorithm 2)."""
+    """Algorithm 6, line 13; for a joining node, this ends the first phase (Algorithm 2)."""
     if not _is_current(node, envelope):
         return
     node.view.add(envelope.body)
@@ -132,7 +132,7 @@ def _is_current(node: Node, envelope: Envelope) -> bool:
 
 
 def check_synchronised(node: Node) -> None:
-    """Algorithm 5, lines 8 to 23, once Synch is empty."""
+    """Algorithm 5, lines 8 to 23, if Synch is empty."""
     answer_deferred(node)
     if node.synch or not node.synchronises:
         return
@@ -159,7 +159,7 @@ def _resume_guided(node: Node) -> None:
 
 
 def finish_join(node: Node) -> None:
-    """Makes an ATTACHED node VALID_JOINED once its J is confirmed and its peers have answered."""
+    """Makes an ATTACHED node VALID_JOINED if its J is confirmed and its peers have answered."""
     if node.status is not Status.ATTACHED or node.synch or not node.has_joined:
         return
     node.network.count["joins completed through a bypass"] += node.has_bypassed

@@ -1,4 +1,4 @@
-"""What a run is given: a tree, application calls and crashes, as plain rows."""
+"""The inputs of a run: a tree, application calls and crashes, as plain records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Crash:
-    """A node is down from a round to another, or for good."""
+    """A crash: a node is down from ``round`` to ``until``; None means that it does not recover."""
 
     node: int
     round: int
@@ -30,7 +30,7 @@ class Crash:
 
 @dataclass
 class Schedule:
-    """A whole run; the nodes that a join call names are not in the tree at first."""
+    """The inputs of a run. Nodes that issue a join call are not in the tree at the start."""
 
     delta: int
     links: dict[Link, int]
