@@ -1,4 +1,4 @@
-"""TOP_N: the part of the tree that a node knows, with the paths that follow from it."""
+"""TOP_N: the part of the tree that a node knows, and the paths in it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def link(a: int, b: int) -> Link:
 
 
 class View:
-    """The links within δ+1 of a node, each marked or not; it only grows, as no node leaves.
+    """The links within δ+1 hops of a node, marked or unmarked. Links are only added, because no node leaves.
 
-    A link that nothing yet connects to the node is kept aside: a recovering node hears of joins before it knows the
-    join point.
+    A link that is not connected to the node yet is stored, but is not part of the view: a recovering node can receive
+    the join of a node before it knows the join point.
     """
 
     def __init__(self, owner: int, delta: int) -> None:
@@ -29,7 +29,7 @@ class View:
         self._marks: dict[Link, bool] | None = None
 
     def add(self, links: Iterable[tuple[Link, bool]]) -> None:
-        """Takes links in; an unmarked copy wins over a marked one."""
+        """Adds links; if a link is added both marked and unmarked, it is unmarked."""
         for found, is_marked in links:
             if found not in self._heard:
                 self._paths = None
@@ -37,12 +37,12 @@ class View:
         self._marks = None
 
     def clear(self) -> None:
-        """Forgets all links."""
+        """Removes all links."""
         self._heard.clear()
         self._paths = self._marks = None
 
     def unmark(self, found: Link) -> None:
-        """Makes a marked link a valid one."""
+        """Removes the mark of a link, so that the link is valid."""
         if found in self._heard:
             self._heard[found] = False
             self._marks = None
@@ -57,7 +57,7 @@ class View:
 
     @property
     def paths(self) -> dict[int, Path]:
-        """P(N, X) for every X within δ+1 of N, N itself among them."""
+        """P(N, X) for every X within δ+1 hops of N, including N itself."""
         if self._paths is None:
             self._paths = self._search()
         return self._paths
@@ -84,7 +84,7 @@ class View:
         return [b if a == node else a for a, b in self._heard if node in (a, b)]
 
     def first_hop(self, node: int) -> int | None:
-        """Returns the neighbour that lies toward the node; none for an unknown node."""
+        """Returns the neighbour of the owner that lies toward ``node``; None for the owner and for unknown nodes."""
         path = self.paths.get(node, ())
         return path[1] if len(path) > 1 else None
 
@@ -97,6 +97,6 @@ class View:
         return (*reversed(to_a[shared:]), *to_b[shared - 1 :])
 
     def within(self, node: int, reach: int) -> list[tuple[Link, bool]]:
-        """Returns the links both of whose ends lie within n hops of a node of the view."""
+        """Returns the links whose ends are both within ``reach`` hops of a node of the view."""
         near = {x for x in self.paths if len(self.between(node, x)) - 1 <= reach}
         return [(found, mark) for found, mark in sorted(self.marks.items()) if near.issuperset(found)]

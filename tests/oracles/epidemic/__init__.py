@@ -1,1 +1,1 @@
-"""Protocol ``epidemic`` as a plain program: one node, one message after the other, without an engine."""
+"""Protocol ``epidemic`` as a plain sequential program, which plays one message at a time, without an engine."""
