@@ -1,4 +1,4 @@
-"""A dispatcher's Cache: one event after the other goes in, and when it is full one goes out."""
+"""A dispatcher's Cache: if a new event exceeds its capacity, one event is removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _CachedEvents:
 
 
 class Cache:
-    """At most ``buffer`` events; the policy says which goes when there are more."""
+    """Stores at most ``buffer`` events; the eviction policy selects the event to remove."""
 
     def __init__(self, node: int, settings: Any, seed: int) -> None:
         self.node, self.settings, self.seed = node, settings, seed
@@ -49,7 +49,7 @@ class Cache:
         return self._kept[key].event if key in self._kept else None
 
     def find(self, entry: Entry) -> Event | None:
-        """Finds the event of (source, pattern, number), under whatever pattern it was cached."""
+        """Returns the cached event whose identifiers include (source, pattern, number), or None."""
         source, pattern, number = entry
         for row in self._kept.values():
             if row.event.source == source and row.event.number(pattern or 0) == number:

@@ -1,4 +1,4 @@
-"""Content matching by comparing each publication with each predicate."""
+"""Content matching that compares each publication with each predicate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COMPARE = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator
 
 
 def matching(inputs: Inputs, run_id: int) -> tuple[dict[int, int], dict[tuple[int, int], tuple[int, ...]]]:
-    """Returns the pattern of each subscription of a run, and the patterns that each of its publications matches."""
+    """Returns the pattern of each subscription of a run, and the patterns that each publication of the run matches."""
     subscription = [row for row in inputs.subscription.to_pylist() if row["run_id"] == run_id]
     first: dict[str, int] = {}
     for row in sorted(subscription, key=lambda row: row["subscription_id"]):
