@@ -1,4 +1,4 @@
-"""One dispatcher: its tables and what it does with a message, as Figures 2 and 3 print it."""
+"""One dispatcher: its tables and its handling of messages, as in Figures 2 and 3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Delivery = tuple[int, int, int, int, int]
 
 
 class Dispatcher:
-    """A dispatcher; `round_` is set before each round, `sent` and `delivered` are taken after it."""
+    """A dispatcher; the network sets ``round_`` before each round, and reads ``sent`` and ``delivered`` after it."""
 
     def __init__(self, node: int, neighbours: list[int], settings: Any, seed: int) -> None:
         self.node, self.neighbours, self.settings, self.seed = node, sorted(neighbours), settings, seed
@@ -51,13 +51,13 @@ class Dispatcher:
         return any(own == pattern for own, _ in self.clients.values())
 
     def relink(self, gone: set[int], come: set[int]) -> None:
-        """Links to some neighbours are no more, others are new."""
+        """Removes the links to the neighbours ``gone``, and adds links to the neighbours ``come``."""
         self.neighbours = sorted({*self.neighbours} - gone | come)
         self.table = {(p, next_hop) for p, next_hop in self.table if next_hop not in gone}
         self.fresh = come
 
     def hear(self, message: Message) -> None:
-        """SUB and UNSUB."""
+        """Handles SUB and UNSUB."""
         if message.src not in self.neighbours:
             return
         entry = (message.pattern or 0, message.src)
@@ -73,7 +73,7 @@ class Dispatcher:
             self.expected = {key: number for key, number in self.expected.items() if key[1] != pattern}
 
     def tell(self, returned: set[int]) -> None:
-        """What each neighbour has to know of the table since the round began; all of it, if it is back."""
+        """Sends each neighbour the changes of the table in this round, or, if it is ``returned``, the whole table."""
         self.table = {(p, next_hop) for p, next_hop in self.table if next_hop != self.node}
         self.table |= {(pattern, self.node) for pattern, _ in self.clients.values()}
         for pattern in sorted({p for p, _ in self.before | self.table}):
@@ -99,7 +99,7 @@ class Dispatcher:
             self._take(Message(CALL_TRIGGER + seq, 0, "PUBLISH", self.node, self.node, self.round_, event))
 
     def take(self, message: Message) -> None:
-        """EVENT and REPLY."""
+        """Handles EVENT and REPLY."""
         self._take(replace(message, trigger=message.message_id))
 
     def _take(self, message: Message) -> None:
@@ -124,7 +124,7 @@ class Dispatcher:
                 self._send("EVENT", next_hop, message.trigger, 0, **what)
 
     def _keep(self, message: Message, event: Event, is_own: bool) -> None:
-        """The first copy of an event: delivered, cached, counted."""
+        """Handles the first copy of an event: delivers it, caches it, and detects losses."""
         if any(self.subscribed(pattern) for pattern in event.matches):
             self.delivered.append((self.node, event.source, event.seq, self.round_, message.hops))
         if self.settings.recovery == "none":
@@ -148,7 +148,7 @@ class Dispatcher:
         self.expected[source, pattern] = max(expected, number + 1)
 
     def settle(self) -> None:
-        """The end of the events of a round: LostBuffer keeps the newest losses."""
+        """Ends the events of a round: removes expired losses, and the oldest if LostBuffer exceeds its capacity."""
         valid = [(key, when) for key, when in self.lost.items() if when[1] > self.round_]
         valid.sort(key=lambda item: (-item[1][0], item[0]))
         self.has_detected = any(since == self.round_ for since, _ in self.lost.values())
@@ -156,7 +156,7 @@ class Dispatcher:
         self.is_busy = self.is_busy or self.has_detected
 
     def gossip(self, message: Message) -> None:
-        """GOSSIP: handleGossipMsg."""
+        """Handles GOSSIP (handleGossipMsg)."""
         trigger = message.message_id
         if message.style == "push":
             missed = tuple(e for e in message.digest if (e[0], e[2]) not in self.received)
@@ -179,7 +179,7 @@ class Dispatcher:
             self._towards(message, trigger, 0, {message.src})
 
     def request(self, message: Message) -> None:
-        """REQUEST: handleReqMsg."""
+        """Handles REQUEST (handleReqMsg)."""
         self.is_busy = True
         for source, _, seq in message.digest:
             event = self.cache.get((source or 0, seq))
@@ -213,7 +213,7 @@ class Dispatcher:
         self._send("GOSSIP", path[0], trigger, rank, path=path[1:], **what)
 
     def timer(self) -> None:
-        """The gossip timer: startGossipRound, if it is time."""
+        """Handles the gossip timer: starts a gossip round (startGossipRound) if it is due."""
         since = self.round_ - self.next_round
         is_on_time = since >= 0 and since % self.interval == 0
         may_push = is_on_time and self.push_end_round > self.round_

@@ -1,4 +1,4 @@
-"""The draws of `contract.rows`, computed here: the 64-bit xxHash of whole numbers in a chain, as Spark has it."""
+"""The random draws of `contract.rows` in Python: Spark's chained 64-bit xxHash of integers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _hash_long(value: int, seed: int) -> int:
 
 
 def bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns the hash as a signed number, as SQL does."""
+    """Returns the hash as a signed 64-bit integer, like SQL."""
     salt = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big") % (1 << 61) + (1 << 61)
     state = 42
     for key in (seed, salt, *keys):
@@ -32,5 +32,5 @@ def bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns a number in [0, 1)."""
+    """Returns the draw as a number in [0, 1)."""
     return ((bits(seed, purpose, *keys) & _MASK) >> 11) / (1 << 53)
