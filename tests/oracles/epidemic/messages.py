@@ -11,7 +11,7 @@ Entry = tuple[int | None, int | None, int]
 
 @dataclass(frozen=True)
 class Event:
-    """A published event and its identifier: ``tags`` are pairs (pattern, counter)."""
+    """A published event; ``tags``, pairs of a pattern and a counter, are its identifier."""
 
     source: int
     seq: int
@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Message:
-    """A message; ``latency`` is given where it goes by unicast."""
+    """A message; ``latency`` is set if the message is sent by unicast."""
 
     trigger: int
     rank: int
@@ -54,6 +54,6 @@ class Message:
 
     @property
     def what(self) -> tuple[object, ...]:
-        """What the history says of it, but for its fate."""
+        """The columns of the message in the history, except its fate."""
         source, seq = self.event.key if self.event else (None, None)
         return self.kind, self.src, self.dst, self.sent_round, source, seq, self.message_id

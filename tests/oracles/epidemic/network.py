@@ -1,4 +1,4 @@
-"""The network of dispatchers: rounds, links, crashes; what links lose is told from outside."""
+"""The network of dispatchers: rounds, links and crashes. The caller passes the messages that links lose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Fate = tuple[Any, ...]
 
 @dataclass
 class Story:
-    """What happened in a run: deliveries, and messages with their fates."""
+    """The history of a run: deliveries, and messages with their fates; and the final caches and losses of nodes."""
 
     deliveries: list[Delivery] = field(default_factory=list)
     messages: list[tuple[Any, ...]] = field(default_factory=list)
@@ -32,9 +32,9 @@ def play(run: RunConfig, inputs: Inputs, lost: Counter[Fate], last_round: int) -
 
     Args:
         run: The run.
-        inputs: The inputs of its job.
-        lost: What links lose: `Message.what` of each such message.
-        last_round: Where it ends.
+        inputs: The inputs of the job that contains the run.
+        lost: The messages that links lose, as `Message.what`.
+        last_round: The last round.
     """
     return _Network(run, inputs, lost).play(last_round)
 
@@ -108,7 +108,7 @@ class _Network:
         return drawn < self.settings.out_of_band_loss
 
     def _replaced(self, round_: int) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """Returns the lost and the new neighbours of nodes in a round."""
+        """Returns, for each node, the neighbours that it loses and the neighbours that it gets in a round."""
         gone: dict[int, set[int]] = defaultdict(set)
         come: dict[int, set[int]] = defaultdict(set)
         for row in (row for row in self.swaps if row["round"] == round_):
@@ -152,7 +152,7 @@ class _Network:
             node.unsubscribe(subscription)
 
     def _take_sent(self, nodes: Sequence[Dispatcher]) -> None:
-        """Numbers what the nodes sent in a round, by sender, and puts it on the links."""
+        """Numbers the messages of a round in the order of senders, and puts them on the links."""
         self.story.deliveries += [delivery for node in nodes for delivery in node.delivered]
         sent = [message for node in nodes for message in node.sent]
         for number, message in enumerate(sorted(sent, key=lambda message: (message.src, message.order)), start=1):
