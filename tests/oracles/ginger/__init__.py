@@ -1,16 +1,16 @@
-"""Protocol ginger, one message at a time over links that keep order: an oracle that shares no code with the engine.
+"""Protocol ginger, one message at a time over FIFO links: an oracle that shares no code with the engine.
 
-``network.RandomNetwork(setup, draw, n_crashes)`` lets any link's oldest message come next, and crashes brokers;
-``network.TimedNetwork`` goes by rounds as the engine does. ``checker.violations(network)`` returns what is wrong when
-nothing is left to do; ``generator.random_setup(draw)`` draws trees, clients and messages.
+``network.RandomNetwork(setup, draw, n_crashes)`` delivers the oldest message of a random link next, and crashes
+brokers. ``network.TimedNetwork`` plays rounds like the engine. ``checker.violations(network)`` returns the violations
+in the final state. ``generator.random_setup(draw)`` returns random trees, clients and messages.
 
-What random schedules with crashes settled, beside the rules of the protocol's page:
+Random schedules with crashes settled the following, in addition to the rules on the protocol's page:
 
-- A client that comes to another broker tells it, too, which brokers it has seen fail: the parent of its old one may
-  have failed before it could say so, and a total-order message waits for a broker that nobody knows to be dead.
-- Only an elected root takes in topics that it does not have. A root that was there from the start has a reason not to
-  have them: the topic's root is below it, and would be a second one.
-- A broker that sees nobody above itself elects with its siblings, again when a winner fails, and is the root when
-  nobody is left. ``bound.is_beyond(setup, dead)`` says from setup and crashes alone when somebody may stay isolated
-  (``Seeker.is_isolated``).
+- A client that connects to another broker reports the brokers that it has seen fail. The parent of its old broker may
+  have failed before that broker could report the failure, and a total-order message would wait for the failed parent.
+- Only an elected root accepts topics that it does not have. If a root from the start does not have a topic, the topic's
+  root is below it, and the topic would have two roots.
+- A broker that sees no node above itself takes part in an election with its siblings. It repeats the election if the
+  winner fails, and is the root if no sibling is left. ``bound.is_beyond(setup, dead)`` computes from setup and crashes
+  whether a node may remain isolated (``Seeker.is_isolated``).
 """

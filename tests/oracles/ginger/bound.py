@@ -1,4 +1,4 @@
-"""What this program bears, from the setup and the brokers that fail alone."""
+"""Computes the bound of this program from the setup and the set of failed brokers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from oracles.ginger.network import Setup
 
 
 def is_beyond(setup: Setup, dead: AbstractSet[int]) -> bool:
-    """All that fail are taken for down at once.
+    """Returns whether the failures exceed the bound, if all brokers in ``dead`` are down concurrently.
 
-    Beyond the protocol's bound this program has one of its own: it joins no sub-trees, so somebody above an orphan has
-    to be in those that it is in, or to be elected.
+    This program has one restriction more than the protocol: a broker joins no sub-tree. So a node above an orphan must
+    be in the sub-trees of the orphan, or be elected.
     """
     return (
         any(not found for _, found in _orphans(setup, dead))
@@ -29,7 +29,7 @@ def _children(setup: Setup, broker: int) -> set[int]:
 
 
 def _seen(setup: Setup, node: int) -> set[int]:
-    """Ancestors, and the children of all but the last of them, within maxHops."""
+    """Returns the ancestors within maxHops, except the parent, and the children of all but the last of them."""
     path: list[int] = [node]
     while (above := _above(setup, path[-1])) is not None:
         path.append(above)
@@ -40,7 +40,7 @@ def _seen(setup: Setup, node: int) -> set[int]:
 
 
 def _orphans(setup: Setup, dead: AbstractSet[int]) -> Iterator[tuple[int, set[int]]]:
-    """Nodes whose parent fails, with those that they see alive; brokers may be alone."""
+    """Yields each live node whose parent fails, with the live nodes that it sees; a broker also sees itself."""
     for node in (*setup.edge, *setup.parent):
         if _above(setup, node) in dead and node not in dead:
             found = _seen(setup, node) - dead
@@ -48,7 +48,10 @@ def _orphans(setup: Setup, dead: AbstractSet[int]) -> Iterator[tuple[int, set[in
 
 
 def _ends(setup: Setup, dead: AbstractSet[int]) -> set[int | None]:
-    """The root, if it is up, and the parents of brokers that see nobody but each other: a root is elected there."""
+    """Returns the ends of trees: None if the root is up, and each failed parent of orphans that elect a root.
+
+    Orphans elect a root if they see only their siblings.
+    """
     ends: set[int | None] = {None for b, above in setup.parent.items() if above is None and b not in dead}
     for node, found in _orphans(setup, dead):
         above = _above(setup, node)
@@ -58,7 +61,7 @@ def _ends(setup: Setup, dead: AbstractSet[int]) -> set[int | None]:
 
 
 def _elected(setup: Setup, dead: AbstractSet[int]) -> set[int]:
-    """The only child that the root has left; of several it is not known which one is elected."""
+    """Returns the only live child of a failed root; empty if several are live, because any of them can be elected."""
     root = next(b for b, above in setup.parent.items() if above is None)
     left = _children(setup, root) - dead
     return left if root in dead and len(left) == 1 else set()
