@@ -1,4 +1,4 @@
-"""A broker, one message at a time: the table of the protocol's page without failures; `repair` adds those."""
+"""A broker that handles one message at a time, as in the table on the protocol's page; `repair` handles failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracles.ginger.topic import Pending, Topic
 
 
 class Broker(Seeker):
-    """Its place in the tree, its topics, and what it does with application messages."""
+    """A broker: its position in the tree, its topics, and its handling of application messages."""
 
     def __init__(self, links: Links, node: int, parent: int | None, members: dict[str, frozenset[int]]) -> None:
         super().__init__(links, node)
@@ -56,7 +56,7 @@ class Broker(Seeker):
                 (self.take_total if m.is_total else self.take)(topic, client, m, frozenset())
 
     def take(self, topic: Topic, src: int, m: Publication, _: frozenset[int]) -> None:
-        """An eventual or causal message passes: to the sub-tree but for its sender, and to all clients."""
+        """Forwards an eventual or causal message to the sub-tree, except its sender, and delivers it to all clients."""
         if m.id in topic.seen:
             return
         topic.seen.add(m.id)
@@ -71,7 +71,7 @@ class Broker(Seeker):
         (self.take_total if m.is_total else self.take)(topic, src, m, message.covered)
 
     def take_total(self, topic: Topic, src: int, m: Publication, covered: frozenset[int]) -> None:
-        """Metadata of a total-order message closes its keys, or is one more sign of who has closed them."""
+        """Handles metadata of a total-order message: closes its keys, and records the nodes that have closed them."""
         if m.id in topic.processed:
             return
         if m.id not in topic.pending:
@@ -100,7 +100,7 @@ class Broker(Seeker):
             self.acknowledge(topic, src, message.m, message.covered)
 
     def try_all(self, topic: Topic) -> None:
-        """Returns the parent of, or processes, whatever is ready; once through is not enough where a key is let go."""
+        """Acknowledges to the parent, or processes, each ready message; repeats this because processing opens keys."""
         if self.is_waiting:
             return
         ready = True
@@ -134,7 +134,7 @@ class Broker(Seeker):
             self.try_all(topic)
 
     def process(self, topic: Topic, src: int | None, m: Publication) -> None:
-        """Opens the keys, delivers, passes it on, and lets in what waited."""
+        """Opens the keys of a message, delivers it, forwards the processing, and handles the messages that waited."""
         topic.pending.pop(m.id, None)
         topic.seen.add(m.id)
         topic.processed.add(m.id)

@@ -1,4 +1,4 @@
-"""The final state of a run: all delivered, in the orders promised, and nothing locked or waiting."""
+"""Checks the final state of a run: all messages are delivered in the promised orders, and no key is locked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def deliveries(logs: Mapping[int, Log]) -> dict[int, list[Publication]]:
 
 
 def order_violations(logs: Mapping[int, Log], subscribers: Mapping[str, set[int]]) -> Iterator[str]:
-    """For each total-order message, all that shares a key with it is on the same side of it everywhere."""
+    """Yields the pairs of messages, at least one in total order, that two subscribers got in different orders.
+
+    Only pairs with a common key item count.
+    """
     for topic, nodes in subscribers.items():
         for a, b in combinations(sorted(nodes), 2):
             one, other = ([m for m in deliveries({n: logs[n]})[n] if m.topic == topic] for n in (a, b))
@@ -54,7 +57,7 @@ def order_violations(logs: Mapping[int, Log], subscribers: Mapping[str, set[int]
 
 
 def causal_violations(logs: Mapping[int, Log]) -> Iterator[str]:
-    """Same publisher, or delivered before published, on a shared key: delivered in that order everywhere."""
+    """Yields the pairs of messages with a common key item that a client did not get in causal order."""
     place = {node: {m.id: i for i, m in enumerate(of)} for node, of in deliveries(logs).items()}
     for log in logs.values():
         known: list[Publication] = []
