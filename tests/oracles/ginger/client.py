@@ -1,4 +1,4 @@
-"""A client: it publishes, keeps what it delivers in order, and looks for another broker when its own fails."""
+"""A client: it publishes, records its deliveries in order, and connects to another broker if its broker fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oracles.ginger.repair import Known, Missing, Request
 
 
 class Client(Seeker):
-    """``log`` holds what happened here: ``publish`` and ``deliver``, with the message."""
+    """A client; ``log`` contains its publications and deliveries: ``publish`` or ``deliver``, and the message."""
 
     def __init__(self, links: Links, node: int, edge: int, subscribed: frozenset[str], topics: frozenset[str]) -> None:
         super().__init__(links, node)
@@ -50,14 +50,14 @@ class Client(Seeker):
         super().on_tree_view_update(src, message)
 
     def candidates(self) -> list[int]:
-        """Those of its view; when all of these have failed, those of earlier ones."""
+        """Returns the candidates in the current view; if all have failed, the candidates in earlier views."""
         return super().candidates() or sorted(self.earlier - self.dead)
 
     def request(self) -> Request:
         return Request(self.topics, self.break_degree, is_client=True, subscribed=self.subscribed)
 
     def attached(self, parent: int) -> None:
-        """The rest waits for its ParentBuffer."""
+        """Does nothing; the client continues when ParentBuffer arrives."""
 
     def on_parent_buffer(self, src: int, message: Message) -> None:
         if src != self.parent:

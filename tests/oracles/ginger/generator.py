@@ -1,4 +1,4 @@
-"""Random small setups: trees, clients, topics, and messages that meet on few keys."""
+"""Random small setups: trees, clients, topics, and messages that share a small number of keys."""
 
 from __future__ import annotations
 
