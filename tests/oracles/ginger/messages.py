@@ -1,4 +1,4 @@
-"""What the sequential program's brokers and clients tell each other."""
+"""The messages between brokers and clients of the sequential program."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 APPLICATION = frozenset({"publish", "metadata", "total_ack", "total_processed", "failed"})
-"""Kinds that wait in one FIFO queue while a broker is reconfigured; repair messages pass."""
+"""The message kinds that wait in a FIFO queue during the reconfiguration of a broker; repair messages do not wait."""
 
 Id = tuple[int, int]
 
 
 class Publication(NamedTuple):
-    """A message of a client; ``keys`` are its key items."""
+    """A publication of a client; ``keys`` are its key items."""
 
     client: int
     seq: int
@@ -33,7 +33,7 @@ class Publication(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An entry of a broker's buffer: a message ``passed`` here, or a total-order one was ``processed``."""
+    """An entry of a broker's buffer: a message was forwarded (``passed``), or, in total order, ``processed``."""
 
     what: str
     m: Publication
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Message:
-    """A message on a link; ``covered`` goes with metadata and total_ack, ``body`` with repair messages."""
+    """A message on a link; ``covered`` is used in metadata and total_ack, ``body`` in repair messages."""
 
     kind: str
     m: Publication | None = None

@@ -1,4 +1,4 @@
-"""Links that keep order, and two ways to choose what happens next: at random, or by rounds as the engine does."""
+"""FIFO links, and two ways to select the next event: at random, or in rounds like the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracles.ginger.topic import Topic
 
 @dataclass(frozen=True)
 class Setup:
-    """A tree (``parent`` of each broker, None for the root), clients at edge brokers, and who subscribes to what."""
+    """A tree (``parent`` of each broker, None for the root), clients at edge brokers, subscribers and publications."""
 
     parent: Mapping[int, int | None]
     edge: Mapping[int, int]
@@ -26,14 +26,14 @@ class Setup:
     max_hops: int = 3
 
     def up(self, broker: int) -> list[int]:
-        """The broker and its ancestors, root last."""
+        """Returns the broker and its ancestors; the root is last."""
         path = [broker]
         while (above := self.parent[path[-1]]) is not None:
             path.append(above)
         return path
 
     def members(self, topic: str) -> frozenset[int]:
-        """The brokers of the topic's sub-tree: those between the edge brokers of its subscribers, and these."""
+        """Returns the brokers of the topic's sub-tree: the edge brokers of its subscribers, and those between them."""
         paths = [self.up(self.edge[client]) for client in sorted(self.subscribers[topic])]
         shared = set(paths[0]).intersection(*paths)
         root = max(shared, key=lambda b: len(self.up(b)))
@@ -41,7 +41,7 @@ class Setup:
 
 
 class Network:
-    """All nodes, and what is on its way."""
+    """The nodes of a run; subclasses add links, timers and the order of events."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -67,7 +67,7 @@ class Network:
         return Client(self, client, edge, subscribed, subscribed | used)
 
     def _show(self, b: int, view: dict[int, tuple[int, int]]) -> None:
-        """Sets the views as they are when the tree has been built."""
+        """Sets the initial views of a broker and of all nodes below it."""
         broker = self.brokers[b]
         broker.view = view
         below = dict(view) | ({broker.parent: (0, 1)} if broker.parent is not None else {})
@@ -102,7 +102,7 @@ class Network:
 
 
 class RandomNetwork(Network):
-    """Any link's oldest message, any client's next publication, or a crash may come next."""
+    """A network in which the next event is random: the oldest message of a link, a publication, a timer or a crash."""
 
     def __init__(self, setup: Setup, draw: random.Random, n_crashes: int = 0) -> None:
         self.links: dict[tuple[int, int], deque[Message]] = {}
@@ -122,7 +122,7 @@ class RandomNetwork(Network):
         self.timers.append((node, partner, attempt))
 
     def crash(self, b: int) -> None:
-        """What it sent still arrives; then each neighbour hears that it is down."""
+        """Crashes a broker; its sent messages still arrive, and after them each neighbour receives a failure report."""
         broker = self.brokers[b]
         for near in sorted({*broker.neighbours(), *broker.clients}):
             self.links.setdefault((b, near), deque()).append(Message("neighbor_down"))
@@ -155,7 +155,7 @@ class RandomNetwork(Network):
         return True
 
     def crash_early(self) -> bool:
-        """Nothing is left but crashes that were to come later."""
+        """If crashes are scheduled, advances to the next one and returns True; called if no other event is left."""
         if not self.crashes:
             return False
         self.n_steps = min(at for at, _ in self.crashes)
@@ -167,7 +167,11 @@ class RandomNetwork(Network):
             self.node(dst).receive(src, message)
 
     def is_due(self, timer: tuple[int, int, int], *, is_quiet: bool) -> bool:
-        """A timer is longer than any answer takes; one that tries again runs out when nothing else can happen."""
+        """Returns whether a timer can expire.
+
+        A timer for an answer expires only if the partner is dead and no message from it is in flight. A timer for a
+        retry, whose partner is the node itself, expires only if no other event is possible (``is_quiet``).
+        """
         node, partner, _ = timer
         if node == partner:
             return is_quiet
@@ -175,7 +179,7 @@ class RandomNetwork(Network):
 
 
 class TimedNetwork(Network):
-    """By rounds: messages of a round in the order of (sent round, sender, place), then the clients' publications."""
+    """A network that plays rounds: messages in the order of (round of sending, sender, number), then publications."""
 
     def __init__(
         self, setup: Setup, latency: Mapping[frozenset[int], int], calls: Iterable[tuple[int, Publication]]
