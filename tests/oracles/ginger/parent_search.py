@@ -1,4 +1,4 @@
-"""Looking for a new parent: brokers and clients alike (sections 4.2.3 and 4.2.4)."""
+"""The search of brokers and clients for a new parent (sections 4.2.3 and 4.2.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Place = tuple[int, int]
 
 
 class Seeker:
-    """A node whose parent may fail; ``view`` has for each broker hops up, then down, from it to this node."""
+    """A node whose parent may fail; ``view`` maps a broker to the hops up and down on the path between them."""
 
     def __init__(self, links: Links, node: int) -> None:
         self.links, self.node = links, node
@@ -26,7 +26,7 @@ class Seeker:
         self.n_passes = 0
 
     def candidates(self) -> list[int]:
-        """By hops, ancestors before siblings, then by id."""
+        """Returns the live brokers in the view, ordered by hops; ancestors precede siblings, lower ids higher ids."""
         found = [b for b in self.view if b not in self.dead]
         return sorted(found, key=lambda b: (sum(self.view[b]), self.view[b] == (1, 1), b))
 
@@ -72,7 +72,7 @@ class Seeker:
         raise NotImplementedError
 
     def on_timer(self, partner: int, attempt: int) -> None:
-        """A broker that was asked does not answer: it failed; or it is time to ask all once more."""
+        """Handles a timer: the requested broker has not answered and counts as failed, or all are to be asked again."""
         if attempt != self.attempt or not self.is_seeking or self.parent is not None:
             return
         if partner == self.node:
@@ -97,4 +97,4 @@ class Seeker:
         return up + down <= self.links.max_hops and (up == 0 or place == (1, 1) or up == 1 < down)
 
     def view_changed(self) -> None:
-        """Brokers tell their children."""
+        """Called after a change of the view; brokers inform their children."""

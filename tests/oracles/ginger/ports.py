@@ -1,4 +1,4 @@
-"""What a node needs of the network."""
+"""The interface of the network that nodes use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oracles.ginger.messages import Message
 
 
 class Links(Protocol):
-    """The links, and timers that run out only for partners that are dead, or to try once more."""
+    """The links, and timers, which expire only if the partner is dead, or for a retry."""
 
     max_hops: int
 
