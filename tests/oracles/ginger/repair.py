@@ -1,4 +1,4 @@
-"""What a broker does when neighbours fail: new parents, elections, missing messages (sections 4.2.3 to 4.3.2)."""
+"""A broker's handling of failed neighbours: new parents, elections, missing messages (sections 4.2.3 to 4.3.2)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from oracles.ginger.messages import Event, Id, Message
 from oracles.ginger.topic import Topic
 
 PARENT = -1
-"""What a broker awaits while it has no parent that it is level with."""
+"""An element of ``awaits`` while a broker has no parent, or has not received the parent's missing messages yet."""
 
 
 class Request(NamedTuple):
-    """ParentRequest; ``subscribed`` are the topics of a client."""
+    """A ParentRequest; ``subscribed`` are the topics of a client."""
 
     topics: frozenset[str]
     break_degree: bool
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a node has of a topic: ids that passed, and ids that were processed."""
+    """A node's knowledge of a topic: the ids of forwarded messages, and the ids of processed messages."""
 
     passed: frozenset[Id]
     processed: frozenset[Id]
@@ -32,7 +32,7 @@ class Known(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """LostMessageRequest, and its answer: events in order by topic, what the sender knows, and who failed."""
+    """A LostMessageRequest or its answer: ordered events of each topic, the sender's knowledge, and failed brokers."""
 
     events: dict[str, list[Event]]
     known: dict[str, Known]
@@ -47,14 +47,17 @@ SIBLING = (1, 1)
 
 
 class Vote(NamedTuple):
-    """RootElection: the residual degree, and who is gone; of somebody with another parent only whom it is below."""
+    """A RootElection: the residual degree, and the brokers that the sender knows to have failed.
+
+    A sender that has another parent sends no degree, but the brokers above it.
+    """
 
     degree: int | None
     gone: frozenset[int]
 
 
 class RepairingBroker(Broker):
-    """A broker that mends the tree."""
+    """A broker that repairs the tree."""
 
     upward: frozenset[str] = frozenset()
     total_degree = 3
@@ -124,7 +127,7 @@ class RepairingBroker(Broker):
             self.handle(self.node, message)
 
     def drop_held(self, src: int) -> None:
-        """What came from a partner before it told what was before that."""
+        """Drops the held messages of a partner that arrived before its missing messages, except failure reports."""
         self.hold = [(of, message) for of, message in self.hold if of != src or message.kind == "failed"]
 
     def on_failed(self, src: int, message: Message) -> None:
@@ -137,7 +140,7 @@ class RepairingBroker(Broker):
         self.try_topics()
 
     def settle(self) -> None:
-        """Goes on with what waited, as far as nothing is awaited any more."""
+        """Handles the held messages until one of them makes the broker wait again."""
         while self.hold and not self.awaits:
             self.handle(*self.hold.pop(0))
         self.try_topics()
@@ -150,7 +153,7 @@ class RepairingBroker(Broker):
         return [b for b in super().candidates() if b not in self.children]
 
     def seek(self) -> None:
-        """Who sees nobody but siblings elects with them, once with the same ones gone."""
+        """Searches a parent; if the broker sees only siblings, starts one election for each set of failed brokers."""
         has_above = any(self.view[b] != SIBLING for b in self.candidates())
         if has_above or (self.siblings() and self.gone() == self.decided):
             super().seek()
@@ -185,7 +188,10 @@ class RepairingBroker(Broker):
                 self.count(src, vote)
 
     def told_to_ask(self, src: int, above: frozenset[int]) -> None:
-        """Who is below somebody that votes itself need not vote."""
+        """Handles the answer of a sibling that has another parent.
+
+        If a voter is above the sibling, the sibling's vote is not needed; otherwise the sibling wins the election.
+        """
         if above & {self.node, *self.siblings()}:
             self.below.add(src)
             if self.is_electing:

@@ -1,4 +1,4 @@
-"""What a broker knows of one topic, and the pass over its entry queue."""
+"""A broker's state of one topic, and the pass over its entry queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oracles.ginger.messages import Event, Id, Publication
 
 @dataclass
 class Pending:
-    """A total-order message that is closed here and not processed yet; ``sent`` is the coverage told to the parent."""
+    """A total-order message whose keys are closed and that is not processed; ``sent`` is the coverage sent upwards."""
 
     m: Publication
     is_from_below: bool
@@ -20,7 +20,7 @@ class Pending:
 
 @dataclass
 class Topic:
-    """The state of a topic at a broker; ``brokers`` are the neighbours in its sub-tree, ``clients`` the synced ones."""
+    """The state of a topic at a broker: ``brokers`` are neighbours in the sub-tree, ``clients`` are synced clients."""
 
     brokers: set[int] = field(default_factory=set)
     clients: set[int] = field(default_factory=set)
@@ -34,7 +34,7 @@ class Topic:
         return {key for waiting in self.pending.values() for key in waiting.m.keys}
 
     def next_entry(self) -> tuple[int, Publication] | None:
-        """Takes the first message of the queue that may enter; the keys of those before it are blocked."""
+        """Removes and returns the first message that may enter; the keys of an earlier message block later ones."""
         closed, blocked = self.closed(), set[str]()
         for place, (client, m) in enumerate(self.entry):
             if m.keys.isdisjoint(blocked) and (m.is_total or m.keys.isdisjoint(closed)):
