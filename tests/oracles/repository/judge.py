@@ -1,8 +1,8 @@
 """Judges a run of protocol repository from its calls, deliveries, statuses and messages alone.
 
 `judged(history)` returns the violations. It reads no state of a node, and imports neither the protocol nor its audits.
-A client's registration counts as known between two calls of the owner only if both are confirmed and survive: see
-`Registrations`.
+Between two calls of the owner, a client's registration is known only if both calls are confirmed and cannot be lost,
+see `Registrations`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 PAYLOADS = ("Message", "P2R-Retransmit", "R2S-Retransmit", "R2R-Retransmit")
 TO_CLIENTS = ("Message", "R2S-Retransmit")
 REQUESTS = ("R2P-NAK", "S2R-NAK", "R2R-NAK")
-"""Messages that ask for a missing one: none is sent once a run is quiet."""
+"""The message types that request a missing message; at the end of a run, no such message is sent."""
 QUIET_ROUNDS = 60
 Id = tuple[int, int]
-"""A publisher, and the number of the call there."""
+"""The id of a publication: the publisher, and the number of the call at the publisher."""
 
 
 class Call(NamedTuple):
-    """A call of an application: its node, its number there, and its arguments."""
+    """A call of an application: its node, its number among the calls of the node, and its arguments."""
 
     node: int
     seq: int
@@ -33,7 +33,7 @@ class Call(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """A node is down from a round on, up to another one; None: for good."""
+    """A crash: a node is down from round ``begin`` to round ``end``; None means that it does not recover."""
 
     node: int
     begin: int
@@ -49,13 +49,13 @@ class History:
         topics: The topics with an owner: ``owner``, ``publishers``, ``subscribers``, as ids of nodes.
         calls: The calls, in the order of their numbers at each node.
         crashes: The crashes.
-        issued: The round in which each call was issued, by node and number; a call at a node that is down has none.
+        issued: The round in which each call was issued, by node and number; calls at a node that is down are missing.
         confirmed: The round in which each call was confirmed.
         delivered: Round, subscriber and publication of each delivery, in order.
         statuses: Round, node and status of each change.
         messages: Messages on links, in any order: kind, due round, fate, receiver and content.
         last_round: The last round.
-        silence_rounds: A repository that is silent for n rounds counts as down.
+        silence_rounds: The number of rounds after which a silent repository counts as down.
     """
 
     roles: Mapping[int, str]
@@ -106,7 +106,7 @@ class _Judge:
         self._cut_off: dict[int, bool] = {}
 
     def _reached(self) -> dict[Id, dict[int, int]]:
-        """Returns the round in which a copy of each publication came to each repository first."""
+        """Maps each publication and repository to the round in which the first copy arrived there."""
         found: dict[Id, dict[int, int]] = defaultdict(dict)
         for one in self.of.messages:
             if one.kind not in PAYLOADS or one.fate != "delivered" or self.of.roles[one.dst] != "repository":
@@ -120,12 +120,12 @@ class _Judge:
         return found
 
     def up(self, node: int, begin: int, end: int | None = None) -> bool:
-        """Returns whether a node is up in all rounds from one to another; None: to the end."""
+        """Returns whether a node is up in all rounds from ``begin`` to ``end``; None stands for the end of the run."""
         last = self.of.last_round if end is None else end
         return all(c.begin > last or (c.end is not None and c.end <= begin) for c in self.crashes[node])
 
     def is_cut_off(self, end: int) -> bool:
-        """Returns whether all was lost that some repository sent another one in the `silence_rounds` before a round."""
+        """Returns whether, in the `silence_rounds` before ``end``, all messages between two repositories were lost."""
         if end not in self._cut_off:
             begin, pairs = end - self.of.silence_rounds, {True: set[tuple[int, int]](), False: set[tuple[int, int]]()}
             for one, is_sent, round_, pair in self._between_repositories():
@@ -135,7 +135,11 @@ class _Judge:
         return self._cut_off[end]
 
     def _between_repositories(self) -> Iterator[tuple[Any, bool, int, tuple[int, int]]]:
-        """Yields messages where they start (with their round) and end (due), with the two repositories."""
+        """Yields each message between two repositories twice: at its origin and at its final receiver.
+
+        Each tuple contains the message, whether it is at its origin, the round of sending or the due round, and the two
+        repositories.
+        """
         for one in self.of.messages:
             origin = one.message.origin
             for other in {*one.message.to} & {*self.repositories_} if origin in self.repositories_ else ():
@@ -145,7 +149,7 @@ class _Judge:
                     yield one, False, one.due_round, (origin, other)
 
     def once(self) -> Iterator[str]:
-        """Nobody delivers a publication twice (section 3.5)."""
+        """Checks that no client delivers a publication twice (section 3.5)."""
         seen = set()
         for round_, client, one in self.of.delivered:
             if (client, one) in seen:
@@ -153,7 +157,7 @@ class _Judge:
             seen.add((client, one))
 
     def asked(self) -> Iterator[str]:
-        """Everybody gets only what satisfies a subscription that is not taken back (section 3.7)."""
+        """Checks that each delivered publication matches a current subscription of the client (section 3.7)."""
         for round_, client, one in self.of.delivered:
             ids = [
                 sid
@@ -165,13 +169,16 @@ class _Judge:
                 yield f"{client} delivers {one} in round {round_}, and subscribes to nothing like it"
 
     def _end_of(self, sid: int, *, confirmed: bool) -> int:
-        """Returns the round in which a subscription is taken back, or that is confirmed; else a late one."""
+        """Returns the round in which the end of a subscription is issued or confirmed; a late round if never."""
         end = self.ends.get(sid)
         rounds = self.of.confirmed if confirmed else self.of.issued
         return rounds.get((end.node, end.seq), 1 << 60) if end is not None else 1 << 60
 
     def publisher_order(self) -> Iterator[str]:
-        """A topic's publications of one life of a publisher are delivered in the order of their calls (section 3.4)."""
+        """Checks that clients deliver the publications of a publisher on a topic in the order of calls (section 3.4).
+
+        Publications before and after a recovery of the publisher are not compared.
+        """
         newest: dict[tuple[int, int, str, int], int] = {}
         for round_, client, (source, seq) in self.of.delivered:
             issued = self.of.issued[source, seq]
@@ -182,7 +189,7 @@ class _Judge:
             newest[index] = max(seq, newest.get(index, 0))
 
     def same_order(self) -> Iterator[str]:
-        """Clients that never turned from one and the same repository deliver in one order (section 3.5)."""
+        """Checks that clients that always had one repository deliver publications in one order (section 3.5)."""
         steering: dict[tuple[int, str], set[tuple[int, int]]] = defaultdict(set)
         for one in self.of.messages:
             if one.kind == "S2R-Recovery" and one.src == one.message.origin:
@@ -193,7 +200,7 @@ class _Judge:
             if len(repositories) > 1 or self.crashes[client] or self.crashes[next(iter(repositories))]:
                 continue
             if any(one.kind == "register" and one.topic == topic for one in self.of.calls):
-                continue  # what was stored without a registration comes later, at its old number
+                continue  # a message that was stored without a registration is delivered later, with its old number
             mine = [one for _, who, one in self.of.delivered if who == client and self.call[one].topic == topic]
             orders[topic, next(iter(repositories))].append((client, {one: place for place, one in enumerate(mine)}))
         for (topic, repository), of_clients in orders.items():
@@ -204,7 +211,7 @@ class _Judge:
                         yield f"{a} and {b} deliver {topic} in two orders, and {repository} steers both"
 
     def complete(self) -> Iterator[str]:
-        """Who is owed a publication delivers it: all registered subscribers or none (sections 3.6, 3.8)."""
+        """Checks that each due delivery happens: to all registered subscribers or to none (sections 3.6, 3.8)."""
         for one, call in self.publications.items():
             wanted = {self.subscriptions[sid].node for sid in call.of["matches"]}
             rounds = [self.first[client, one] for client in wanted if (client, one) in self.first]
@@ -216,7 +223,7 @@ class _Judge:
                     yield f"{client} lacks {one} of {call.topic}, issued in round {self.of.issued[one]}: {why}"
 
     def _must_come(self, one: Id, call: Call, delivered: int | None) -> str | None:
-        """Returns why a publication has to come to everybody; None: it may be lost with its publisher."""
+        """Returns why a publication must be delivered to all subscribers; None if it may be lost with its publisher."""
         source, issued = one[0], self.of.issued[one]
         stays = self.up(source, issued)
         has_lost_holder = any(
@@ -232,7 +239,7 @@ class _Judge:
         return "confirmed to its publisher" if one in self.of.confirmed else None
 
     def _is_owed(self, client: int, one: Id, call: Call, delivered: int | None) -> bool:
-        """Returns whether a client is up in the end, was registered, and had subscribed before."""
+        """Returns whether a client is up at the end, is registered since the issue, and had subscribed before it."""
         issued = self.of.issued[one]
         registration = Registrations(self, call.topic, client, "subscriber")
         if not self.up(client, self.of.last_round) or not registration.lasts(issued):
@@ -245,7 +252,7 @@ class _Judge:
         return False
 
     def authorised(self) -> Iterator[str]:
-        """Nobody without a registration publishes, gets a publication, or a copy of it (sections 3.3, 3.7)."""
+        """Checks that unregistered clients neither publish nor receive a publication or a copy (sections 3.3, 3.7)."""
         for round_, client, one in self.of.delivered:
             topic, issued = self.call[one].topic, self.of.issued[one]
             for node, role in ((client, "subscriber"), (one[0], "publisher")):
@@ -265,7 +272,7 @@ class _Judge:
         yield from (f"{kind} of {topic} for {node}, never registered" for topic, node, kind in sorted(strangers))
 
     def confirmed(self) -> Iterator[str]:
-        """Calls of nodes that stay up are confirmed (sections 3.3, 3.6, 3.11)."""
+        """Checks that the calls of nodes that do not fail are confirmed (sections 3.3, 3.6, 3.11)."""
         for call in self.of.calls:
             index = call.node, call.seq
             issued = self.of.issued.get(index)
@@ -295,7 +302,7 @@ class _Judge:
         ]
 
     def repositories(self) -> Iterator[str]:
-        """Repositories that are up get operational; who leaves gets away (sections 4.8 to 4.10)."""
+        """Checks that live repositories become operational, and that leaving ones leave (sections 4.8 to 4.10)."""
         joined, left = ({one.node for one in self.of.calls if one.kind == kind} for kind in ("join", "leave"))
         last = {node: status for _, node, status in self.of.statuses}
         for node in self.repositories_:
@@ -317,7 +324,7 @@ class _Judge:
         return any(node not in left and node not in self.gone for node in self.repositories_ if node != leaver)
 
     def quiet(self) -> Iterator[str]:
-        """In the end nobody asks for a missing message: it is delivered, or void (sections 3.5, 4.8)."""
+        """Checks that no node requests a missing message at the end: it is delivered, or void (sections 3.5, 4.8)."""
         found: dict[tuple[str, int], int] = defaultdict(int)
         for one in self.of.messages:
             if (
@@ -331,11 +338,11 @@ class _Judge:
 
 
 class Registrations:
-    """What is known of a client's registration for a topic in a role, from the scenario and the calls of the owner.
+    """The known registrations of a client for a topic in a role, from the scenario and the calls of the owner.
 
-    A call counts as done from its confirmation on; between its issue and that, nothing is known. One that is confirmed
-    while a repository is down, or cut off from another one, may be lost with those that had it: then nothing is known
-    from its issue on.
+    A call takes effect at its confirmation; between its issue and its confirmation, the registration is unknown. If a
+    call is confirmed while a repository is down or cut off from another one, the call may be lost with the repositories
+    that stored it; then the registration is unknown from the issue of the call.
     """
 
     def __init__(self, judge: _Judge, topic: str, client: int, role: str) -> None:
@@ -353,17 +360,17 @@ class Registrations:
         self._actions.sort(key=lambda one: one.seq)
 
     def may_ever(self, round_: int) -> bool:
-        """Returns whether the client may have been registered in a round or before."""
+        """Returns whether the client may have been registered in or before a round."""
         issued = self._judge.of.issued
         registers = (one for one in self._actions if one.kind == "register" and issued[one.node, one.seq] <= round_)
         return self._is_open or self._is_listed or any(True for _ in registers)
 
     def lasts(self, begin: int, *, or_comes_back: bool = False) -> bool:
-        """Returns whether the client is registered for certain from a round to the end.
+        """Returns whether the client is certainly registered from a round to the end.
 
         Args:
             begin: The round.
-            or_comes_back: It is enough that it is registered in the end.
+            or_comes_back: Whether it is sufficient that the client is registered at the end.
         """
         if self._is_open or not self._actions:
             return self._is_open or self._is_listed
@@ -373,7 +380,7 @@ class Registrations:
         return or_comes_back or self._judge.of.confirmed[last.node, last.seq] < begin
 
     def is_out(self, issued: int, used: int) -> bool:
-        """Returns whether the client was deregistered before a round for certain, and not registered up to another."""
+        """Returns whether the client was certainly deregistered before ``issued`` and not registered up to ``used``."""
         of = self._judge.of
         known = [one for one in self._actions if of.issued[one.node, one.seq] <= used]
         if self._is_open or not known or known[-1].kind != "deregister":
@@ -382,7 +389,7 @@ class Registrations:
         return self._is_certain(last) and of.confirmed[last.node, last.seq] < issued
 
     def _is_certain(self, one: Call) -> bool:
-        """Returns whether a call is confirmed, and all repositories were up and heard from its issue to that."""
+        """Returns whether a call is confirmed, and no repository was down or cut off from its issue to its Conf."""
         index, judge = (one.node, one.seq), self._judge
         if index not in judge.of.confirmed:
             return False
