@@ -1,4 +1,4 @@
-"""Ways, storage and deliveries of a run, one publication after the other."""
+"""Computes the paths, storage and deliveries of a run, one publication after another."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 INFINITE = 1 << 60
 Message = tuple[int, int]
-"""A publisher, and the number of the message there, from 1."""
+"""The id of a message: the publisher, and the number of the message among those of the publisher, from 1."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is given.
+    """The inputs of a run.
 
     Attributes:
-        brokers: The relays.
-        repositories: The bundle of the one topic.
+        brokers: The brokers.
+        repositories: The bundle of the only topic.
         links: The latency of each undirected link.
         subscriptions: The client of each subscription.
-        published: Round, publisher and matching subscriptions of each publication; a publisher's are in order, and all
-            come when every client is steered and every subscription is confirmed.
-        store_rounds: What it takes to store a message.
+        published: Round, publisher and matching subscriptions of each publication, in the order of calls for each
+            publisher. All clients are steered and all subscriptions are confirmed before the first round.
+        store_rounds: The number of rounds in which a message is stored.
     """
 
     brokers: Sequence[int]
@@ -35,13 +35,13 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What a run comes to.
+    """The outcome of a run.
 
     Attributes:
-        stored: The messages that each repository has of each publisher, in order.
-        stored_rounds: When each repository has a message, without faults.
-        delivered: The messages that each client delivers of each publisher, in order.
-        rounds: When it delivers each, without faults.
+        stored: For each repository and publisher, the numbers of the stored messages, in order.
+        stored_rounds: For each repository, the round in which each message is stored if there are no faults.
+        delivered: For each client and publisher, the numbers of the delivered messages, in order.
+        rounds: For each client, the round in which each message is delivered if there are no faults.
     """
 
     stored: dict[int, dict[int, list[int]]] = field(default_factory=dict)
@@ -72,12 +72,12 @@ def expected(run: Run) -> Outcome:
 
 
 def _nearest(run: Run, far: Mapping[tuple[int, int], int], client: int) -> int:
-    """Returns the repository whose answer to a probe comes first; of several the lowest id."""
+    """Returns the repository whose answer to a probe arrives first; if several arrive in one round, the lowest id."""
     return min(run.repositories, key=lambda one: (2 * far[client, one], one))
 
 
 def _ways(run: Run) -> dict[tuple[int, int], int]:
-    """Returns the latency of the shortest ways over brokers, by relaxing every link until nothing gets shorter."""
+    """Returns the latencies of the shortest paths over brokers; relaxes all links until no path becomes shorter."""
     links = [*((a, b, rounds) for (a, b), rounds in run.links.items())]
     links += [(b, a, rounds) for a, b, rounds in links]
     nodes = {a for a, _, _ in links}

@@ -1,21 +1,23 @@
-"""Protocol ``skipring`` as a plain program: one node, one message after the other, without an engine.
+"""Protocol ``skipring`` as a plain program: it plays one node and one message at a time, without an engine.
 
-``network.Network(setup, start)`` plays rounds: its nodes, ``in_flight``, and ``sent`` and ``delivered`` of the last
-round are what a run is. Labels are digits and values fractions, SR(n) is its definition, a trie is the set of its keys.
+``network.Network(setup, start)`` plays rounds. The state of a run is its nodes, ``in_flight``, and ``sent`` and
+``delivered`` of the last round. Labels are strings of digits, values are fractions, SR(n) is computed by its
+definition, and a trie is the set of its keys.
 
-It follows the actions and the rules K1 to K20 of the protocol's page. What the page leaves open, and both programs do:
+The program follows the actions and the rules K1 to K20 on the protocol's page. The page leaves the following open; both
+programs do it in this way:
 
-- A node handles the messages of a phase in the order of the rounds in which they were sent, of their senders, and in
-  which the sender sent them. A delay is drawn by the place of a message among those of its sender's round.
-- All draws of a node are by its seed, id, round and purpose; what a Timeout draws has its topic in the purpose.
-- An introduction of the node itself says nothing; Linearize of a neighbour in the list does nothing.
-- Of what is on the wrong side all goes first, then left, right and ring are linearized, in this order.
-- If a configuration lacks its predecessor or successor, all neighbours are asked for by action (iii).
-- A predecessor that is not below the node is the other end; a successor that is not above it is the other end if there
-  is a predecessor below it. This is the legitimate case; a stale configuration may name others.
-- Each edge counts its own silence, and a configuration that names a neighbour again does not reset it.
-- Slots are gone through in the order of their labels, which is the order in which l generates them.
-- Labels that are no l(x) are in the order of their lengths and digits (repair).
-- A leaf whose hash differs has no children to compare. A request for publications that are not there has no answer.
-- An own publication is delivered only where the topic is wanted. It is flooded over all edges that there are.
+- In a phase, a node handles messages in the order of the round of sending, then of the sender, then of the sender's
+  number. The delay of a message is drawn by its number among the messages of its sender in the round.
+- All draws of a node depend on seed, id, round and purpose; for draws of a Timeout, the purpose contains the topic.
+- An introduction of the node itself is ignored; Linearize of a neighbour in the list does nothing.
+- All edges on the wrong side are deleted first; then left, right and ring are linearized, in this order.
+- If a configuration has no predecessor or no successor, action (iii) asks for all neighbours.
+- A predecessor that is not below the node is the other end. A successor that is not above the node is the other end if
+  a predecessor is below it. This is the legitimate case; a stale configuration may name other nodes.
+- Each edge counts its own silence, and a configuration that names a neighbour again does not reset the count.
+- Slots are handled in the order of their labels, which is the order in which l generates them.
+- Labels that are not an l(x) are ordered by length and digits (repair).
+- If the hash of a leaf differs, no children can be compared. A request for missing publications is not answered.
+- A publication of the node itself is delivered only if the node wants the topic. It is flooded over all existing edges.
 """
