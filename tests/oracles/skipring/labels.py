@@ -1,4 +1,4 @@
-"""Labels as digits, values as fractions, and the skip ring SR(n) by its definition (section 2.1)."""
+"""Labels as strings of digits, values as fractions, and the skip ring SR(n) by its definition (section 2.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = tuple[Fraction, int]
 
 
 class Place(NamedTuple):
-    """Where a label stands in SR(n): its neighbours on the ring, and its shortcuts."""
+    """The place of a label in SR(n): its neighbours on the ring, and its shortcuts."""
 
     before: str | None
     after: str | None
@@ -24,12 +24,12 @@ def nth(x: int) -> str:
 
 
 def is_label(label: str | None) -> bool:
-    """Returns whether digits are a label, or none (K1)."""
+    """Returns whether ``label`` is a valid label or None (K1)."""
     return label is None or (len(label) <= 62 and (label == "0" or label.endswith("1")))
 
 
 def index(label: str) -> int | None:
-    """Returns x if the label is l(x)."""
+    """Returns x if the label is l(x), else None."""
     if label == "0":
         return 0
     return int("1" + label[:-1], 2) if is_label(label) else None
@@ -42,7 +42,7 @@ def value(label: str) -> Fraction:
 
 
 def key(node: int, label: str) -> Key:
-    """Returns the place in the order (K1)."""
+    """Returns the key by which nodes are ordered (K1)."""
     return value(label), node
 
 
@@ -63,7 +63,7 @@ def _label(of: Fraction) -> str:
 
 @lru_cache(None)
 def skip_ring(n: int) -> dict[str, Place]:
-    """Returns SR(n): the ring of all labels, and below it a ring of the labels of at most 1, 2, ... bits."""
+    """Returns SR(n): the ring of all labels, and for each level k the ring of the labels with up to k bits."""
     labels = [nth(x) for x in range(n)]
     beside = _ring(labels)
     top = 0
@@ -79,6 +79,6 @@ def skip_ring(n: int) -> dict[str, Place]:
 
 
 def _ring(labels: list[str]) -> dict[str, tuple[str, str]]:
-    """Returns the neighbours of each label on the ring of some labels."""
+    """Returns the two neighbours of each label on the ring of ``labels``."""
     order = sorted(labels, key=value)
     return {label: (order[at - 1], order[(at + 1) % len(order)]) for at, label in enumerate(order)}

@@ -1,4 +1,4 @@
-"""A node in a round: what it sends and delivers, and its draws."""
+"""A node in a round: its sent messages, its deliveries, and its random draws."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 BEFORE = -1
-"""The round before the first one."""
+"""The round before the first round."""
 Contact = tuple[int, str]
-"""A node, and its label."""
+"""A node and its label."""
 
 
 class Message(NamedTuple):
-    """A message; its body is the topic, and what the page names in the order in which it names it."""
+    """A message; its body is the topic, followed by the arguments in the order of the protocol's page."""
 
     sent_round: int
     src: int
@@ -25,7 +25,7 @@ class Message(NamedTuple):
 
 
 class Publication(NamedTuple):
-    """A publication, and the links that it has travelled over."""
+    """A publication, and the number of links on its path."""
 
     key: str
     source: int
@@ -45,12 +45,12 @@ class Delivery(NamedTuple):
 
 
 def share(bits: bytes) -> float:
-    """Returns the number in [0, 1) that the first 53 of 64 bits stand for."""
+    """Returns the number in [0, 1) whose binary digits are the first 53 bits."""
     return (int.from_bytes(bits[:8], "big") >> 11) / (1 << 53)
 
 
 class Moment:
-    """What a node does in a round."""
+    """The activity of a node in a round."""
 
     def __init__(self, node: int, round_: int, settings: Mapping[str, Any]) -> None:
         self.node, self.round, self.settings = node, round_, settings
@@ -58,12 +58,12 @@ class Moment:
         self.delivered: list[Delivery] = []
 
     def draw(self, purpose: str, *keys: int) -> float:
-        """Returns a number in [0, 1) by the seed, the node, the round, the purpose and keys."""
+        """Returns a pseudo-random number in [0, 1) that depends on seed, node, round, purpose and keys."""
         what = (self.settings["seed"], self.node, self.round, purpose, keys)
         return share(hashlib.blake2b(repr(what).encode(), digest_size=8).digest())
 
     def send(self, dst: int, kind: str, *body: Any) -> None:
-        """Sends a message; its delay is drawn by its number among those of the node's round (K15)."""
+        """Sends a message; its delay is drawn by its number among the node's messages of the round (K15)."""
         least, most = self.settings["min_delay"], self.settings["max_delay"]
         number = len(self.sent)
         delay = least + int(self.draw("delay", number) * (most - least + 1))
