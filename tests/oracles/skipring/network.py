@@ -1,4 +1,4 @@
-"""A run: rounds, channels, crashes, and the states that it begins in."""
+"""A run: rounds, channels, crashes, and the initial state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PHASES = (
 
 
 class Call(NamedTuple):
-    """A call of a node's application, and its number there, from 1."""
+    """A call of a node's application; ``number`` is its number among the calls of the node, from 1."""
 
     node: int
     round: int
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """A crash, and the round in which the node comes back, if it does."""
+    """A crash, and the round in which the node recovers; None if it does not recover."""
 
     node: int
     round: int
@@ -43,15 +43,16 @@ class Crash(NamedTuple):
 
 @dataclass
 class Start:
-    """The state in which a run begins.
+    """The initial state of a run.
 
     Attributes:
-        orders: Topics whose ring is legitimate, with their subscribers in the order of labels.
-        rings: What subscribers keep of all other rings.
-        databases: The databases of these, and of nodes that are not the topic's supervisor, by node and topic.
-        crashed: The verdicts of supervisors.
-        interests: The subscriptions that were made before, by node and number.
-        publications: What tries have, by node and topic.
+        orders: For each topic whose ring is legitimate, its subscribers in the order of labels.
+        rings: The subscribers' states of all other rings.
+        databases: The databases of the other rings, and of nodes that are not the topic's supervisor, by node and
+            topic.
+        crashed: The verdicts of each supervisor: the nodes that it considers crashed.
+        interests: The subscriptions before the start, by node and number.
+        publications: The publications in tries, by node and topic.
         messages: The messages in channels.
     """
 
@@ -66,7 +67,7 @@ class Start:
 
 @dataclass
 class Setup:
-    """What a run is given: supervisors with their names, subscribers, settings, calls and crashes."""
+    """The inputs of a run: supervisors with their names, subscribers, settings, calls and crashes."""
 
     supervisors: dict[int, str]
     subscribers: Sequence[int]
@@ -76,7 +77,7 @@ class Setup:
 
 
 def responsible(topic: str, supervisors: Mapping[int, str]) -> int:
-    """Returns the supervisor of a topic, the first one clockwise of its place on [0, 1) (K14)."""
+    """Returns the supervisor of a topic: the first supervisor clockwise of the topic's place on [0, 1) (K14)."""
     place = _place(topic)
     return min(supervisors, key=lambda one: ((_place(supervisors[one]) - place) % 1, one))
 
@@ -126,7 +127,7 @@ class Network:
                 self.subscribers[node].trie(topic).insert(one)
 
     def _form(self, topic: str, order: list[int]) -> None:
-        """Has subscribers form the skip ring, by its definition."""
+        """Sets the states of supervisor and subscribers to the skip ring of ``order``, by its definition."""
         supervisor = responsible(topic, self.setup.supervisors)
         entries: dict[str, int | None] = {nth(x): node for x, node in enumerate(order)}
         self.supervisors[supervisor].databases[topic] = Database(entries)
@@ -145,7 +146,7 @@ class Network:
     # ---- rounds
 
     def play(self, round_: int) -> None:
-        """Plays a round; `sent` and `delivered` are then those of this round."""
+        """Plays a round; then ``sent`` and ``delivered`` contain the messages and deliveries of the round."""
         self.sent, self.delivered = [], []
         self._crash(round_)
         due = [one for one in self.in_flight if one.due_round == round_]
@@ -158,7 +159,10 @@ class Network:
         self.in_flight += self.sent
 
     def _crash(self, round_: int) -> None:
-        """Takes nodes down, which supervisors learn after the detection, and brings others back with nothing."""
+        """Crashes and recovers nodes.
+
+        Supervisors receive a report of each crash after the detection time; recovered nodes have an empty state.
+        """
         for one in sorted(self.setup.crashes):
             if one.round == round_:
                 del self.subscribers[one.node], self.supervisors[one.node], self._timeouts[one.node]
@@ -170,7 +174,7 @@ class Network:
                 self.supervisors[one.node] = self._supervisor(one.node)
 
     def _step(self, now: Moment, due: Sequence[Message]) -> None:
-        """Has a node do what is due, phase by phase, messages in the order in which they were sent."""
+        """Plays the phases of a node's round; in a phase, messages are handled in the order of sending."""
         calls = [one for one in self.setup.calls if (one.node, one.round) == (now.node, now.round)]
         for kinds in _PHASES:
             for message in sorted(one for one in due if one.kind in kinds):

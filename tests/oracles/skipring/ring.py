@@ -1,4 +1,4 @@
-"""What a subscriber keeps of the ring of a topic: BuildRing, configurations, shortcuts (sections 2.2 and 3.2)."""
+"""A subscriber's state of the ring of a topic: BuildRing, configurations, shortcuts (sections 2.2 and 3.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracles.skipring.moment import Contact, Moment
 
 @dataclass
 class Edge:
-    """A neighbour on the ring, the label it is believed to have, and the Timeouts since it introduced itself."""
+    """A neighbour on the ring, its assumed label, and the number of Timeouts since it introduced itself."""
 
     node: int
     label: str
@@ -24,7 +24,7 @@ class Edge:
 
 @dataclass
 class Ring:
-    """The ring of a topic at a node v; names are the page's."""
+    """The ring of a topic at a node v; the names are those of the protocol's page."""
 
     topic: str
     v: int
@@ -48,17 +48,17 @@ class Ring:
         return list(dict.fromkeys(edge.node for edge in self.edges()))
 
     def neighbours(self) -> list[int]:
-        """Returns all distinct neighbours: those on the ring, then slots in the order of labels."""
+        """Returns all distinct neighbours: first the neighbours on the ring, then the slots in the order of labels."""
         shortcuts = (self.short[label] for label in by_index(self.short))
         return list(dict.fromkeys([*self.ring_nodes(), *(node for node in shortcuts if node is not None)]))
 
     def clear(self) -> None:
-        """Deletes label, edges and slots: SetData with nothing."""
+        """Deletes label, edges and slots, as for a SetData without a configuration."""
         self.label = self.left = self.right = self.ring = None
         self.short = {}
 
     def drop_invalid(self) -> None:
-        """Deletes what has an invalid label (K21)."""
+        """Deletes an invalid own label, and edges and slots with invalid labels (K21)."""
         self.label = self.label if is_label(self.label) else None
         for side in ("left", "right", "ring"):
             edge = getattr(self, side)
@@ -97,7 +97,7 @@ class Ring:
             self.linearize(now, u, label)
 
     def linearize(self, now: Moment, u: int, label: str) -> None:
-        """Linearize(u): the nearest on a side stays, the other one is passed to it."""
+        """Linearize(u): the nearest node on each side remains a neighbour; it is sent the other node."""
         if u in [edge.node for edge in (self.left, self.right) if edge is not None]:
             return
         new = Edge(u, label)
@@ -132,7 +132,10 @@ class Ring:
             self._pass(now, new, self.ring.node)
 
     def _sort(self, now: Moment) -> None:
-        """Clears what is on the wrong side, and a ring that is no end's or on the wrong side; linearizes it."""
+        """Deletes left and right neighbours on the wrong side, and an invalid ``ring``, and linearizes them.
+
+        ``ring`` is valid only at the minimum and at the maximum of the list, if it is on the other side.
+        """
         wrong: list[Edge] = []
         if self.left is not None and self.left.key > self.key:
             wrong.append(self.left)
@@ -153,7 +156,7 @@ class Ring:
     # ---- SetData
 
     def set_data(self, now: Moment, p: Contact | None, label: str, q: Contact | None) -> None:
-        """SetData(p, label, q): action (iii), then the configuration overwrites (K3)."""
+        """SetData(p, label, q): performs action (iii); then the configuration overwrites the edges (K3)."""
         self.label = label
         old = {edge.node: edge for edge in self.edges()}
         for u, edge in old.items():
@@ -193,7 +196,7 @@ class Ring:
     # ---- Timeout
 
     def timeout(self, now: Moment) -> None:
-        """Timeout of a subscriber with a label, but for CheckTrie."""
+        """Timeout of a subscriber that has a label, without CheckTrie."""
         self._request(now)
         self._sort(now)
         for edge in (self.left, self.right):
@@ -211,7 +214,7 @@ class Ring:
             edge.silent += 1
 
     def _request(self, now: Moment) -> None:
-        """Actions (ii) and (iv), and silence: draws and messages of their own (K6, K13)."""
+        """Actions (ii) and (iv), and silence; each has a separate draw and a separate message (K6, K13)."""
         assert self.label is not None
         k = len(self.label)
         is_silent = any(edge.silent > now.settings["silence_intervals"] for edge in self.edges())
@@ -222,7 +225,7 @@ class Ring:
                 now.send(self.supervisor, "GetConfiguration", self.topic, reason)
 
     def _shortcuts(self, now: Moment) -> None:
-        """Computes the slots again, and introduces the two partners at the node's own level to each other."""
+        """Recomputes the slots, and introduces the two partners at the node's own level to each other."""
         assert self.label is not None
         sides = [edge for edge in (self.left or self.ring, self.right or self.ring) if edge is not None]
         chains = [shortcut_labels(self.label, edge.label) for edge in sides]
@@ -258,7 +261,7 @@ def by_index(labels: Sequence[str] | dict[str, int | None]) -> list[str]:
 
 
 def _is_inside(low: Key, at: Key, high: Key) -> bool:
-    """Returns whether a place is on the arc of the ring from one place up to another."""
+    """Returns whether ``at`` lies on the arc of the ring from ``low`` upwards to ``high``."""
     if low < high:
         return low < at < high
     return at > low or at < high
