@@ -1,4 +1,4 @@
-"""A subscriber: what it wants, its rings, its publications (sections 3.2, 4.1 to 4.3)."""
+"""A subscriber: its subscriptions, its rings, its publications (sections 3.2, 4.1 to 4.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Subscriber:
         self._hash_bits = hash_bits
 
     def wants(self, topic: str) -> bool:
-        """Returns whether a subscription is about a topic (K17)."""
+        """Returns whether the node has a subscription to a topic (K17)."""
         return topic in self.interests.values()
 
     def ring(self, topic: str) -> Ring:
@@ -37,7 +37,7 @@ class Subscriber:
     # ---- the application
 
     def call(self, now: Moment, kind: str, number: int, topic: str, subscription: int | None) -> None:
-        """Handles a call; what changes what the node wants is acted on at its next Timeout."""
+        """Handles a call; a change of the node's subscriptions takes effect at its next Timeout."""
         if kind == "publish":
             key = publication_key(topic, self.v, number, now.settings["key_bits"])
             self._new(now, topic, Publication(key, self.v, number, now.round, 0), None)
@@ -76,7 +76,7 @@ class Subscriber:
             now.send(ring.supervisor, "Unsubscribe", ring.topic)
 
     def _labelled(self, now: Moment, ring: Ring, kind: str, src: int, rest: tuple[Any, ...]) -> None:
-        """Handles what only a node that wants the topic and has a label does (K4, K5)."""
+        """Handles the messages that a node handles only if it wants the topic and has a label (K4, K5)."""
         topic = ring.topic
         if kind == "Introduce":
             ring.introduce(now, *rest)
@@ -108,14 +108,14 @@ class Subscriber:
         return is_new
 
     def _new(self, now: Moment, topic: str, one: Publication, sender: int | None) -> None:
-        """Inserts, delivers and floods what is new, to all neighbours but the sender of the first copy (K12)."""
+        """Inserts and delivers a new publication, and floods it to all neighbours except its sender (K12)."""
         if self._take(now, topic, one):
             for node in self.ring(topic).neighbours():
                 if node != sender:
                     now.send(node, "PublishNew", topic, *one._replace(hops=one.hops + 1))
 
     def _check(self, now: Moment, topic: str, u: int, c: NodeHash) -> None:
-        """CheckTrie(u, c): the cases of 4.2."""
+        """CheckTrie(u, c): handles the cases of section 4.2."""
         trie, (label, hashed) = self.trie(topic), c
         if c == trie.root:
             return
@@ -134,7 +134,7 @@ class Subscriber:
     # ---- Timeout
 
     def timeout(self, now: Moment) -> None:
-        """Timeout, for all topics."""
+        """Handles a Timeout for all topics."""
         for topic in sorted(self.rings):
             ring, wants = self.ring(topic), self.wants(topic)
             if ring.label is None and wants:

@@ -1,4 +1,4 @@
-"""The supervisor: a database for each topic, configurations in turn, repair (sections 3.1, 3.3, 4.1)."""
+"""The supervisor: a database for each topic, round-robin configurations, repair (sections 3.1, 3.3, 4.1)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from oracles.skipring.moment import Contact, Moment
 
 @dataclass
 class Database:
-    """The subscriber of each label, and whose turn it was last."""
+    """The subscriber of each label, and the index of the subscriber that last received its configuration in turn."""
 
     entries: dict[str, int | None] = field(default_factory=dict)
     next: int = -1
 
 
 class Supervisor:
-    """What a node does as a supervisor; a node that is none is responsible for no topic."""
+    """The supervisor part of a node; a node that is not a supervisor is responsible for no topic."""
 
     def __init__(self, watched: Collection[int], others: Collection[int], is_mine: Callable[[str], bool]) -> None:
         self.databases: dict[str, Database] = {}
@@ -28,14 +28,14 @@ class Supervisor:
         self._is_mine = is_mine
 
     def report(self, node: int) -> None:
-        """The failure detector's verdict is kept, and databases are repaired (K8)."""
+        """Stores the failure detector's verdict about a node, and repairs the databases (K8)."""
         self.watched.discard(node)
         self.crashed.add(node)
         for topic in filter(self._is_mine, self.databases):
             self._repaired(topic)
 
     def receive(self, now: Moment, kind: str, src: int, topic: str, *rest: int | str) -> None:
-        """Handles a request; one for a crashed subscriber is ignored, but the database is repaired (K7, K8)."""
+        """Handles a request. If its subscriber has crashed, only the database is repaired (K7, K8)."""
         if not self._is_mine(topic):
             return
         order = self._repaired(topic)
@@ -63,7 +63,7 @@ class Supervisor:
         now.send(subscriber, "SetData", topic, None, None, None, "leave")
 
     def timeout(self, now: Moment) -> None:
-        """Sends the next subscriber of each topic its configuration; databases of others' topics vanish (K21)."""
+        """Sends the next subscriber of each topic its configuration; removes databases of other supervisors (K21)."""
         self._correct_verdicts()
         self.databases = {topic: one for topic, one in self.databases.items() if self._is_mine(topic)}
         for topic in sorted(self.databases):
@@ -74,7 +74,7 @@ class Supervisor:
                 self._tell(now, topic, order, order[database.next], "round_robin")
 
     def _tell(self, now: Moment, topic: str, order: list[int], subscriber: int, reason: str) -> None:
-        """Sends a subscriber its configuration, or that it has none."""
+        """Sends a subscriber its configuration; an empty one if the subscriber is not in the database."""
         if subscriber not in order:
             now.send(subscriber, "SetData", topic, None, None, None, reason)
             return
@@ -82,7 +82,7 @@ class Supervisor:
         now.send(subscriber, "SetData", topic, before, label, after, reason)
 
     def _repaired(self, topic: str) -> list[int]:
-        """Repairs a database; returns the subscribers with labels l(0), l(1), ..."""
+        """Repairs a database; returns the subscribers in the order of their labels l(0), l(1), ..."""
         self._correct_verdicts()
         database = self.databases.setdefault(topic, Database())
         order = repaired(database.entries, self.crashed)
@@ -90,7 +90,7 @@ class Supervisor:
         return order
 
     def _correct_verdicts(self) -> None:
-        """Takes the verdicts back that the failure detector has not given (K21)."""
+        """Removes the verdicts that the failure detector has not given (K21)."""
         self.crashed -= self.watched | self._others
 
     def _record(self, topic: str, order: list[int]) -> None:
@@ -98,7 +98,7 @@ class Supervisor:
 
 
 def configuration(order: list[int], subscriber: int) -> tuple[Contact | None, str, Contact | None]:
-    """Returns predecessor, label and successor of a subscriber; with one subscriber there are none (K10)."""
+    """Returns predecessor, label and successor of a subscriber; a single subscriber has no neighbours (K10)."""
     label = nth(order.index(subscriber))
     node = {nth(x): one for x, one in enumerate(order)}
     place = skip_ring(len(order))[label]
@@ -107,7 +107,7 @@ def configuration(order: list[int], subscriber: int) -> tuple[Contact | None, st
 
 
 def repaired(entries: dict[str, int | None], crashed: Collection[int]) -> list[int]:
-    """Returns the subscribers of a database without corruptions, in the order of their labels (K7)."""
+    """Returns the subscribers of a database in the order of their labels, after the repair of corruptions (K7)."""
     label_of: dict[int, str] = {}
     for label in sorted(entries, key=_rank):
         node = entries[label]
@@ -124,6 +124,6 @@ def repaired(entries: dict[str, int | None], crashed: Collection[int]) -> list[i
 
 
 def _rank(label: str) -> tuple[bool, int, int, str]:
-    """Returns the place of a label by its index; labels that are no l(x) come last, short ones first."""
+    """Returns a sort key: labels l(x) are ordered by x; all other labels follow, ordered by length and digits."""
     x = index(label)
     return x is None, x or 0, len(label), label
