@@ -8,18 +8,18 @@ from typing import NamedTuple
 from oracles.skipring.moment import Publication
 
 NodeHash = tuple[str, str | None]
-"""The label of a node of a trie, and its hash."""
+"""The label and the hash of a trie node."""
 
 
 class TrieNode(NamedTuple):
-    """The hash of a node, and the labels of its children; a leaf has none."""
+    """The hash of a trie node, and the labels of its children; a leaf has no children."""
 
     hash: str
     children: tuple[str, ...]
 
 
 class Trie:
-    """The publications of a topic at a node."""
+    """The publications of a topic at a network node, and the Patricia trie of their keys."""
 
     def __init__(self, hash_bits: int) -> None:
         self.held: dict[str, Publication] = {}
@@ -35,7 +35,7 @@ class Trie:
 
     @property
     def nodes(self) -> dict[str, TrieNode]:
-        """All nodes by label."""
+        """The trie nodes by label."""
         if self._nodes is None:
             self._nodes = {}
             if self.held:
@@ -54,12 +54,12 @@ class Trie:
         return hashlib.sha256(what.encode()).hexdigest()[: self._digits]
 
     def named(self, label: str) -> NodeHash:
-        """Returns a node as messages name it."""
+        """Returns a trie node in the form in which messages name it: label and hash."""
         return label, self.nodes[label].hash
 
     @property
     def root(self) -> NodeHash:
-        """The root as messages name it; an empty trie names the label without digits (K11)."""
+        """The root in the form of `named`; for an empty trie, the label without digits and no hash (K11)."""
         return self.named(common_prefix([*self.held])) if self.held else ("", None)
 
     def starting(self, prefix: str) -> list[Publication]:
@@ -67,7 +67,7 @@ class Trie:
         return [self.held[key] for key in sorted(self.held) if key.startswith(prefix)]
 
     def below(self, prefix: str) -> str | None:
-        """Returns the shortest label of a node that starts with a prefix."""
+        """Returns the shortest label that starts with ``prefix`` of a trie node; None if no key starts with it."""
         keys = [one.key for one in self.starting(prefix)]
         return common_prefix(keys) if keys else None
 
@@ -79,7 +79,7 @@ def publication_key(topic: str, source: int, number: int, key_bits: int) -> str:
 
 
 def common_prefix(keys: list[str]) -> str:
-    """Returns the longest common prefix of keys, of which there is at least one."""
+    """Returns the longest common prefix of ``keys``, which must not be empty."""
     length = 0
     while length < len(keys[0]) and len({key[: length + 1] for key in keys}) == 1:
         length += 1
