@@ -56,7 +56,7 @@ def report(
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
-    """Write the report of a store: one HTML file, which opens offline.
+    """Write the report of a store, an HTML file for offline use.
 
     The file contains the verdict, a replay of the overlay round by round, and the states of the nodes.
     """
