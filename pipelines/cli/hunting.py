@@ -78,12 +78,12 @@ def hunt(
 ) -> None:  # fmt: skip
     """Search for fault schedules that break a guarantee.
 
-    The scenario is played once without changes. Each schedule then targets one of its messages: the first, middle or
-    last one for each type and each status of the receiver. In the round of this message, or next to it, the sender or
-    receiver crashes, pauses or recovers, or the message is lost, duplicated or delayed. Schedules that reach a new
-    state are varied further. Each finding is shrunk, named by its cause and stored in the corpus, with a page on
-    coverage. Exit code 1: a guarantee is broken; 2: every schedule exceeded the fault model that the protocol
-    tolerates.
+    The scenario is played once without changes. Each schedule then targets a message of this run: the first, middle or
+    last message for each type and each status of the receiver. In the round of this message, or in an adjacent round,
+    the sender or receiver crashes, pauses or recovers; or the message is lost, duplicated or delayed. If a schedule
+    reaches a new state, faults are added to it. Each finding is shrunk, named by its cause and stored in the corpus; a
+    page in the corpus shows the coverage. Exit code 1: a guarantee is broken; 2: every schedule exceeded the fault
+    model that the protocol tolerates.
     """
     from pipelines.experiment.prepared import prepare
 

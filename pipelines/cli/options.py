@@ -79,7 +79,7 @@ def rounds_of_a_job(value: str) -> str:
 
 
 def place(given: str) -> Root | Schema:
-    """Returns the location of a store, or the schema; ``given`` is the command-line argument."""
+    """Converts a command-line argument to the location of a store, or to a schema."""
     from pipelines.store.roots import place_of
 
     return place_of(given)
