@@ -131,7 +131,7 @@ def print_table(
 
     If the table is too wide for the terminal, each column with the same value in all rows is removed from the table,
     and its value is printed below. If the table is still too wide, it is split into tables that repeat the key columns.
-    If no such split fits, each value is printed in its own line. If the stream is not a terminal, each table fits.
+    If no such split fits, each value is printed in its own line. If the stream is not a terminal, every table fits.
 
     Args:
         names: The names of the columns.
@@ -220,7 +220,7 @@ class _Grid:
         return [self.of(places) for places in parts]
 
     def fits(self, width: int) -> bool:
-        """Returns whether the table fits the width although no column name and no number is folded."""
+        """Returns whether the table fits the width if column names and numbers are not folded."""
         return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:
