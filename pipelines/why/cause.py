@@ -346,7 +346,7 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
-    """Returns the round in which the subscription of ``way`` was confirmed, and the crash because of which it was.
+    """Returns the round of the confirmation of the subscription of ``way``, and the crash that led to it.
 
     Returns None if the publication was issued before the confirmation, or if no node of ``way`` was down between the
     subscription and the confirmation. If more nodes fail than protocol ``delta`` tolerates, a node confirms a

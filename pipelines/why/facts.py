@@ -197,7 +197,7 @@ class RunFacts:
     waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Returns these facts with only the links that exist in ``round_``."""
+        """Returns a copy of the facts that contains only the links that exist in ``round_``."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)], changes={})
