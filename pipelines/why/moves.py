@@ -93,7 +93,7 @@ class MoveLoss:
         return {**head, "confirmed_round": self.confirmed_round, "lost": [asdict(one) for one in self.lost]}
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines that ``roundtable why`` prints: a sentence, and lines on the first `_SHOWN` losses."""
+        """Yields the lines that ``roundtable why`` prints: a summary, and a line for each of `_SHOWN` losses."""
         move = self.move
         known = "never" if self.confirmed_round is None else f"in round {self.confirmed_round}"
         yield (
