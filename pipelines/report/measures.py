@@ -17,7 +17,7 @@ MOST_BARS = 40
 MOST_COLOURS = 7
 """The maximum number of message kinds, or of state tables, that have a colour of their own.
 
-They are the kinds with the most messages, or the tables with the most rows. A chart shows one sum over the remainder.
+A chart gives colours to the kinds with the most messages, or to the tables with the most rows, and sums up all others.
 """
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30

@@ -1,4 +1,4 @@
-"""Reads the state rows of each node of a run at commits; the rows of a node are stored only if they have changed."""
+"""Reads the state rows of each node of a run at commits; rows of a node are listed only at commits that change them."""
 
 from __future__ import annotations
 
