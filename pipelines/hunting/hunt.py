@@ -82,7 +82,7 @@ def hunt(
             bound are skipped, and no faults are added to schedules that exceed the bound.
         corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
         strategy: ``aimed``: schedules whose faults target one message of an earlier run; ``guided``: the schedules of
-            ``aimed``, and those of them that reached a new feature (`coverage.features`) with faults added;
+            ``aimed``, and, if a schedule reaches a new feature (`coverage.features`), copies of it with more faults;
             ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, for comparison.
         seed: The seed of random schedules.
         excused: Whether excused violations count as findings.

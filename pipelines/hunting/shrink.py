@@ -1,9 +1,9 @@
-"""Shrinks a run that breaks a guarantee to a small scenario that still breaks it.
+"""Shrinks a run that breaks a guarantee; the result is a small scenario that breaks this guarantee.
 
 A job executes and audits many candidate scenarios. Delta debugging removes atoms until each remaining atom is necessary
 (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering
-28 (2), 2002). A step tests which single chunks of atoms, of all sizes, can be removed. It then removes the largest
-tested union of these chunks without which the scenario still breaks the guarantee.
+28 (2), 2002). A step tests, for chunks of atoms of all sizes, whether the chunk can be removed. It then tests unions of
+the removable chunks, and removes the largest union that can be removed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _removable(
 ) -> list[frozenset[Item]]:  # fmt: skip
     """Returns disjoint chunks of items, the largest first; the result is empty if no chunk can be removed.
 
-    If ``removed`` and a single one of these chunks are removed, the test still fails.
+    If ``removed`` and any one of these chunks are removed, the test still fails.
     """
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
@@ -92,8 +92,8 @@ AT_ONCE = 64
 class Shrunk:
     """The smallest scenario found, ``parts``, which breaks ``guarantee``.
 
-    ``is_excused`` is true if a scenario also counts as breaking the guarantee if its violations are excused. ``before``
-    and ``after`` map each kind of atoms to its number in the original run and in ``parts``.
+    ``is_excused`` is true if excused violations also break the guarantee. ``before`` and ``after`` map each kind of
+    atoms to its number in the original run and in ``parts``.
     """
 
     parts: Parts
@@ -139,8 +139,8 @@ def minimal(
 ) -> Shrunk | None:  # fmt: skip
     """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    ``given`` is a scenario of one run, as returned by `listed_scenario`. If ``is_excused``, a scenario also breaks the
-    guarantee if its violations are excused.
+    ``given`` is a scenario of one run, as returned by `listed_scenario`. ``is_excused`` is true if excused violations
+    also break the guarantee.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
