@@ -79,7 +79,7 @@ class Finding:
         shown: The first violations without an excuse, at most `SHOWN`.
         shown_excused: The first excused violations, at most `SHOWN`.
         error: The error of the audit; None if the audit succeeded.
-        protocol: The protocol of the audited runs in a store with several protocols; else empty.
+        protocol: In a store with several protocols, the protocol of the audited runs; else an empty string.
     """
 
     name: str
