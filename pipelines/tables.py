@@ -1,4 +1,4 @@
-"""The tables of a store's history with grain, key and columns: a public contract.
+"""The tables of a store's history: grain, key and columns. They are a public contract.
 
 Every table has ``run_id``. Rounds are integers. ``node_id`` and each column that refers to a node contain an id of
 table ``node``. The Delta tables contain the column comments.
