@@ -120,7 +120,7 @@ class Checker:
                 yield f"never confirmed: {key}"
 
     def _joins(self, node: Node) -> bool:
-        """Returns whether the node's join can end: its join point has not failed. A node that never joins passes."""
+        """Returns whether the node's join point has not failed, so that its join can end; true if it never joins."""
         return node.join_point < 0 or self.network.nodes[node.join_point].status is not Status.FAILED
 
     @cached_property

@@ -100,7 +100,7 @@ class Broker(Seeker):
             self.acknowledge(topic, src, message.m, message.covered)
 
     def try_all(self, topic: Topic) -> None:
-        """Acknowledges to the parent, or processes, each ready message; repeats this because processing opens keys."""
+        """Acknowledges each ready message to the parent or processes it, until no message is ready."""
         if self.is_waiting:
             return
         ready = True
