@@ -72,7 +72,7 @@ class Seeker:
         raise NotImplementedError
 
     def on_timer(self, partner: int, attempt: int) -> None:
-        """Handles a timer: the requested broker has not answered and counts as failed, or all are to be asked again."""
+        """Handles a timer: the requested broker counts as failed; a timer for a retry restarts the search."""
         if attempt != self.attempt or not self.is_seeking or self.parent is not None:
             return
         if partner == self.node:
@@ -97,4 +97,4 @@ class Seeker:
         return up + down <= self.links.max_hops and (up == 0 or place == (1, 1) or up == 1 < down)
 
     def view_changed(self) -> None:
-        """Called after a change of the view; brokers inform their children."""
+        """Handles a change of the view: a broker informs its children."""

@@ -8,7 +8,7 @@ from oracles.ginger.messages import Message
 
 
 class Links(Protocol):
-    """The links, and timers, which expire only if the partner is dead, or for a retry."""
+    """The links and timers. A timer expires only if its partner is dead, or if it is for a retry."""
 
     max_hops: int
 
