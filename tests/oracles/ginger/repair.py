@@ -49,7 +49,7 @@ SIBLING = (1, 1)
 class Vote(NamedTuple):
     """A RootElection: the residual degree, and the brokers that the sender knows to have failed.
 
-    A sender that has another parent sends no degree, but the brokers above it.
+    A sender that has another parent sends the brokers above it instead of a degree.
     """
 
     degree: int | None

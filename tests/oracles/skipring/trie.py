@@ -67,7 +67,7 @@ class Trie:
         return [self.held[key] for key in sorted(self.held) if key.startswith(prefix)]
 
     def below(self, prefix: str) -> str | None:
-        """Returns the shortest label that starts with ``prefix`` of a trie node; None if no key starts with it."""
+        """Returns the shortest of the trie nodes' labels that start with ``prefix``; None if no key starts with it."""
         keys = [one.key for one in self.starting(prefix)]
         return common_prefix(keys) if keys else None
 
