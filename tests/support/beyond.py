@@ -1,4 +1,4 @@
-"""Random schedules with up to six crashes, also more than δ, for all protocols, and the explanation of each loss."""
+"""Random schedules with up to six crashes, which may be more than δ; and the explanation of each loss."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _with_topics(seed: int) -> dict[str, Any]:
 
 
 def joining(seed: int) -> dict[str, Any]:
-    """Returns a scenario of `delta` in which nodes join while nodes publish; in every second one, a broker crashes."""
+    """Returns a scenario of `delta` in which nodes join while others publish; for odd seeds, a broker crashes."""
     draw = random.Random(seed)
     n_brokers, n_joining = draw.randint(4, 7), draw.randint(1, 3)
     tree = nx.random_labeled_tree(n_brokers, seed=seed)
