@@ -93,7 +93,7 @@ def dues(network: NodeNetwork) -> Iterator[tuple[str, int, int, int]]:
 
 
 def struck(case: Crashing, src: int, dst: int) -> Iterator[tuple[str, int]]:
-    """Yields the role and the id of each broker that a message concerns and that does not fail or join yet."""
+    """Yields role and id of each broker that a message concerns and that neither fails nor joins in the case."""
     parent = case.timed.setup.parent
     above = parent.get(dst, case.timed.setup.edge.get(dst))
     beside = sorted(b for b, of in parent.items() if of == above and b != dst)
@@ -112,7 +112,7 @@ def struck(case: Crashing, src: int, dst: int) -> Iterator[tuple[str, int]]:
 
 
 def strikes(case: Crashing) -> Iterator[Strike]:
-    """Yields each schedule that adds one event to a run, once.
+    """Yields all schedules that add one event to a run, without repetitions.
 
     About half of the crashed receivers recover soon.
     """

@@ -105,7 +105,7 @@ class NodeNetwork:
         return max(at for _, at, _ in self.network.rows.delivered)
 
     def _with_status(self, *statuses: str) -> dict[int, str]:
-        """Returns the last status in ``statuses`` of each node that had one of them."""
+        """Maps each node that had one of ``statuses`` to the last of them."""
         return {node: status for node, _, status in self.network.rows.statuses if status in statuses}
 
     @property
