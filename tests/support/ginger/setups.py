@@ -147,7 +147,7 @@ def coming_back(seed: int, n_crashes: int) -> Crashing:
 
 
 def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:
-    """Returns a random bank of two or three accounts, on which all clients operate concurrently; some exceed it."""
+    """Returns a random bank of two or three accounts, on which all clients operate concurrently; brokers crash."""
     draw = random.Random(seed)
     drawn = random_setup(draw, n_brokers=(3, 9))
     setup = replace(drawn, subscribers={"bank": frozenset(drawn.edge)}, publications=[])

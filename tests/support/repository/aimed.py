@@ -151,7 +151,10 @@ def _bundle(schedule: Schedule, rng: random.Random) -> None:
 
 
 def _crashes(schedule: Schedule, rng: random.Random, moments: list[int]) -> None:
-    """Adds crashes near ``moments``. The survivor, the last joiner or the first founder, does not crash."""
+    """Adds crashes near ``moments``, but none of the survivor.
+
+    The survivor is the first founder, or, if the first founder leaves, the last joiner.
+    """
     movers = defaultdict(set)
     for node, kind, _, _ in schedule.calls:
         movers[kind].add(node)
