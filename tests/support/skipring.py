@@ -127,7 +127,7 @@ class Outcome:
 
     Attributes:
         clean_rounds: Rounds until the state and the messages in flight were legitimate; None if they never were.
-        is_broken: Whether the state of the nodes was not legitimate in a later round.
+        is_broken: Whether the nodes left the legitimate state again.
         tries_rounds: Rounds until all subscribers had equal sets of publications; None if they never had.
         problem: The reason why the state is not legitimate in the last round; None if it is.
     """
