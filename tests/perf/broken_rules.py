@@ -6,7 +6,7 @@
 `tests/mutation/broken_rules.yaml` contains the changes; each replaces a string in one module. `tests/mutation/hunted/`
 contains the scenarios. The hunt of a changed copy ends at its first finding, which is not shrunk. The outcome of each
 hunt is stored in the work folder, and a hunt with a stored outcome is not repeated. Columns: the broken rule; the
-guarantee of the first finding, and the number of the schedule that broke it (if no guarantee broke, the number of
+guarantee of the first finding, and the number of the schedule that broke it (if none was broken, the number of
 schedules played); the number of undecided schedules. If a changed copy does not start, the change is not detected, and
 the table shows the error. Undecided schedules detect a change if they are at least half of all schedules, and if the
 unchanged program has no undecided schedules in that scenario. The rule `-` is the unchanged program, hunted in each

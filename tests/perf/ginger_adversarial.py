@@ -7,8 +7,8 @@ delays below and above the latencies, timers at or near the shortest allowed val
 degrees. `support.ginger` plays the base without an engine, and records the messages that repair the tree. Each of the
 ``--each`` schedules of a base adds a failure or a join of a node that one of these messages concerns, in the due round
 of the message or in the next round. With ``--blows 3``, every second base has two failures. Schedules beyond the bound
-are counted but not played on an engine; the bound can be computed from the schedule. A batch is one job; a line is
-printed at its end.
+are counted but not played on an engine, because the bound can be computed from the schedule. A batch is one job; a line
+is printed at its end.
 
 A row of the table is a message type, and the affected node and event. Columns: runs within the bound; schedules beyond
 the bound; runs with a broken guarantee; undecided runs. Each violation is printed; if there is one, the exit code is 1.
