@@ -175,7 +175,7 @@ def _cells(done: Sequence[Tried]) -> list[str]:
 
 
 def _share(done: Sequence[Tried]) -> tuple[float, float]:
-    """Estimates the share of found mutants among all mutants that are not equivalent; returns half its 95 % interval.
+    """Estimates the share of found mutants among the mutants that are not equivalent, and half its 95 % interval.
 
     The sample is stratified by module. A module of which all mutants were tried does not contribute to the variance.
     """
