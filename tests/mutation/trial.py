@@ -61,7 +61,7 @@ def tried(mutant: Mutant | None, suite: Suite, tests: Sequence[str], timeout: fl
         mutant: The mutant; None for the unchanged program.
         suite: The suite of the mutant.
         tests: The tests in the order of execution; the first failing test ends the trial.
-        timeout: Wall seconds after which the trial is killed. A mutant that exceeds them counts as found.
+        timeout: Wall seconds after which the trial is killed. The mutant of a killed trial counts as found.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output")
