@@ -77,7 +77,7 @@ def main() -> int:
                     within = "beyond" if protocol in _BEYOND else "within"
                     outcome = _hunted(row, HUNTED / f"{row.get('scenario', protocol)}.yaml", strategy, within, given)
                     done[row["rule"], row["what"]] = outcome
-                    if not outcome["n_played"] and outcome["findings"]:  # found without faults: for all strategies
+                    if not outcome["n_played"] and outcome["findings"]:  # does not depend on the strategy
                         _keep(given.work, protocol, row, outcome)
                         continue
                     _write(kept, row, outcome)

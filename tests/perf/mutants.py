@@ -185,7 +185,7 @@ def _share(done: Sequence[Tried]) -> tuple[float, float]:
     share, variance = 0.0, 0.0
     for one in judged:
         part, found = weight[one.module] / total, one.n_found / one.n_judged
-        # One found and one missed mutant are added: a sample in which all mutants were found has a variance, too.
+        # One found and one missed mutant are added, so that the variance is positive even if all mutants were found.
         cautious = (one.n_found + 1) / (one.n_judged + 2)
         untried = 1 - len(one.tried) / one.n_mutants
         share += part * found
