@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--nodes", type=int, nargs="+", default=[4, 8, 16, 32, 40], help="numbers of subscribers")
     parser.add_argument("--parts", nargs="*", choices=PARTS, help="a row for each arbitrary part; values select parts")
-    parser.add_argument("--crashes", action="store_true", help="subscribers crash before the ring is legitimate")
+    parser.add_argument("--crashes", action="store_true", help="let up to half of the subscribers crash")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="number of processes")
     given = parser.parse_args()
     rows = by_nodes(given) if given.parts is None else by_parts(given)

@@ -94,7 +94,7 @@ def _skipring(seed: int) -> dict[str, Any]:
     n_nodes, n_supervisors = draw.randint(3, 10), draw.randint(1, 2)
     names = [f"N{number}" for number in range(1, n_nodes + 1)]
     subscriptions = [
-        {"at": name, "round": draw.choice([0, 0, draw.randint(51, 150)]), "topic": topic}  # After start_until.
+        {"at": name, "round": draw.choice([0, 0, draw.randint(51, 150)]), "topic": topic}  # 51 exceeds start_until
         for topic in TOPICS[: draw.randint(1, 2)]
         for name in draw.sample(names, draw.randint(2, n_nodes))
     ]
