@@ -40,7 +40,7 @@ def _opened(width: int) -> tuple[int, int]:
 
 def _read(master: int) -> str:
     shown = b""
-    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # the end of a terminal is an error
+    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # reading past the end raises OSError
         while part := screen.read(4096):
             shown += part
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode()).replace("\r\n", "\n")
