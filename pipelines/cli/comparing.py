@@ -31,7 +31,7 @@ def compare(
     minimise: Annotated[
         str,
         typer.Option(
-            metavar="MEASURE", help="Measure that ranks candidates with equally many breaches: messages, p95, ..."
+            metavar="MEASURE", help="Measure that ranks candidates that break equally many WANTS: messages, p95, ..."
         ),
     ] = "messages",
     store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
