@@ -119,7 +119,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value of SQL
 
 
 def shown(value: Any) -> str:  # noqa: ANN401 - any plain value
-    """Returns a plain value as a string; None becomes ``null``."""
+    """Returns a value as a string: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
