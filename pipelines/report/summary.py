@@ -243,7 +243,7 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
 
 
 def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
-    """Adds the causes and stories of category ``what`` to ``found``, the losses of one run."""
+    """Adds the causes and stories of category ``what`` to ``found``, which contains the losses of one run."""
     number = Counter(cause_key(what, story) for story in told)
     index: dict[CauseKey, int] = {}
     first = {key: next(story for story in told if cause_key(what, story) == key) for key in number}
