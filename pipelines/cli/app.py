@@ -142,7 +142,7 @@ def init(
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
 ) -> None:
-    """Show all errors of scenario files, without writing anything."""
+    """Show all errors of scenario files; write nothing."""
     from pipelines.errors import plural
     from pipelines.experiment.plan import check, notes
     from pipelines.experiment.prepared import prepare
@@ -171,7 +171,7 @@ def plan(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show engine settings and tables.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with settings and tables.")] = False,
 ) -> None:
-    """Show the runs, costs and tables of a scenario, without writing anything."""
+    """Show the runs, costs and tables of a scenario; write nothing."""
     from pipelines.cli.planning import plan_json, print_plan
     from pipelines.experiment.prepared import prepare
 
