@@ -255,8 +255,7 @@ class _Search:
     def _next_of_pool(self) -> Schedule | None:
         """Returns the next schedule of the pool, or None if the pool is empty.
 
-        The pool contains an iterator of extensions for each extended schedule. Successive calls use the iterators in
-        turn.
+        The pool contains an iterator of extensions for each extended schedule. The calls use the iterators in turn.
         """
         while self._pool:
             source = self._pool.popleft()
