@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import networkx as nx
 import numpy as np
 from pyspark.sql import SparkSession
 
@@ -28,7 +27,7 @@ from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
-from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn, labelled
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
@@ -273,20 +272,8 @@ class _Search:
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
         overlay, workload, _ = build_run(self._run, self._beside)
-        labels: dict[int, list[str]] = {}
-        for table in (workload.subscription, workload.publication, workload.join, workload.other_call):
-            for row in table.to_pylist():
-                node = row.pop("node_id")
-                labels.setdefault(node, []).append(repr(sorted(row.items(), key=str)))
-        graph: nx.Graph[str] = nx.Graph()
-        for node, name in enumerate(overlay.names):
-            graph.add_node(name, label=tuple(sorted(labels.get(node, []))))
-        there, back = overlay.directed_rounds.reshape(2, -1).tolist()
-        for a, b, latency, back_latency in zip(overlay.a.tolist(), overlay.b.tolist(), there, back, strict=True):
-            rounds = latency if latency == back_latency else (a, b, latency, back_latency)
-            graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=rounds)
         try:
-            number, schedules = crash_sets(graph, most, first, self.around.downs[0])
+            number, schedules = crash_sets(labelled(overlay, workload), most, first, self.around.downs[0])
         except ValueError as error:
             raise QueryError(str(error)) from error
         self._say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first[0]} to {first[1]}")

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 
+from pipelines.contract.run_inputs import Overlay, Workload
+
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
@@ -263,6 +265,23 @@ def _drawn(
     of_kind = _DRAWN.get(str(kind), {})
     named = {"rate": 0.5, "kinds": [str(draws.choice(kinds))], "round": first, "until": until}
     return {"kind": str(kind), **named, **of_kind}
+
+
+def labelled(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
+    """Returns the graph of an overlay for `crash_sets`: the label of a node lists its calls."""
+    labels: dict[int, list[str]] = {}
+    for table in (workload.subscription, workload.publication, workload.join, workload.other_call):
+        for row in table.to_pylist():
+            node = row.pop("node_id")
+            labels.setdefault(node, []).append(repr(sorted(row.items(), key=str)))
+    graph: nx.Graph[str] = nx.Graph()
+    for node, name in enumerate(overlay.names):
+        graph.add_node(name, label=tuple(sorted(labels.get(node, []))))
+    there, back = overlay.directed_rounds.reshape(2, -1).tolist()
+    for a, b, latency, back_latency in zip(overlay.a.tolist(), overlay.b.tolist(), there, back, strict=True):
+        rounds = latency if latency == back_latency else (a, b, latency, back_latency)
+        graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=rounds)
+    return graph
 
 
 def crash_sets(
