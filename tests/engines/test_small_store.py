@@ -15,7 +15,7 @@ from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader, fast_reader
+from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 from pipelines.testing import planted, removed, run_all, run_configs
@@ -40,16 +40,6 @@ def root(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Root:
 def answer(reader: StoreReader, asked: str) -> list[str]:
     frame = reader.sql(asked) if " " in asked else reader.table(asked)
     return sorted(map(str, frame.collect()))
-
-
-def test_sail_answers_for_an_own_spark_only(spark: Session, root: Root) -> None:
-    expected = answer(StoreReader(spark, root), "outage")
-    found = {}
-    for owns in (True, False):
-        with fast_reader(root, replace(spark, owns=owns)) as (reader, session, _):
-            found[session.engine] = answer(reader, "outage")
-    assert found == {"local": expected, "spark": expected}
-    assert expected
 
 
 @pytest.mark.parametrize("most_bytes", [None, 2], ids=["few", "many"])

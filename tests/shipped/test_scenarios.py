@@ -85,12 +85,6 @@ def test_quickstart(sail: Session, tmp_path: Path) -> None:
     assert by_delta[0]["n"] < by_delta[1]["n"]
 
 
-def test_quickstart_on_spark(spark: Session, tmp_path: Path) -> None:
-    result = run(spark, SCENARIOS / "quickstart.yaml", tmp_path / "store")
-    assert result.verdict == "valid"
-    assert count(result, "delivery") > 100
-
-
 def test_quickstart_over_padres_quotes(sail: Session, tmp_path: Path) -> None:
     """Content predicates at quantiles of close and volume, over real quotes."""
     if not QUOTES.exists():

@@ -390,15 +390,3 @@ def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store) 
     code, printed, said = command(BACK, "BB")
     assert (code, printed) == (64, "")
     assert said == "error: node 'BB' does not exist in run 0; did you mean 'B'? the nodes are in table node\n"
-
-
-def test_views_and_audits_are_the_same_on_classic_spark(sail: Session, spark: Session, clean: Store) -> None:
-    answers, reports = [], []
-    for session in (sail, spark):
-        session.activate()
-        store = Store(clean.root, session)
-        answers.append([ask(store, f"select * from {name}") for name in ("receiver", "outage", "round_summary")])
-        report = audited(store)
-        reports.append((report.findings, report.runs, report.beyond))
-    assert answers[0] == answers[1]
-    assert reports[0] == reports[1]
