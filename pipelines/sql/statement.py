@@ -50,7 +50,8 @@ class _Token(NamedTuple):
 @lru_cache(maxsize=1_000)
 def identifiers(text: str) -> frozenset[str]:
     """Returns all words and quoted names, in lower case, of a SQL string; omits comments and string literals."""
-    return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
+    names = (found[kind] for found in _TOKEN.finditer(text) if (kind := found.lastgroup) in ("word", "quoted"))
+    return frozenset(name.lower() for name in {*names})
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:
