@@ -36,13 +36,24 @@ def test_every_protocol_is_declared_without_pyspark() -> None:
     assert (run.stdout.strip(), run.returncode) == (f"{names} {{}}", 0), run.stderr
 
 
-def test_a_form_is_checked_once_though_every_question_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_protocols_of_this_package_keep_the_contract(name: str) -> None:
+    """`protocol_form` checks those of other packages only."""
+    for form in PROTOCOLS[name].forms:
+        check.check_protocol(PROTOCOLS[name], protocol_form(name, form))
+
+
+def test_a_form_of_another_package_is_checked_once_though_every_question_loads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: Counter[str] = Counter()
-    first = protocol_form("forwarding", "dataflow")
     monkeypatch.setattr(check, "_statements", lambda _: asked.update(["statements"]) or ())
-    assert protocol_form("forwarding", "dataflow") is first
-    assert isinstance(first, DataflowForm)
+    assert isinstance(protocol_form("forwarding", "dataflow"), DataflowForm)
     assert not asked
+    monkeypatch.setitem(PROTOCOLS, "forwarding", replace(FORWARDING, summary="another one"))
+    first = protocol_form("forwarding", "dataflow")
+    assert protocol_form("forwarding", "dataflow") is first
+    assert asked == {"statements": 1}
 
 
 @pytest.mark.parametrize(
