@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from udfs.nodes.calls import CALLS, PublishCall
-from udfs.nodes.context import Context, Internal
+from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import LocalSubscription, PublicationCopy, SubscribingNode
 from udfs.nodes.records import message
@@ -52,11 +52,6 @@ def test_a_node_delivers_what_its_own_subscriptions_ask_for_while_they_stand() -
     found = network.play(20)
     assert [(node, round_) for node, round_, _ in found.delivered] == [(1, 6)]
     assert network.node(2).subscription == {8: LocalSubscription(8, "u", 0)}
-
-
-def test_a_node_that_is_played_apart_is_told_what_to_do() -> None:
-    with pytest.raises(LookupError, match="--rounds-per-job auto"):
-        _ = Context(3, 1, {}, Internal()).neighbours
 
 
 def test_subscriptions_are_numbered_and_publications_match_those_of_their_topic() -> None:

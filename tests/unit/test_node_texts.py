@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from udfs.nodes.arrow import Messages, lists_of, rows_text, struct_type, text_rows
+from udfs.nodes.arrow import Messages, lists_of, rows_text, structs, text_rows
 from udfs.nodes.fields import remembered, written
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
@@ -139,7 +140,7 @@ def test_flags_and_names_are_told_with_their_field(row: Flagged, told: str) -> N
 
 def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
     with pytest.raises(ProgramError, match="a value of n is not of type bigint"):
-        lists_of([1], {"n": [2**63], "of": ["x"]}, struct_type(Counted))
+        lists_of([1], {"n": [2**63], "of": ["x"]}, structs(n=pa.int64(), of=pa.string()))
 
 
 def test_a_truth_value_counts_as_a_number_where_it_stands_for_one() -> None:

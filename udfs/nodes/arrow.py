@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 
-from udfs.nodes.calls import CALLS, Call
+from udfs.nodes.calls import CALLS, Call, PublishCall
 from udfs.nodes.context import Internal, Watch
 from udfs.nodes.fields import remembered, shown_name, sql_of, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
@@ -73,12 +74,6 @@ class Watched:
     peer: Annotated[int, "the watched node"]
     latency_rounds: Annotated[int, "the latency of the connection to the watched node"]
     round: Annotated[int, "the round in which the watch started"]
-
-
-@cache
-def struct_type(cls: type) -> pa.DataType:
-    """Returns the Arrow type of a column that holds, for each node, a list of records of class `cls`."""
-    return structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
 
 
 TableRows = Sequence[Sequence[Any]]
@@ -210,21 +205,11 @@ def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
 
     A publication gets `matches`, the subscriptions that it satisfies. Calls of other kinds ignore `matches`.
     """
-    kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
-    match kind:
-        case "publish":
-            given: dict[str, Any] = {"matches": matches, "guarantee": guarantee, "keys": tuple(keys or ())}
-        case "subscribe" | "unsubscribe":
-            given = {"subscription_id": subscription}
-        case "join":
-            given = {"join_point": join_point}
-        case "register" | "deregister":
-            given = {"peer": peer, "role": role}
-        case "steer" | "remove":
-            given = {"peer": peer}
-        case _:
-            given = {}
-    return CALLS[kind](seq, round_, topic, **given)
+    given = dict(zip(CALL, values, strict=True)) | {"matches": matches}
+    cls = CALLS[given["kind"]]
+    if cls is PublishCall:
+        given["keys"] = tuple(given["keys"] or ())
+    return cls(**{one.name: given[one.name] for one in fields(cls)})
 
 
 def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
@@ -300,7 +285,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
 def table_schema(one: Declared) -> pa.Schema:
     """Returns the Arrow schema of the table of declaration `one`."""
     own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
-    return pa.schema([*own.items(), *struct_type(one.record).value_type])
+    return pa.schema([*own.items(), *((name, kind.arrow) for name, kind in spec_of(one.record).types.items())])
 
 
 _Convert = Callable[[Any], Any] | None

@@ -76,7 +76,7 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         TypeError: The annotation is not supported.
     """
     if annotation in _PLAIN:
-        return FieldType(_PLAIN[annotation], None, None, plain(annotation), is_hashable=True)
+        return FieldType(_PLAIN[annotation], None, None, _WRITERS[annotation], is_hashable=True)
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
@@ -225,11 +225,6 @@ class Writer:
         return Writer(f"'[' + ','.join([{self.of('one')} for one in {items}]) + ']'", self.names)
 
 
-def plain(kind: type) -> Writer:
-    """Returns the writer of an int, float, string or boolean."""
-    return _WRITERS.get(kind, called(to_text))
-
-
 def called(write: Callable[[Any], str]) -> Writer:
     """Returns a writer whose expression calls the function `write`."""
     name = f"write_{next(_number)}"
@@ -287,4 +282,4 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-_WRITERS = {int: called(int.__repr__), str: called(_text), bool: called(_truth)}
+_WRITERS = {int: called(int.__repr__), float: called(to_text), str: called(_text), bool: called(_truth)}

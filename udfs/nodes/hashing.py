@@ -17,7 +17,7 @@ def xxhash64(*values: int | str) -> int:
     """Returns the BIGINT that ``xxhash64(values...)`` returns in SQL for BIGINT and STRING values."""
     found = SEED
     for value in values:
-        found = _of_bytes(value.encode(), found) if isinstance(value, str) else of_long(value, found)
+        found = _of_bytes(value.encode(), found) if isinstance(value, str) else _of_long(value, found)
     return signed(found)
 
 
@@ -57,20 +57,16 @@ def uniform(bits: int) -> float:
     return ((bits & _ALL) >> 11) / _TWO_53
 
 
-def of_long(value: int, seed: int) -> int:
-    """Returns the unsigned hash of a BIGINT.
-
-    `seed` is 42 for the first hashed value, else the unsigned hash of the previous values.
-    """
-    return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
-
-
 def of_int(value: int, seed: int) -> int:
     """Returns the unsigned hash of an INT.
 
     `seed` is 42 for the first hashed value, else the unsigned hash of the previous values.
     """
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
+
+
+def _of_long(value: int, seed: int) -> int:
+    return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
 
 
 def _rotated(value: int, by: int) -> int:

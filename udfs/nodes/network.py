@@ -23,6 +23,7 @@ from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
+from udfs.nodes.records import kind_of
 from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView
 from udfs.nodes.world import BEFORE, Flight, RunningNode, World, begin, step
 
@@ -366,7 +367,7 @@ class Network:
             number = (round_ << 40) + (group << 30) + factor * counts[group]
             for dst, message, latency in ctx.sent:
                 number += factor
-                kind = kinds.get(type(message)) or self._plan.kind(message)
+                kind = kinds.get(type(message)) or kind_of(type(message))
                 if latency is None:
                     latency = latencies.get((src, dst)) or self._latency(src, dst, kind)
                 flights.append(_flight(Flight, (number, kind, src, dst, round_, round_ + latency, None, message)))

@@ -226,6 +226,8 @@ class Plan:
         volatile: The declarations whose rows a crash deletes.
         durable: The declarations whose rows survive a crash.
         appended: The declarations to which nodes only add rows.
+        is_whole: Whether the program handles all due events of a round in one step (`on_round`).
+        is_watching: Whether the program handles failure detector reports (`on_down`).
     """
 
     program: type[NodeProgram]
@@ -235,16 +237,8 @@ class Plan:
     volatile: Mapping[str, Declared]
     durable: Mapping[str, Declared]
     appended: Mapping[str, Declared]
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """Whether the program handles all due events of a round in one step (`on_round`)."""
-        return self.program.on_round is not NodeProgram.on_round
-
-    @cached_property
-    def is_watching(self) -> bool:
-        """Whether the program handles failure detector reports (`on_down`)."""
-        return self.program.on_down is not NodeProgram.on_down
+    is_whole: bool
+    is_watching: bool
 
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
@@ -266,17 +260,13 @@ class Plan:
             _phases(program, list(kinds)),
             {name: one for name, one in read.items() if not one.is_durable},
             {name: one for name, one in read.items() if one.is_durable},
-            {name: one for name, one in program.declared.items() if name not in read},
+            {name: one for name, one in program.declared.items() if name not in read}, is_whole, is_watching,
         )  # fmt: skip
 
     @cached_property
     def kind_by_class(self) -> Mapping[type, str]:
         """The message kind of each message class."""
         return {cls: kind for kind, cls in self.kinds.items()}
-
-    def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
-        """Returns the kind of a message."""
-        return self.kind_by_class.get(type(message)) or kind_of(type(message))
 
 
 def _handler(program: type[NodeProgram], kind: str, message: type) -> Callable[..., None]:

@@ -78,19 +78,14 @@ class Ended(NamedTuple):
     is_down: bool
 
 
-def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
-    """Raises a LookupError: a node that is played alone cannot read rows that other nodes have stored."""
-    raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
-
-
 def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
     """Returns the event pattern of each subscription: the lowest id of a subscription with an equal predicate."""
     first: dict[str, int] = {}
     return {one: first.setdefault(predicates[one], one) for one in sorted(predicates)}
 
 
-_UNKNOWN: Mapping[tuple[int, int], int] = {}
-"""The value of `RunView.links` if the links are unknown, because one node is played without the other nodes."""
+def _nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
+    raise LookupError(f"{name} of node {peer} is not stored before the first round")
 
 
 @dataclass(frozen=True)
@@ -106,23 +101,14 @@ class RunView:
             Its arguments are the node, which may be down, and the name of the declaration.
     """
 
-    links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
+    links: Mapping[tuple[int, int], int] = field(default_factory=dict)
     crashes: NodeIntervals = field(default_factory=lambda: NodeIntervals(()))
     subscribers: Mapping[int, int] = field(default_factory=dict)
     predicates: Mapping[int, str] = field(default_factory=dict)
-    stored: Callable[[int, str], Any] = nothing_stored
+    stored: Callable[[int, str], Any] = _nothing_stored
 
     def neighbours(self, node: int) -> Mapping[int, int]:
-        """Returns the latency of each link from `node` to a neighbour, by neighbour, ascending.
-
-        Raises:
-            LookupError: The node is played without the rest of the run.
-        """
-        if self.links is _UNKNOWN:
-            raise LookupError(
-                f"neighbours of node {node} are unknown where a node is played apart from the others; use"
-                " --rounds-per-job auto or above 1"
-            )
+        """Returns the latency of each link from `node` to a neighbour, by neighbour, ascending."""
         return self._neighbours.get(node, {})
 
     @cached_property

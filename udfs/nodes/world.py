@@ -55,9 +55,9 @@ class World:
     predicates: Mapping[int, str] = field(default_factory=dict)
     at: dict[int, RunningNode] = field(default_factory=dict)
 
-    def neighbours(self, node: int) -> dict[int, int]:
+    def neighbours(self, node: int) -> Mapping[int, int]:
         """Returns the latency of each link from `node` to a neighbour, by the id of the neighbour."""
-        return self._neighbours.get(node, {})
+        return self._view.neighbours(node)
 
     def program(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
         """Returns the program of `node`."""
@@ -66,16 +66,13 @@ class World:
     def context(self, node: int) -> Context:
         """Returns the context through which `node` acts before the first round."""
         if node not in self._contexts:
-            run = RunView(self.links)
-            self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, run)
+            self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, self._view)
         return self._contexts[node]
 
     def __post_init__(self) -> None:
-        """Indexes the links by their source."""
+        """Creates the view of the links, without contexts of nodes."""
         self._contexts: dict[int, Context] = {}
-        self._neighbours: dict[int, dict[int, int]] = {}
-        for (src, dst), latency in sorted(self.links.items()):
-            self._neighbours.setdefault(src, {})[dst] = latency
+        self._view = RunView(self.links)
 
     @property
     def contexts(self) -> list[Context]:

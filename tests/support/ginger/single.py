@@ -175,7 +175,9 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
     received = [piece for piece in pieces if isinstance(piece, Got)]
     senders = [node if isinstance(one.message, NodeDown) else one.sender for one in received]
     inbox = [
-        Flight(place, PLAN.kind(one.message), sender, node, round_ - one.rounds, round_, None, one.message)
+        Flight(
+            place, PLAN.kind_by_class[type(one.message)], sender, node, round_ - one.rounds, round_, None, one.message
+        )
         for place, (sender, one) in enumerate(zip(senders, received, strict=True))
     ]
     internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}
@@ -228,7 +230,7 @@ def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
     found = []
     for dst, m, rounds in outcome.ctx.sent:
         values = (rounds if name == "rounds" else getattr(m, name, None) for name in names)
-        found.append((PLAN.kind(m), dst, *values))
+        found.append((PLAN.kind_by_class[type(m)], dst, *values))
     return found
 
 
