@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from udfs.nodes.context import Context
 from udfs.repository import routes
 from udfs.repository.client_records import Bundle, OrderedDelivery
-from udfs.repository.events import Publication
+from udfs.repository.events import OfTopic, Publication
 from udfs.repository.repository_records import Duty, Log
 from udfs.repository.state import State
 
-T = TypeVar("T")
+T = TypeVar("T", bound=OfTopic)
 PLACES = 1 << 20
 """An upper bound of the number of deliveries at a node in one round."""
 
@@ -112,4 +112,4 @@ class At:
 
     def of(self, table: dict[Any, T]) -> list[T]:
         """Returns the rows of `table` about this topic, in the order of their keys."""
-        return [table[key] for key in sorted(table) if table[key].topic == self.topic]  # type: ignore[attr-defined]
+        return [table[key] for key in sorted(table) if table[key].topic == self.topic]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from udfs.nodes.records import record
-from udfs.repository.events import Publication, Upto
+from udfs.repository.events import OfRole, OfTopic, Publication, Upto
 
 PUBLISHER = "publisher"
 SUBSCRIBER = "subscriber"
 
 
 @record(key="topic")
-class Bundle:
+class Bundle(OfTopic):
     """A topic that a client uses, with the bundle of repositories that serve the topic."""
 
-    topic: Annotated[str, "the topic"]
     number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
     members: Annotated[tuple[int, ...], "repositories that serve the topic, as far as the client knows"]
     is_publisher: Annotated[bool, "whether the client publishes on the topic"]
@@ -25,10 +24,9 @@ class Bundle:
 
 
 @record(key="topic, role")
-class Steering:
+class Steering(OfTopic):
     """A client's choice of a steering repository for a topic."""
 
-    topic: Annotated[str, "the topic"]
     role: Annotated[str, "the client's role: publisher or subscriber"]
     repository: Annotated[
         int | None, "the designated steering repository; None: no repository has answered a probe"
@@ -44,28 +42,25 @@ class Steering:
 
 
 @record(key="topic")
-class Publishing:
+class Publishing(OfTopic):
     """The current catenation of a publisher on a topic: its incarnation and its last number (rule P1)."""
 
-    topic: Annotated[str, "the topic"]
     incarnation: Annotated[int, "round in which the publisher started"]
     n: Annotated[int, "catenation number of the last message"] = 0
     confirmed: Annotated[int, "the calls of messages up to this catenation number are confirmed"] = 0
 
 
 @record()
-class Queued:
+class Queued(OfTopic):
     """A publication that waits until the steering repository has answered its publisher."""
 
-    topic: Annotated[str, "the topic"]
     publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, n")
-class Unstable:
+class Unstable(OfTopic):
     """A message in a publisher's buffer: some member of the bundle may lack the message."""
 
-    topic: Annotated[str, "the topic"]
     n: Annotated[int, "catenation number of the message"]
     publication: Annotated[Publication, "the message"]
     sent_round: Annotated[int, "round of the last P2R-Order for the message"]
@@ -73,23 +68,18 @@ class Unstable:
 
 
 @record(key="topic, client, role")
-class Registering:
+class Registering(OfRole):
     """A registration or deregistration that no repository has confirmed to the owner of the topic."""
 
-    topic: Annotated[str, "the topic"]
-    client: Annotated[int, "client that the owner registers or deregisters"]
-    role: Annotated[str, "role of that client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; of two actions the higher number counts"]
     tries: Annotated[int, "number of requests sent before the last request"]
     is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
     source_seq: Annotated[int, "number of the call among the owner's calls"]
 
 
 @record(key="topic, subscription_id")
-class Subscribed:
+class Subscribed(OfTopic):
     """A subscription of a client."""
 
-    topic: Annotated[str, "the topic"]
     subscription_id: Annotated[int, "id of the subscription"]
     source_seq: Annotated[int | None, "number of the call that is not confirmed yet; None: no call waits"]
     cut: Annotated[
@@ -99,30 +89,27 @@ class Subscribed:
 
 
 @record(key="topic, publisher, incarnation")
-class Mark:
+class Mark(OfTopic):
     """The last message of a publisher's incarnation that a subscriber has delivered (rule P9)."""
 
-    topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
     incarnation: Annotated[int, "round in which the incarnation started"]
     n: Annotated[int, "catenation number of the last delivered message"]
 
 
 @record(key="topic")
-class Reading:
+class Reading(OfTopic):
     """A subscriber's progress on a topic, in sequence numbers of its steering repository."""
 
-    topic: Annotated[str, "the topic"]
     position: Annotated[int, "the subscriber has passed all numbers up to this number"] = 0
     sync: Annotated[int, "the steering repository has confirmed the acknowledgements up to this number"] = 0
     unacknowledged: Annotated[int, "deliveries since the last S2R-ACK"] = 0
 
 
 @record(key="topic, source, source_seq")
-class Buffered:
+class Buffered(OfTopic):
     """A message in the temporary buffer of a client or repository."""
 
-    topic: Annotated[str, "the topic"]
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     publication: Annotated[Publication, "the message"]
@@ -131,10 +118,9 @@ class Buffered:
 
 
 @record(key="topic, seq")
-class Expected:
+class Expected(OfTopic):
     """A sequence number that a subscriber has received from its steering repository and has not passed."""
 
-    topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
     prev: Annotated[int, "number that the subscriber has to pass before this number"]
     source: Annotated[int, "id of the message's publisher; -1: the number has no message, and ends a Rectify"]
@@ -145,10 +131,9 @@ class Expected:
 
 
 @record(key="topic, seq")
-class Unsynced:
+class Unsynced(OfTopic):
     """A sequence number that a subscriber has passed, and that no sync includes yet."""
 
-    topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number at the steering repository"]
 
 

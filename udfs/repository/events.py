@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, Protocol
 
-from udfs.nodes.records import message
+from udfs.nodes.records import message, record
 
 
 class Catenated(Protocol):
@@ -35,6 +35,31 @@ class Key(NamedTuple):
     def of(cls, row: Catenated) -> Key:
         """Returns the key of the message that `row` is about."""
         return cls(row.publisher, row.incarnation, row.n)
+
+
+@record(key="topic")
+class OfTopic:
+    """A record about a topic."""
+
+    topic: Annotated[str, "the topic"]
+
+
+@record(key="topic, publisher, incarnation, n")
+class OfMessage(OfTopic):
+    """A record about a message of a topic."""
+
+    publisher: Annotated[int, "id of the message's publisher"]
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
+    n: Annotated[int, "catenation number of the message within the incarnation"]
+
+
+@record(key="topic, client, role")
+class OfRole(OfTopic):
+    """A record about the latest action or designation of a client in a role."""
+
+    client: Annotated[int, "id of the client"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action or designation; of two the higher number counts"]
 
 
 @dataclass(frozen=True, slots=True)

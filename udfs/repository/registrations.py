@@ -48,7 +48,9 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
         at.node.registration.get((at.topic, client, "subscriber")),
         at.node.registration.get((at.topic, slot.publisher, "publisher")),
     )
-    return all(row is None or row.is_registered or slot.n <= _upto(row.cut, slot) for row in rows)
+    return all(
+        row is None or row.is_registered or slot.n <= cut_of(row.cut, slot.publisher, slot.incarnation) for row in rows
+    )
 
 
 def covered_prefix(at: At, row: Incarnation) -> int:
@@ -59,12 +61,12 @@ def covered_prefix(at: At, row: Incarnation) -> int:
     registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
     if at.log.owner is None or registration is None or registration.is_registered:
         return row.prefix
-    return min(row.prefix, _upto(registration.cut, row))
+    return min(row.prefix, cut_of(registration.cut, row.publisher, row.incarnation))
 
 
-def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
-    found = (one.n for one in cut if (one.publisher, one.incarnation) == (row.publisher, row.incarnation))
-    return next(found, 0)
+def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
+    """Returns the last catenation number of `incarnation` that `cut` contains, or 0 if `cut` lacks the incarnation."""
+    return next((one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation), 0)
 
 
 def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from udfs.nodes.records import record
-from udfs.repository.events import Interest, Publication, Upto
+from udfs.repository.events import Interest, OfMessage, OfRole, OfTopic, Publication, Upto
 from udfs.repository.repository_events import Action
 
 STORED = "stored"
@@ -15,10 +15,9 @@ ACTION = "action"
 
 
 @record(key="topic")
-class Log:
+class Log(OfTopic):
     """A topic that a repository serves."""
 
-    topic: Annotated[str, "the topic"]
     number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
     last_seq: Annotated[int, "last sequence number in use"] = 0
     frontier: Annotated[int, "last sequence number before the first reserved slot (rule P5)"] = 0
@@ -32,10 +31,9 @@ class Log:
 
 
 @record(key="topic")
-class Duty:
+class Duty(OfTopic):
     """The state of a repository's recovery of a topic, since the last start of the repository."""
 
-    topic: Annotated[str, "the topic"]
     is_operational: Annotated[bool, "whether the repository may steer clients"] = False
     assistant: Annotated[int | None, "repository that assists the recovery; None: no repository has answered"] = None
     begun_round: Annotated[int, "round in which the incarnation began"] = 0
@@ -46,10 +44,9 @@ class Duty:
 
 
 @record(key="topic, seq")
-class Slot:
+class Slot(OfTopic):
     """A sequence number of a repository. It belongs to a message or action, or is reserved for a message (P2, P5)."""
 
-    topic: Annotated[str, "the topic"]
     seq: Annotated[int, "sequence number"]
     status: Annotated[str, "``stored``, ``reserved``, ``void`` or ``action``"]
     publisher: Annotated[int, "id of the message's publisher; of an action: the client"]
@@ -63,21 +60,16 @@ class Slot:
 
 
 @record(key="topic, publisher, incarnation, n")
-class Orphan:
+class Orphan(OfMessage):
     """A stored message of a closed incarnation; an earlier message is missing (rule P2)."""
 
-    topic: Annotated[str, "the topic"]
-    publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
     publication: Annotated[Publication, "the message"]
 
 
 @record(key="topic, publisher, incarnation")
-class Incarnation:
+class Incarnation(OfTopic):
     """An incarnation of a publisher, with the numbers of its messages at the repository."""
 
-    topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
     incarnation: Annotated[int, "round in which the incarnation started"]
     last: Annotated[int, "highest catenation number with a slot"] = 0
@@ -89,10 +81,9 @@ class Incarnation:
 
 
 @record(key="topic, client")
-class Subscriber:
+class Subscriber(OfTopic):
     """The subscriptions of a client on a topic, as a repository knows them."""
 
-    topic: Annotated[str, "the topic"]
     client: Annotated[int, "id of the client"]
     number: Annotated[int, "number of the designation that brought these subscriptions"]
     interests: Annotated[tuple[Interest, ...], "the client's subscriptions"]
@@ -102,13 +93,9 @@ class Subscriber:
 
 
 @record(key="topic, client, role")
-class Registration:
+class Registration(OfRole):
     """The registration or deregistration of a client."""
 
-    topic: Annotated[str, "the topic"]
-    client: Annotated[int, "id of the client"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; of two actions the higher number counts"]
     is_registered: Annotated[bool, "whether the client is authorised"]
     cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded (rule P25)"] = ()
     seq: Annotated[
@@ -117,43 +104,33 @@ class Registration:
 
 
 @record(key="topic, client, role")
-class Confirming:
+class Confirming(OfRole):
     """An action that this repository confirms to the owner as soon as all heard members have the action."""
 
-    topic: Annotated[str, "the topic"]
-    client: Annotated[int, "client that is registered or deregistered"]
-    role: Annotated[str, "the role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action"]
     owner: Annotated[int, "client that waits for the confirmation"]
 
 
 @record(key="topic, client, role")
-class Designation:
+class Designation(OfRole):
     """The designation of a client (rule P12)."""
 
-    topic: Annotated[str, "the topic"]
-    client: Annotated[int, "id of the client"]
-    role: Annotated[str, "the role of the client: publisher or subscriber"]
-    number: Annotated[int, "the number of the designation"]
     repository: Annotated[int, "designated repository"]
     is_active: Annotated[bool, "whether this repository steers the client (rule P13)"]
 
 
 @record(key="topic, repository")
-class Member:
+class Member(OfTopic):
     """Another repository of the bundle."""
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "id of the repository"]
     is_leaving: Annotated[bool, "whether the repository has started to leave"] = False
     is_left: Annotated[bool, "whether the repository has left"] = False
 
 
 @record(key="topic, client, publisher, incarnation, n")
-class Acknowledged:
+class Acknowledged(OfTopic):
     """A subscriber's acknowledgement of a message."""
 
-    topic: Annotated[str, "the topic"]
     client: Annotated[int, "id of the subscriber"]
     publisher: Annotated[int, "id of the message's publisher"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
@@ -161,21 +138,16 @@ class Acknowledged:
 
 
 @record(key="topic, publisher, incarnation, n")
-class Numbered:
+class Numbered(OfMessage):
     """A row of the repository-table: the number of a message at this repository."""
 
-    topic: Annotated[str, "the topic"]
-    publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
     seq: Annotated[int, "sequence number at this repository"]
 
 
 @record(key="topic, source, source_seq")
-class Identity:
+class Identity(OfTopic):
     """The identifier of a message (publisher and call number), and its catenation (incarnation and `n`)."""
 
-    topic: Annotated[str, "the topic"]
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
@@ -183,10 +155,9 @@ class Identity:
 
 
 @record(key="topic, due_round, publisher, incarnation, n")
-class Storing:
+class Storing(OfTopic):
     """A message that is being written to the disk."""
 
-    topic: Annotated[str, "the topic"]
     due_round: Annotated[int, "round in which the write ends"]
     publisher: Annotated[int, "id of the message's publisher"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
@@ -195,10 +166,9 @@ class Storing:
 
 
 @record(key="topic, repository, seq")
-class Located:
+class Located(OfTopic):
     """A row of the repository-table: the message that has number `seq` at another repository."""
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]
     seq: Annotated[int, "sequence number at the other repository"]
     publisher: Annotated[int, "id of the message's publisher"]
@@ -207,39 +177,28 @@ class Located:
 
 
 @record(key="topic, publisher, incarnation, n")
-class Lacking:
+class Lacking(OfMessage):
     """A message that other repositories have stored and this repository lacks."""
 
-    topic: Annotated[str, "the topic"]
-    publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
     holders: Annotated[set[int], "repositories that have the message"]
 
 
 @record(key="topic, publisher, incarnation, n")
-class Missed:
+class Missed(OfMessage):
     """A message that a recovery waits for (rule P21)."""
-
-    topic: Annotated[str, "the topic"]
-    publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
 @record(key="topic, publisher")
-class Live:
+class Live(OfTopic):
     """A publisher from which this repository has received an event since the start of its recovery."""
 
-    topic: Annotated[str, "the topic"]
     publisher: Annotated[int, "id of the publisher"]
 
 
 @record(key="topic, repository")
-class Peer:
+class Peer(OfTopic):
     """The state of another member of the bundle, as this repository knows it."""
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "id of the other repository"]
     seen: Annotated[int, "this repository has received the entries of the other repository up to this number"] = 0
     told: Annotated[int, "the other repository has received the entries of this repository up to this number"] = 0
@@ -250,10 +209,9 @@ class Peer:
 
 
 @record(key="topic, repository, publisher, incarnation")
-class PeerPrefix:
+class PeerPrefix(OfTopic):
     """The filled prefix of an incarnation at another repository."""
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]
     publisher: Annotated[int, "id of the publisher"]
     incarnation: Annotated[int, "round in which the incarnation started"]
@@ -261,23 +219,21 @@ class PeerPrefix:
 
 
 @record(key="topic, repository, seq")
-class ForeignAck:
+class ForeignAck(OfTopic):
     """The acknowledgements of a sequence number of another repository.
 
     This repository does not know which message has that number (rule P15).
     """
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "repository that steered the clients"]
     seq: Annotated[int, "sequence number at that repository"]
     clients: Annotated[set[int], "clients that have acknowledged the message"]
 
 
 @record(key="topic, repository, client")
-class ForeignSync:
+class ForeignSync(OfTopic):
     """The sync of a subscriber at another repository: it has acknowledged its messages up to number ``seq`` (P16)."""
 
-    topic: Annotated[str, "the topic"]
     repository: Annotated[int, "the other repository"]
     client: Annotated[int, "id of the subscriber"]
     seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the other repository"]

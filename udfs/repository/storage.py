@@ -48,15 +48,9 @@ def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | No
     return any(
         one.subscription_id in matches
         and (ids is None or one.subscription_id in ids)
-        and slot.n > cut_of(one.cut, slot.publisher, slot.incarnation)
+        and slot.n > registrations.cut_of(one.cut, slot.publisher, slot.incarnation)
         for one in subscriber.interests
     )
-
-
-def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
-    """Returns the last catenation number of `incarnation` that `cut` contains, or 0 if `cut` lacks the incarnation."""
-    found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
-    return next(found, 0)
 
 
 def is_acknowledged(at: At, client: int, slot: Slot) -> bool:
@@ -228,7 +222,7 @@ def store(at: At, key: Key, publication: Publication) -> None:
         if not at.ctx.is_set("store", due):
             at.ctx.set_timer("store", due, at.rounds("store_rounds"))
         return
-    finish_write(at, key, publication)
+    _finish_write(at, key, publication)
 
 
 def on_stored(at: At) -> None:
@@ -237,11 +231,10 @@ def on_stored(at: At) -> None:
     for row in due:
         key = Key.of(row)
         del at.node.storing[at.topic, row.due_round, *key]
-        finish_write(at, key, row.publication)
+        _finish_write(at, key, row.publication)
 
 
-def finish_write(at: At, key: Key, publication: Publication) -> None:
-    """Stores message `key` at the end of its write to the disk, and moves the frontier."""
+def _finish_write(at: At, key: Key, publication: Publication) -> None:
     slots.store_message(at, key, publication)
     settle(at, key)
 
