@@ -1,8 +1,8 @@
-"""Conversion of rows to Arrow record batches, and the columns of `BEYOND`: runs that exceed a protocol's bound."""
+"""Conversion of rows to Arrow record batches and back, and the columns of runs that exceed a protocol's bound."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,3 +25,19 @@ def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def rows_of_runs(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[tuple[str, str]],
+    rows: Callable[[Mapping[str, Any]], Iterable[tuple[Any, ...]]],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yields the results of a function of one run as record batches.
+
+    Args:
+        batches: One row per run, with column ``run_id``.
+        columns: Names and SQL types of the result's columns, ``run_id`` first.
+        rows: Returns the result rows of a row of `batches`, without ``run_id``.
+    """
+    schema = schema_of(columns)
+    for batch in batches:
+        yield as_batch([(run["run_id"], *row) for run in batch.to_pylist() for row in rows(run)], schema)

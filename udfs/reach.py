@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import BEYOND, as_batch, schema_of
+from udfs.batches import BEYOND, rows_of_runs
 
-_OUT = schema_of(BEYOND)
 Link = tuple[int, int]
 
 
@@ -77,14 +76,55 @@ def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     return _beyond(batches, _gossipsub)
 
 
-def _beyond(batches: Iterable[pa.RecordBatch], judge: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a function
-    for batch in batches:
-        found = ((run["run_id"], judge(run)) for run in batch.to_pylist())
-        yield as_batch([(run, *why) for run, why in found if why is not None], _OUT)
+def repository_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the runs in which permanent crashes disconnect clients or repositories, as rows of `BEYOND`.
+
+    Args:
+        batches: One row per run: ``run_id``, ``ends`` (node ids), ``links`` (structs ``src, dst``), ``gone`` (structs
+            ``round, node_id``).
+    """
+    return _beyond(batches, _repository)
+
+
+def _beyond(
+    batches: Iterable[pa.RecordBatch], judge: Callable[[Mapping[str, Any]], tuple[int, str] | None]
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    return rows_of_runs(batches, BEYOND, lambda run: filter(None, [judge(run)]))
+
+
+def _around(run: Mapping[str, Any]) -> dict[int, set[int]]:
+    return neighbours((link["src"], link["dst"]) for link in run["links"] or ())
+
+
+def _repository(run: Mapping[str, Any]) -> tuple[int, str] | None:
+    round_ = cut_round(run["ends"], _around(run), [(crash["round"], crash["node_id"]) for crash in run["gone"]])
+    reason = "brokers crashed for good, and no path connects all clients and repositories"
+    return None if round_ is None else (round_, reason)
+
+
+def cut_round(
+    ends: Collection[int], around: Mapping[int, Collection[int]], gone: Sequence[tuple[int, int]]
+) -> int | None:  # fmt: skip
+    """Returns the first round after which two of the surviving `ends` have no path to each other.
+
+    Returns None if all surviving ends stay connected.
+
+    Args:
+        ends: Ids of clients and repositories.
+        around: The neighbours of each node.
+        gone: Round and node of each crash without a recovery, ascending.
+    """
+    left, down = set(ends), set[int]()
+    for round_, node in gone:
+        down.add(node)
+        left.discard(node)
+        if not are_joined(left, around, down):
+            return round_
+    return None
 
 
 def _flooding(run: Mapping[str, Any]) -> tuple[int, str] | None:
-    around = neighbours((link["src"], link["dst"]) for link in run["links"] or ())
+    around = _around(run)
     crashes = run["crashes"] or []
     crashed = {one["node_id"] for one in crashes}
     lasting = set(run["nodes"]) - {one["node_id"] for one in crashes if one["is_final"]}
@@ -101,7 +141,7 @@ def _flooding(run: Mapping[str, Any]) -> tuple[int, str] | None:
 
 
 def _gossipsub(run: Mapping[str, Any]) -> tuple[int, str] | None:
-    around = neighbours((link["src"], link["dst"]) for link in run["links"] or ())
+    around = _around(run)
     crashes = run["crashes"] or []
     degree = max(map(len, around.values()), default=0)
     is_whole = degree <= run["d_lo"]

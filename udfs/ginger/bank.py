@@ -7,19 +7,18 @@ replica refuses a withdrawal or transfer that exceeds the balance of the account
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import rows_of_runs
 
 BALANCES = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("topic", "string"), ("source", "bigint"), ("source_seq", "bigint"),
     ("account", "string"), ("balance", "bigint"), ("is_refused", "boolean"),
 )  # fmt: skip
 """Columns of the rows of `replay`, with their SQL types."""
-_OUT = schema_of(BALANCES)
 
 
 class Accounts:
@@ -55,31 +54,26 @@ class Accounts:
 
 
 def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Replays the deliveries of each replica.
+    """Returns the balances that the deliveries of each replica lead to.
 
     Args:
         batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs ``position,
             source, source_seq, guarantee, content``, in the order of delivery.
 
-    Yields:
+    Returns:
         Rows of `BALANCES`. A total-order operation has one row for each of its accounts, with the balance after the
         operation. Each account has one more row, with a null ``source`` and the balance after all operations.
     """
-    for batch in batches:
-        rows: list[tuple[Any, ...]] = []
-        for replica in batch.to_pylist():
-            head = replica["run_id"], replica["node_id"], replica["topic"]
-            rows += [(*head, *row) for row in _replica(replica["start_balance"], replica["operations"])]
-        yield as_batch(rows, _OUT)
+    return rows_of_runs(batches, BALANCES, _replica)
 
 
-def _replica(start: int, operations: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    accounts = Accounts(start)
-    for delivered in operations:
+def _replica(replica: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    accounts, head = Accounts(replica["start_balance"]), (replica["node_id"], replica["topic"])
+    for delivered in replica["operations"]:
         operation = json.loads(delivered["content"])
         is_refused = accounts.apply(operation)
         if delivered["guarantee"] == "total":
             for account in filter(None, (operation["account"], operation.get("to"))):
-                yield delivered["source"], delivered["source_seq"], account, accounts.of(account), is_refused
+                yield (*head, delivered["source"], delivered["source_seq"], account, accounts.of(account), is_refused)
     for account, balance in sorted(accounts.balance.items()):
-        yield None, None, account, balance, None
+        yield (*head, None, None, account, balance, None)

@@ -17,12 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import BEYOND, as_batch, schema_of
+from udfs.batches import BEYOND, rows_of_runs
 
-_OUT = schema_of(BEYOND)
 START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint"))
 """Columns of the rows of `start_parents`, with their SQL types."""
-_PARENTS = schema_of(START_PARENTS)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
 """The largest number of successive requests of a node during a repair that remain unanswered."""
@@ -236,34 +234,30 @@ def _absent(given: ScenarioRun, at: int) -> set[int]:
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds the rounds in which runs exceed the bound.
+    """Returns the rounds in which runs exceed the bound, in one batch for each batch of runs.
 
     Args:
         batches: One row per run: ``run_id, parameters`` (JSON), and lists of structs: ``nodes`` (``node_id, name,
             role``), ``links`` (``src, dst, latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions``
             (``subscriber, topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
 
-    Yields:
+    Returns:
         One row per round and reason, columns `BEYOND`.
     """
-    for batch in batches:
-        rows = [(run["run_id"], at, reason) for run in batch.to_pylist() for at, reason in reasons(_given(run))]
-        yield as_batch(rows, _OUT)
+    return rows_of_runs(batches, BEYOND, lambda run: reasons(_given(run)))
 
 
 def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the parent of each broker in the tree at the start. The root has no parent and no row.
+    """Returns the parent of each broker in the tree at the start. The root has no parent and no row.
 
     Args:
         batches: One row per run: ``run_id, parameters`` (JSON), and lists: ``brokers`` (structs ``node_id, name``),
             ``links`` (structs ``src, dst, latency_rounds``), and ``joiners``, the ids of the brokers that join later.
 
-    Yields:
+    Returns:
         One row per broker, columns `START_PARENTS`.
     """
-    for batch in batches:
-        rows = [(run["run_id"], *pair) for run in batch.to_pylist() for pair in _start_parents(run)]
-        yield as_batch(rows, _PARENTS)
+    return rows_of_runs(batches, START_PARENTS, _start_parents)
 
 
 def _start_parents(run: Mapping[str, Any]) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import rows_of_runs
 
 
 class Around(NamedTuple):
@@ -100,24 +100,20 @@ def relationship(up: int, down: int) -> str:
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))
 """Columns of the rows of `broken_trees`, with their SQL types."""
-_BROKEN = schema_of(BROKEN)
 
 
 def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds the brokers whose ancestors do not include a root, and all roots except the one with the lowest id.
+    """Returns the brokers whose ancestors do not include a root, and all roots except the one with the lowest id.
 
     Args:
         batches: One row per run: ``run_id``, and ``nodes``, structs ``node_id, parent``; a root has a null parent.
 
-    Yields:
+    Returns:
         One row per broker found, columns `BROKEN`.
     """
-    for batch in batches:
-        rows: list[tuple[int, int, str]] = []
-        for run in batch.to_pylist():
-            parent = {node["node_id"]: node["parent"] for node in run["nodes"]}
-            rows += [(run["run_id"], *found) for found in _wrong_nodes(parent)]
-        yield as_batch(rows, _BROKEN)
+    return rows_of_runs(
+        batches, BROKEN, lambda run: _wrong_nodes({node["node_id"]: node["parent"] for node in run["nodes"]})
+    )
 
 
 def _wrong_nodes(parent: dict[int, int | None]) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, Natural, NodeName, Strict
 from pipelines.errors import Problem, nearest
-from udfs.repository.bound import beyond_runs
+from udfs.reach import repository_beyond
 from udfs.repository.program import Repository
 
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
@@ -269,7 +269,7 @@ PROTOCOL = Protocol(
     program=Repository,
     audits=sql_audits("pipelines.protocols.repository.audits"),
     audit_relations={name: _SQL[name] for name in ("ordered_delivery", "placed_delivery", "acknowledged_number")},
-    bound=arrow_bound(sql_files(__name__)["bound"], beyond_runs),
+    bound=arrow_bound(sql_files(__name__)["bound"], repository_beyond),
     undecided=_SQL["undecided"],
     waits={name: _WAITS[name] for name in ("queued", "unstable", "slot", "expected", "buffered")},
     waited=_WAITS["waited"],
