@@ -240,23 +240,9 @@ class Role(ABC):
 
     node: Node
 
-    # ---- events from the network
-
-    @abstractmethod
-    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles message `m` of node `src`."""
-
-    @abstractmethod
-    def on_timer(self, name: str, key: int) -> None:
-        """Handles the expiry of timer `name`; `key` distinguishes timers of one name."""
-
     @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
         """Handles the report that `neighbour` has failed."""
-
-    @abstractmethod
-    def end_round(self) -> None:
-        """Called at the end of a round in which the node has handled an event."""
 
     # ---- the search for a parent (section 4.2.3)
 

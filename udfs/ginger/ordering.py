@@ -259,10 +259,8 @@ class HoldQueue:
 
 
 def _message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION`
-    if row.kind == "Metadata":
-        return ms.Metadata(*row.message, row.hops or 0, row.covered or ())
-    if row.kind == "TotalAck":
-        return ms.TotalAck(*row.message, row.hops or 0, row.covered or ())
+    if row.kind == "Failed":
+        return ms.Failed(row.failed, bool(row.is_down))  # type: ignore[arg-type]
     if row.kind == "TotalProcessed":
         return ms.TotalProcessed(*row.message, row.hops or 0)
-    return ms.Failed(row.failed, bool(row.is_down))  # type: ignore[arg-type]
+    return (ms.Metadata if row.kind == "Metadata" else ms.TotalAck)(*row.message, row.hops or 0, row.covered or ())

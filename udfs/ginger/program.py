@@ -24,28 +24,6 @@ from udfs.nodes.program import ANY, TIMERS, Declared
 from udfs.nodes.world import NodeInfo, World, begin
 
 
-def set_initial_state(world: World) -> None:
-    """Sets the tables of all nodes before the first round: the tree, the views, contacts, and clients' topics."""
-    brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
-    joining = {
-        node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
-    }
-    present = world.nodes.keys() - joining.keys()
-    links = {ends: rounds for ends, rounds in world.links.items() if present.issuperset(ends)}
-    named = world.settings.get("root")
-    root = min(node for node in brokers & present if named in (None, world.nodes[node].name))
-    is_mended = world.has_crashes or bool(joining)
-    for node in world.nodes:
-        repair = world.program(node).repair
-        repair.role = "broker" if node in brokers else "client"
-        repair.is_mended, repair.is_present, repair.is_root = is_mended, node in present, node == root
-    _lay_tree(world, Tree(root, links, present - brokers), is_mended=is_mended)
-    for (node, other), rounds in world.links.items():
-        if {node, other} <= brokers and joining.get(node, other) == other:
-            world.program(node).contact[other] = Contact(other, rounds, node in joining)
-    _lay_topics(world)
-
-
 def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
     for around in tree.neighbours():
         state: State = world.program(around.node)
@@ -78,8 +56,25 @@ class Ginger(State):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the tables of all nodes before the first round."""
-        set_initial_state(world)
+        """Sets the tables of all nodes before the first round: the tree, the views, contacts, and clients' topics."""
+        brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
+        joining = {
+            node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
+        }
+        present = world.nodes.keys() - joining.keys()
+        links = {ends: rounds for ends, rounds in world.links.items() if present.issuperset(ends)}
+        named = world.settings.get("root")
+        root = min(node for node in brokers & present if named in (None, world.nodes[node].name))
+        is_mended = world.has_crashes or bool(joining)
+        for node in world.nodes:
+            repair = world.program(node).repair
+            repair.role = "broker" if node in brokers else "client"
+            repair.is_mended, repair.is_present, repair.is_root = is_mended, node in present, node == root
+        _lay_tree(world, Tree(root, links, present - brokers), is_mended=is_mended)
+        for (node, other), rounds in world.links.items():
+            if {node, other} <= brokers and joining.get(node, other) == other:
+                world.program(node).contact[other] = Contact(other, rounds, node in joining)
+        _lay_topics(world)
 
     def close(self) -> None:
         """Drops the state of the node, and breaks the reference cycles between its parts."""
@@ -189,9 +184,8 @@ def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(declared: Declared, value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the rows of any declaration
-    records = [value] if declared.form == "one" else value.values()
     encoded = encoders(declared.record)
     return [
         {name: getattr(one, name) if encode is None else encode(getattr(one, name)) for name, encode in encoded}
-        for one in records
+        for one in declared.rows(value)
     ]
