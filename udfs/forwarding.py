@@ -30,10 +30,8 @@ class RoutedSub(RoutedCopy):
 
 
 @message("UNSUB")
-class RoutedUnsub(RoutedCopy):
+class RoutedUnsub(RoutedSub):
     """The end of a subscription, which brokers forward to all brokers."""
-
-    subscription_id: Annotated[int, "id of the subscription"]
 
 
 class Forwarding(NodeProgram):

@@ -116,12 +116,8 @@ class Pattern:
 
 
 @record(key="subscription_id")
-class LocalClient:
+class LocalClient(Pattern):
     """An active subscription at the dispatcher where it was issued."""
-
-    subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "pattern of the subscription"]
-    is_initial: Annotated[bool, "whether the subscription was issued before the first publication of the run"]
 
 
 @record(key="pattern_id,next_hop")

@@ -16,6 +16,7 @@ of a recovered dispatcher also send it SUB for all patterns, because it has lost
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from udfs.epidemic import memory
 from udfs.epidemic.dispatcher import (
@@ -81,10 +82,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
     """
     wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
     if wanted:
-        copy = TreeEvent(
-            event.source, event.source_seq, event.hops + 1, event.id_, event.issued_round, event.matches, event.tags,
-            (*event.path, turn.id),
-        )  # fmt: skip
+        copy = replace(event, hops=event.hops + 1, path=(*event.path, turn.id))
         for next_hop in wanted:
             turn.send("EVENT", next_hop, copy, trigger, 0)
 
@@ -98,9 +96,7 @@ def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
     tags = _tags(turn, matches)
     numbers = dict(tags)
     turn.node.tag += [EventTag(call.source_seq, pattern, numbers.get(pattern), turn.now) for pattern in matches]
-    return TreeEvent(
-        turn.id, call.source_seq, 0, identifier(turn.id, tags), turn.now, tuple(matches), tags, ()
-    )  # fmt: skip
+    return TreeEvent(turn.id, call.source_seq, 0, identifier(turn.id, tags), turn.now, tuple(matches), tags, ())
 
 
 def _tags(turn: DispatcherRound, matches: Sequence[int]) -> tuple[Tag, ...]:

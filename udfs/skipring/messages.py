@@ -15,40 +15,40 @@ LIN, CYC, COR = "LIN", "CYC", "COR"
 
 
 @message()
-class Subscribe:
+class OfTopic:
+    """A message about the ring of a topic."""
+
+    topic: Annotated[str, "topic of the ring"]
+
+
+@message()
+class Subscribe(OfTopic):
     """A node's request that the supervisor records the node (section 4.1)."""
 
-    topic: Annotated[str, "topic of the ring"]
-
 
 @message()
-class Unsubscribe:
+class Unsubscribe(OfTopic):
     """A node's request to leave the ring of the topic (section 4.1)."""
 
-    topic: Annotated[str, "topic of the ring"]
-
 
 @message()
-class GetConfiguration:
+class GetConfiguration(OfTopic):
     """A subscriber's request for its own configuration (section 3.2.1, rule K13)."""
 
-    topic: Annotated[str, "topic of the ring"]
     reason: Annotated[str, "``label``: action (ii); ``minimum``: action (iv); ``silence``: a neighbour is silent"]
 
 
 @message()
-class RequestFor:
+class RequestFor(OfTopic):
     """Action (iii) of section 3.2.1: requests that the supervisor sends another subscriber its configuration."""
 
-    topic: Annotated[str, "topic of the ring"]
     subscriber: Annotated[int, "id of the subscriber that is to get its configuration"]
 
 
 @message()
-class SetData:
+class SetData(OfTopic):
     """The configuration of a subscriber, sent by the supervisor (section 3.2.1)."""
 
-    topic: Annotated[str, "topic of the ring"]
     predecessor: Annotated[Contact | None, "node before the receiver on the ring; None: no such node"]
     label: Annotated[Label | None, "the receiver's label; None: the receiver is not recorded, and may leave"]
     successor: Annotated[Contact | None, "node after the receiver on the ring; None: no such node"]
@@ -58,18 +58,16 @@ class SetData:
 
 
 @message()
-class Remove:
+class Remove(OfTopic):
     """A request to delete all references to a node (section 4.1, rule K4)."""
 
-    topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the node"]
 
 
 @message()
-class Introduce:
+class Introduce(OfTopic):
     """BuildRing (section 2.2): introduces a node to a possible neighbour on the ring."""
 
-    topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
     label: Annotated[Label, "label of the introduced node"]
     believed: Annotated[
@@ -79,47 +77,42 @@ class Introduce:
 
 
 @message()
-class IntroduceShortcut:
+class IntroduceShortcut(OfTopic):
     """An introduction of a node for a shortcut slot of the receiver (section 3.2.2)."""
 
-    topic: Annotated[str, "topic of the ring"]
     node: Annotated[int, "id of the introduced node"]
     label: Annotated[Label, "label of the introduced node"]
 
 
 @message()
-class CheckTrie:
+class CheckTrie(OfTopic):
     """A request to compare trie nodes of the sender with the receiver's trie (section 4.2).
 
     The paper sends a request for each trie node; here one message contains the trie nodes of all these requests.
     """
 
-    topic: Annotated[str, "topic of the ring"]
     nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
 
 
 @message()
-class CheckAndPublish:
+class CheckAndPublish(OfTopic):
     """A request to compare a trie node, and to send the publications that the sender lacks (section 4.2)."""
 
-    topic: Annotated[str, "topic of the ring"]
     trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
     prefix: Annotated[str, "prefix of the keys of the publications that the sender lacks"]
 
 
 @message()
-class Publish:
+class Publish(OfTopic):
     """The answer to CheckAndPublish: the publications that the requesting node lacks (section 4.2)."""
 
-    topic: Annotated[str, "topic of the ring"]
     publications: Annotated[tuple[Publication, ...], "the publications"]
 
 
 @message()
-class PublishNew:
+class PublishNew(OfTopic):
     """A publication that spreads by flooding (section 4.3)."""
 
-    topic: Annotated[str, "topic of the ring"]
     key: Annotated[str, "key of the publication"]
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
