@@ -18,7 +18,7 @@ from pipelines.errors import QueryError, nearest
 from pipelines.rounds.progress import ProgressForm
 
 if TYPE_CHECKING:
-    from pipelines.result import RunRow
+    from pipelines.result import Result, RunRow
     from pipelines.scenario.expand import RunConfig
     from pipelines.store.roots import Root, Schema
 
@@ -241,6 +241,15 @@ def statement_of(statement: str | None, file: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise QueryError(f"the file {str(file)!r} cannot be read: {reason}; check its name and rights") from error
+
+
+def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of `ASKED_ENGINES`
+    """Opens the store of a command. The engine may replace the signal handler of `ends.Interruption`."""
+    from pipelines.api import open_store
+
+    result = open_store(folder, engine=engine)
+    INTERRUPTION.listen()
+    return result
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, UNKNOWN, complain
+from pipelines.cli.ends import BY_VERDICT, INVALID, UNKNOWN, complain
 from pipelines.cli.options import (
     AsJson,
     Engine,
@@ -20,6 +20,7 @@ from pipelines.cli.options import (
     RowFormat,
     SomeRunId,
     opened_output,
+    opened_store,
     statement_of,
     the_run,
 )
@@ -27,7 +28,6 @@ from pipelines.cli.printing import MAX_SHOWN, print_lines, print_table, write_ro
 
 if TYPE_CHECKING:
     from pipelines.result import Result
-    from pipelines.store.roots import Root
 
 _MAX_SHOWN = 20
 
@@ -87,7 +87,7 @@ def audit(
     from pipelines.cli import verdict
     from pipelines.store.folder import resume_hint
 
-    with _opened(folder, engine) as result:
+    with opened_store(folder, engine) as result:
         if not result.reader.is_finished():
             print(
                 f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
@@ -136,7 +136,7 @@ def why(
 
     if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
         raise typer.BadParameter("--subscriber, --source and --seq go together; without them all is listed")
-    with _opened(folder, engine) as result:
+    with opened_store(folder, engine) as result:
         if subscriber is None or source is None:
             print_overview(result, run_id, as_json=as_json)
             return
@@ -161,7 +161,7 @@ def compare_node(
     last commit before the crash, the first commit after the recovery, and the last commit of the run. Null means that
     no such commit exists. With `run --commit-every 1`, every round has a commit.
     """
-    with _opened(folder, engine) as result:
+    with opened_store(folder, engine) as result:
         run_id = the_run(result.runs, run_id)
         rows = result.compare_node(run_id, node).toArrow()
     with opened_output(output) as out:
@@ -197,7 +197,7 @@ def sql(
     text = statement_of(statement, file)
     form = "json" if as_json else form
     is_cut = form in ("table", "vertical") and output is None
-    with _opened(folder, engine) as result, readable_errors():
+    with opened_store(folder, engine) as result, readable_errors():
         answer = result.sql(text, as_of_round)
         rows = (answer.limit(MAX_SHOWN + 1) if is_cut else answer).toArrow()
     with opened_output(output) as out:
@@ -215,14 +215,6 @@ def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engi
     from pipelines.sql.jepsen_history import jepsen_history
 
     round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
-    with _opened(folder, engine) as result, opened_output(output) as out:
+    with opened_store(folder, engine) as result, opened_output(output) as out:
         for entry in jepsen_history(result.reader, the_run(result.runs, run_id), round_ms):
             print(json.dumps(entry, ensure_ascii=False), file=out)
-
-
-def _opened(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of ENGINES
-    from pipelines.api import open_store
-
-    result = open_store(folder, engine=engine)
-    INTERRUPTION.listen()
-    return result

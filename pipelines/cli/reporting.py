@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
-from pipelines.cli.ends import INTERRUPTION
-from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, the_run
+from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, opened_store, the_run
 from pipelines.cli.printing import write_rows
 
 
@@ -60,13 +59,10 @@ def report(
 
     The file contains the verdict, a replay of the overlay round by round, and the states of the nodes.
     """
-    from pipelines.api import open_store
     from pipelines.store.roots import size_of
 
-    chosen: Any = engine
     first, _, last = (rounds or ":").partition(":")
-    with open_store(folder, engine=chosen) as result:
-        INTERRUPTION.listen()
+    with opened_store(folder, engine) as result:
         path = result.report(tuple(runs or ()), int(first or 0), int(last) if last else None, out)
     print(f"report: {path} ({size_of(path) / 1e6:.1f} MB)")
 
@@ -110,14 +106,11 @@ def plot(
     A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. An axis or the colour
     can be a column of the view, a column of view parameter, or the seed, protocol or verdict of the run.
     """
-    from pipelines.api import open_store
     from pipelines.report.pictures import check_name
 
     if out is not None:
         check_name(out)
-    chosen: Any = engine
-    with open_store(folder, engine=chosen) as result:
-        INTERRUPTION.listen()
+    with opened_store(folder, engine) as result:
         of_run = 0 if measure is None else the_run(result.runs, run_id)
         shown = result.plot(measure, of_run, x=x, y=y, colour=colour, where=where, relation=relation)
     if out is None:

@@ -6,12 +6,23 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.ends import INTERRUPTION, INVALID, VALID, complain
-from pipelines.cli.options import Engine, FirstStore, Folder, Json, Output, Remote, SecondStore, SomeRunId, the_run
+from pipelines.cli.ends import INVALID, VALID, complain
+from pipelines.cli.options import (
+    Engine,
+    FirstStore,
+    Folder,
+    Json,
+    Output,
+    Remote,
+    SecondStore,
+    SomeRunId,
+    opened_store,
+    the_run,
+)
 from pipelines.errors import StoreError
 
 if TYPE_CHECKING:
@@ -57,15 +68,13 @@ def shrink(
     Removes faults, calls and nodes of the run by delta debugging. One job plays up to 64 candidate scenarios as its
     runs. The result is minimal: if any single fault, call or node is removed from it, the guarantee holds.
     """
-    from pipelines.api import open_store
     from pipelines.experiment.manifest import Manifest
     from pipelines.hunting.shrink import shrink as shrunk_run
     from pipelines.scenario.yaml_text import scenario_text
 
     check_new(output)
     run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
-    with open_store(folder, engine=cast("Any", engine)) as result:
-        INTERRUPTION.listen()
+    with opened_store(folder, engine) as result:
         found = shrunk_run(folder, run_id, result.session, guarantee, complain)
     excused = ", which is excused: the faults are beyond the bound" if found.is_excused else ""
     heading = [
@@ -115,7 +124,6 @@ def diff(
 
     Shows the earliest round, the table and the rows that differ. Exit code 1 if the runs differ.
     """
-    from pipelines.api import open_store
     from pipelines.result import Result
     from pipelines.sql.differences import different_parameters, first_difference
     from pipelines.sql.errors import readable_errors
@@ -124,24 +132,18 @@ def diff(
     if other_run is not None and run_id is None:
         raise typer.BadParameter("--other-run is given without --run; name the run of A, too")
     runs = None if run_id is None else (run_id, run_id if other_run is None else other_run)
-    with open_store(first, engine=cast("Any", engine)) as mine:
-        INTERRUPTION.listen()
+    with opened_store(first, engine) as mine:
         check_store(second)
         theirs = Result(second, mine.session)
         with readable_errors():
             given = {} if runs is None else different_parameters(mine.reader, theirs.reader, runs)
             found = first_difference(mine.reader, theirs.reader, runs)
-    print(difference_json(found, given) if as_json else difference_text(found, given))
+    if as_json:
+        told = {"difference": None if found is None else asdict(found), "parameters": given}
+        print(json.dumps(told, ensure_ascii=False))
+    else:
+        print(difference_text(found, given))
     raise typer.Exit(VALID if found is None else INVALID)
-
-
-def difference_json(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns a JSON object with the difference ``found`` and the parameters ``given``.
-
-    ``given`` maps each parameter that differs to its values in the first and in the second run.
-    """
-    told = {"difference": None if found is None else asdict(found), "parameters": given}
-    return json.dumps(told, ensure_ascii=False)
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.printing import plain, print_lines, print_table, unbroken
 from pipelines.errors import plural
 from pipelines.experiment.prepared import labelled
+from pipelines.report.summary import varied
 from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
 from pipelines.why.story import publication_name
@@ -84,16 +85,16 @@ def print_runs(result: Result) -> None:
         return
     with readable_errors():
         measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
-    varied = _varied(result)
+    differing = varied([run.parameters for run in result.runs])
     labels = labelled([run.parameters for run in result.runs])
     rows = [
-        (run.run_id, run.seed, *(given.get(key) for key in varied), *measured[run.run_id], _end(run))
+        (run.run_id, run.seed, *(given.get(key) for key in differing), *measured[run.run_id], _end(run))
         for run, given in zip(first, labels, strict=False)
     ]
     print_table(
-        ("run", "seed", *varied, *_NAMES, "verdict"),
+        ("run", "seed", *differing, *_NAMES, "verdict"),
         [["-" if value is None else plain(value) for value in row] for row in rows],
-        [True, True, *(False for _ in varied), *(True for _ in _NAMES), False],
+        [True, True, *(False for _ in differing), *(True for _ in _NAMES), False],
         n_keys=1,
     )
     if len(result.runs) > MAX_RUNS:
@@ -127,27 +128,19 @@ def print_summary(result: Result) -> None:
     text = f"select run_id, measure, mean, ci_low, ci_high from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
     with readable_errors():
         found = {(row.run_id, row.measure): row[2:] for row in result.sql(text).collect()}
-    varied = _varied(result)
+    differing = varied([run.parameters for run in result.runs])
     labels = labelled([runs[0].parameters for runs in combinations.values()])
     rows = [
-        (*(given.get(key) for key in varied), len(runs), sum(run.verdict == "valid" for run in runs),
+        (*(given.get(key) for key in differing), len(runs), sum(run.verdict == "valid" for run in runs),
          *(_measure(found, runs[0].run_id, name) for name in _MEASURES))
         for runs, given in islice(zip(combinations.values(), labels, strict=True), MAX_RUNS)
     ]  # fmt: skip
-    names = (*varied, "runs", "valid", *_MEASURES.values())
-    numbers = [*(False for _ in varied), *(True for _ in names[len(varied) :])]
-    print_table(names, rows, numbers, n_keys=len(varied))
+    names = (*differing, "runs", "valid", *_MEASURES.values())
+    numbers = [*(False for _ in differing), *(True for _ in names[len(differing) :])]
+    print_table(names, rows, numbers, n_keys=len(differing))
     if len(combinations) > MAX_RUNS:
         print(f"... and {len(combinations) - MAX_RUNS:,} more combinations: see view result_summary")
     print()
-
-
-def _varied(result: Result) -> list[str]:
-    seen: dict[str, set[str]] = {}
-    for run in result.runs:
-        for key, value in run.parameters.items():
-            seen.setdefault(key, set()).add(json.dumps(value))
-    return [key for key, values in seen.items() if len(values) > 1]
 
 
 def _ms_of(measure: str) -> str:

@@ -117,8 +117,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     asked = Span(span.first, end if span.last is None else min(span.last, end))
     first, last = window(traffic, asked, _events(rows, counts))
     keys |= {"first": first, "last": last}
-    messages = columns(reader, _MESSAGES.format(**keys))
-    messages = _taken(messages, sorted(range(len(messages["message_id"])), key=messages["message_id"].__getitem__))
+    messages = reader.sql(_MESSAGES.format(**keys)).toArrow().sort_by("message_id").to_pydict()
     rows["delivery"] = columns(reader, _ROWS["delivery"].format(**keys))
     nodes = columns(reader, _NODES.format(**keys))
     links = columns(reader, _LINKS.format(**keys))
@@ -217,10 +216,6 @@ def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
     """Returns the result of query ``text`` as a dict from column name to list of values."""
     found: dict[str, list[Any]] = reader.sql(text).toArrow().to_pydict()
     return found
-
-
-def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[str, list[Any]]:
-    return {name: [values[index] for index in indexes] for name, values in rows.items()}
 
 
 def _encoded(

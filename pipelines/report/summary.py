@@ -119,7 +119,7 @@ def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: b
     }  # fmt: skip
 
 
-def varied(parameters: Sequence[dict[str, Any]]) -> list[str]:
+def varied(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the names of the parameters that differ between runs."""
     seen: dict[str, set[str]] = defaultdict(set)
     for key, value in (pair for values in parameters for pair in values.items()):
