@@ -6,6 +6,7 @@ without a label ignores all messages except SetData and Remove (rule K5). Rule K
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
@@ -27,99 +28,6 @@ from udfs.skipring.state import Crashed, Database, Interest, Subscription, Super
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 from udfs.skipring.trie import NodeHash, Publication, Root, Trie, TrieNode, has_right_key, publication_key, repair_tries
-
-
-class Publisher:
-    """The publications of a topic at a node: comparison of tries (section 4.2) and flooding (section 4.3)."""
-
-    def __init__(self, own: Subscription, trie: Trie, ctx: Context) -> None:
-        """Stores the state that the methods change.
-
-        Args:
-            own: The node's state of the topic's ring.
-            trie: The node's trie of the topic.
-            ctx: The context of the node in this round.
-        """
-        self._own = own
-        self._trie = trie
-        self._ctx = ctx
-
-    def publish(self, publication: Publication) -> None:
-        """Inserts a publication of this node into the trie, delivers it, and floods it to all neighbours."""
-        if self._take(publication, "publish"):
-            self._flood(publication, None)
-
-    def publish_new(self, m: PublishNew, src: int) -> None:
-        """Inserts, delivers and forwards a publication that arrived by flooding. Drops a known publication (K12)."""
-        publication = Publication(m.key, m.source, m.source_seq, m.issued_round, m.hops)
-        if self._take(publication, "flooding"):
-            self._flood(publication, src)
-        else:
-            self._ctx.drop()
-
-    def take(self, m: Publish) -> None:
-        """Inserts and delivers those publications of a Publish message that are new."""
-        for one in m.publications:
-            self._take(Publication(one.key, one.source, one.source_seq, one.issued_round, one.hops + 1), "trie")
-
-    def ask(self) -> None:
-        """Sends CheckTrie with the root of the trie to a randomly chosen ring neighbour (Timeout, section 4.2)."""
-        nodes = self._own.ring_nodes()
-        if nodes:
-            dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
-            send(self._ctx, dst, CheckTrie(self._own.topic, (self._trie.root,)))
-
-    def check_trie(self, m: CheckTrie, src: int) -> None:
-        """Compares each trie node in a CheckTrie message with this node's trie."""
-        for node in m.nodes:
-            self._check(node, src)
-
-    def check_and_publish(self, m: CheckAndPublish, src: int) -> None:
-        """Compares the trie node in a CheckAndPublish message, and sends the publications with the requested prefix."""
-        if m.trie_node is not None:
-            self._check(m.trie_node, src)
-        missing = tuple(self._trie.publications(m.prefix))
-        if missing:
-            send(self._ctx, src, Publish(self._own.topic, missing))
-
-    def _check(self, node: NodeHash, src: int) -> None:
-        """Compares `node`, a trie node of subscriber `src`, with this node's trie (section 4.2).
-
-        Requests the differences from `src`.
-        """
-        topic, trie = self._own.topic, self._trie
-        if node == trie.root:
-            return
-        own = trie.find(node.label)
-        if own is not None:
-            if own.hash != node.hash and own.zero is not None and own.one is not None:
-                send(self._ctx, src, CheckTrie(topic, (trie.hash_at(own.zero), trie.hash_at(own.one))))
-            return
-        below = trie.below(node.label)
-        if below is None:
-            send(self._ctx, src, CheckAndPublish(topic, None, node.label))
-        else:
-            branch = below.label[len(node.label)]
-            prefix = node.label + ("0" if branch == "1" else "1")
-            send(self._ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
-
-    def _take(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication with a correct key into the trie, and delivers it.
-
-        Returns whether the publication is new.
-        """
-        if not has_right_key(self._own.topic, publication, int(self._ctx.settings["key_bits"])):
-            return False
-        is_new = self._trie.insert(publication, via)
-        if is_new and self._own.wants:
-            self._ctx.deliver(publication.source, publication.source_seq, publication.issued_round, publication.hops)
-        return is_new
-
-    def _flood(self, one: Publication, sender: int | None) -> None:
-        for node in self._own.neighbours():
-            if node != sender:
-                values = (one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
-                send(self._ctx, node, PublishNew(self._own.topic, *values))
 
 
 class SkipRing(NodeProgram):
@@ -181,7 +89,10 @@ class SkipRing(NodeProgram):
         """Publishes on a topic: inserts, delivers and floods the publication (section 4.3)."""
         topic = topic_of(call)
         key = publication_key(topic, ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
-        self._publisher(self._made(topic), ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
+        own, one = self._made(topic), Publication(key, ctx.node, call.source_seq, call.round)
+        self._check_tries(ctx)
+        if self._take(own, one, "publish", ctx):
+            self._flood(own, one, None, ctx)
 
     # ---- the supervisor
 
@@ -260,24 +171,83 @@ class SkipRing(NodeProgram):
     # ---- publications
 
     def on_publish_new(self, m: ms.PublishNew, src: int, ctx: Context) -> None:
-        """PublishNew (section 4.3): delivers a new publication, and forwards it to all neighbours except the sender."""
-        if (own := self._labelled(m.topic)) is not None:
-            self._publisher(own, ctx).publish_new(m, src)
+        """PublishNew (section 4.3): delivers a new publication, and forwards it to all neighbours except the sender.
+
+        Drops a known publication (rule K12).
+        """
+        if (own := self._labelled(m.topic, ctx)) is not None:
+            one = Publication(m.key, m.source, m.source_seq, m.issued_round, m.hops)
+            if self._take(own, one, "flooding", ctx):
+                self._flood(own, one, src, ctx)
+            else:
+                ctx.drop()
 
     def on_publish(self, m: ms.Publish, src: int, ctx: Context) -> None:
-        """Publish (section 4.2): inserts and delivers the publications that the node requested."""
-        if (own := self._labelled(m.topic)) is not None:
-            self._publisher(own, ctx).take(m)
+        """Publish (section 4.2): inserts and delivers the requested publications, if they are new."""
+        if (own := self._labelled(m.topic, ctx)) is not None:
+            for one in m.publications:
+                self._take(own, replace(one, hops=one.hops + 1), "trie", ctx)
 
     def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
         """CheckTrie (section 4.2): compares trie nodes with this node's trie, and requests differences."""
-        if (own := self._labelled(m.topic)) is not None:
-            self._publisher(own, ctx).check_trie(m, src)
+        if (own := self._labelled(m.topic, ctx)) is not None:
+            for node in m.nodes:
+                self._compare(own.topic, node, src, ctx)
 
     def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
-        """CheckAndPublish (section 4.2): compares a trie node, and sends the publications that the sender lacks."""
-        if (own := self._labelled(m.topic)) is not None:
-            self._publisher(own, ctx).check_and_publish(m, src)
+        """CheckAndPublish (section 4.2): compares a trie node, and sends the publications with the requested prefix."""
+        if (own := self._labelled(m.topic, ctx)) is not None:
+            if m.trie_node is not None:
+                self._compare(own.topic, m.trie_node, src, ctx)
+            missing = tuple(self._trie(own.topic, ctx).publications(m.prefix))
+            if missing:
+                send(ctx, src, Publish(own.topic, missing))
+
+    def _compare(self, topic: str, node: NodeHash, src: int, ctx: Context) -> None:
+        """Compares `node`, a trie node of subscriber `src`, with this node's trie (section 4.2).
+
+        Requests the differences from `src`.
+        """
+        trie = self._trie(topic, ctx)
+        if node == trie.root:
+            return
+        own = trie.find(node.label)
+        if own is not None:
+            if own.hash != node.hash and own.zero is not None and own.one is not None:
+                send(ctx, src, CheckTrie(topic, (trie.hash_at(own.zero), trie.hash_at(own.one))))
+            return
+        below = trie.below(node.label)
+        if below is None:
+            send(ctx, src, CheckAndPublish(topic, None, node.label))
+        else:
+            branch = below.label[len(node.label)]
+            prefix = node.label + ("0" if branch == "1" else "1")
+            send(ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
+
+    def _take(self, own: Subscription, one: Publication, via: str, ctx: Context) -> bool:
+        """Inserts a publication with a correct key into the trie, and delivers it.
+
+        Returns whether the publication is new.
+        """
+        if not has_right_key(own.topic, one, int(ctx.settings["key_bits"])):
+            return False
+        is_new = self._trie(own.topic, ctx).insert(one, via)
+        if is_new and own.wants:
+            ctx.deliver(one.source, one.source_seq, one.issued_round, one.hops)
+        return is_new
+
+    def _flood(self, own: Subscription, one: Publication, sender: int | None, ctx: Context) -> None:
+        for node in own.neighbours():
+            if node != sender:
+                values = (one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
+                send(ctx, node, PublishNew(own.topic, *values))
+
+    def _ask(self, own: Subscription, ctx: Context) -> None:
+        """Sends CheckTrie with the root of the trie to a randomly chosen ring neighbour (Timeout, section 4.2)."""
+        nodes = own.ring_nodes()
+        if nodes:
+            dst = nodes[int(ctx.draw(f"neighbour of {own.topic}") * len(nodes))]
+            send(ctx, dst, CheckTrie(own.topic, (self._trie(own.topic, ctx).root,)))
 
     # ---- Timeout
 
@@ -309,7 +279,7 @@ class SkipRing(NodeProgram):
             send(ctx, supervisor, ms.Unsubscribe(own.topic))
         else:
             Member(own, own.label, supervisor, ctx).timeout()
-            self._publisher(own, ctx).ask()
+            self._ask(own, ctx)
 
     # ---- the history
 
@@ -343,10 +313,16 @@ class SkipRing(NodeProgram):
     def _made(self, topic: str) -> Subscription:
         return self.subscription.setdefault(topic, self._own(topic))
 
-    def _labelled(self, topic: str) -> Subscription | None:
-        """Returns the node's state of a topic. Returns None if the node has not subscribed or has no label."""
+    def _labelled(self, topic: str, ctx: Context) -> Subscription | None:
+        """Returns the node's state of a topic, with repaired tries.
+
+        Returns None if the node has not subscribed or has no label.
+        """
         own = self._own(topic)
-        return own if own.wants and own.label is not None else None
+        if not own.wants or own.label is None:
+            return None
+        self._check_tries(ctx)
+        return own
 
     def _responsible(self, topic: str) -> int:
         return responsible(topic, self.supervisor.values())
@@ -380,7 +356,5 @@ class SkipRing(NodeProgram):
             key_bits, hash_bits = int(ctx.settings["key_bits"]), int(ctx.settings["hash_bits"])
             repair_tries(self.trie_node, self.trie_root, key_bits, hash_bits)
 
-    def _publisher(self, own: Subscription, ctx: Context) -> Publisher:
-        self._check_tries(ctx)
-        trie = Trie(own.topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))
-        return Publisher(own, trie, ctx)
+    def _trie(self, topic: str, ctx: Context) -> Trie:
+        return Trie(topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))

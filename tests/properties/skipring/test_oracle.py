@@ -13,8 +13,8 @@ from udfs.nodes.context import Context
 from udfs.skipring import messages as ms
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import send
-from udfs.skipring.program import Publisher, SkipRing
-from udfs.skipring.state import Neighbour
+from udfs.skipring.program import SkipRing
+from udfs.skipring.state import Neighbour, Subscription
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 from udfs.skipring.trie import Publication
@@ -97,11 +97,11 @@ def ignore_removal(self: SkipRing, m: ms.Remove, src: int, ctx: Context) -> None
     """Keeps what is to be removed."""
 
 
-def flood_back(self: Publisher, one: Publication, sender: int | None) -> None:
+def flood_back(self: SkipRing, own: Subscription, one: Publication, sender: int | None, ctx: Context) -> None:
     """Sends a publication to where it came from, too."""
-    for node in self._own.neighbours():
-        new = ms.PublishNew(self._own.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
-        send(self._ctx, node, new)
+    for node in own.neighbours():
+        new = ms.PublishNew(own.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
+        send(ctx, node, new)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def flood_back(self: Publisher, one: Publication, sender: int | None) -> None:
         (Member, "_is_nearer", never_farther),
         (Member, "introduce_shortcut", forget_shortcut),
         (SkipRing, "on_remove", ignore_removal),
-        (Publisher, "_flood", flood_back),
+        (SkipRing, "_flood", flood_back),
     ],
     ids=["RequestFor", "labels", "action (iii)", "IntroduceShortcut", "Remove", "PublishNew"],
 )
