@@ -8,7 +8,7 @@ from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram
 from udfs.nodes.records import message
-from udfs.nodes.run import LinkReplacement, Links
+from udfs.nodes.run import LinkReplacement, Links, first_after
 from udfs.nodes.world import RoundDue, World
 
 LINE = {(0, 1): 1, (1, 2): 3}
@@ -90,7 +90,7 @@ def test_a_block_that_starts_later_has_the_links_of_its_round() -> None:
     assert Links(both, swaps, 4).now == both
     assert Links(both, swaps, 5).now == {(0, 1): 1, (1, 0): 1, (0, 2): 4, (2, 0): 4}
     assert Links(both, swaps, 9).now == {(0, 1): 1, (1, 0): 1, (1, 2): 2, (2, 1): 2}
-    assert [Links(both, swaps, 0).next_round(after) for after in (0, 5, 9)] == [5, 9, None]
+    assert [first_after(Links(both, swaps, 0).rounds, after) for after in (0, 5, 9)] == [5, 9, None]
 
 
 @pytest.mark.parametrize("at_start", [False, True])

@@ -11,7 +11,6 @@ A round has three steps:
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.records import kind_of
-from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView
+from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
 from udfs.nodes.world import BEFORE, Flight, RunningNode, World, begin, step
 
 _GROUP = 1024
@@ -142,12 +141,11 @@ class Network:
 
     def next_round(self) -> int | None:
         """Returns the next round with an event, or None if no event remains."""
-        place = bisect_right(self._call_rounds, self.round)
+        planned = (self._call_rounds, self._given.crashes.rounds, self._links.rounds)
         while self._wakes and not self._is_awaited(*self._wakes[0]):
             heappop(self._wakes)
         found = [
-            min(self._due, default=None), *self._call_rounds[place : place + 1],
-            self._given.crashes.next_round(self.round), self._links.next_round(self.round),
+            min(self._due, default=None), *(first_after(rounds, self.round) for rounds in planned),
             *(round_ for round_, _ in self._wakes[:1]),
         ]  # fmt: skip
         return min([round_ for round_ in found if round_ is not None], default=None)

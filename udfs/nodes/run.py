@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,8 +27,21 @@ class NodeInterval:
         return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
 
 
+def first_after(rounds: Sequence[int], round_: int) -> int | None:
+    """Returns the first of ascending `rounds` that is after `round_`, or None if no such round exists."""
+    place = bisect_right(rounds, round_)
+    return rounds[place] if place < len(rounds) else None
+
+
 class NodeIntervals:
-    """All crashes, or all pauses, of a run, with lookups by node and by round."""
+    """All crashes, or all pauses, of a run, with lookups by node and by round.
+
+    Attributes:
+        starting: The nodes whose intervals start in a round, by round.
+        ending: The nodes whose intervals end in a round, by round.
+        rounds: The rounds in which an interval starts or ends, ascending.
+        first_round: The first round of an interval; None without an interval.
+    """
 
     def __init__(self, spans: Iterable[NodeInterval]) -> None:
         """Indexes `spans` by node and by round."""
@@ -40,13 +53,8 @@ class NodeIntervals:
             self.starting[span.round].append(span.node)
             if span.end_round is not None:
                 self.ending[span.end_round].append(span.node)
-        self._rounds = sorted({*self.starting, *self.ending})
+        self.rounds = sorted({*self.starting, *self.ending})
         self.first_round = min(self.starting, default=None)
-
-    def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which an interval starts or ends, or None if none exists."""
-        place = bisect_right(self._rounds, after)
-        return self._rounds[place] if place < len(self._rounds) else None
 
     def nodes_at(self, round_: int) -> list[int]:
         """Returns the nodes with an interval that contains round `round_`."""
@@ -190,6 +198,7 @@ class Links:
     Attributes:
         now: The latency of each link of the current round.
         ever: The latency of each link of any round, as in table ``link``.
+        rounds: The rounds in which links are replaced, ascending.
     """
 
     def __init__(self, links: Mapping[Link, int], replacements: Iterable[LinkReplacement], round_: int) -> None:
@@ -206,14 +215,9 @@ class Links:
             self._by_round[one.round].append(one)
             for link in ((one.a, one.b), (one.b, one.a)):
                 self.ever[link] = max(self.ever.get(link, 0), one.latency_rounds)
-        self._rounds = sorted(self._by_round)
-        for past in self._rounds[: bisect_right(self._rounds, round_)]:
+        self.rounds = sorted(self._by_round)
+        for past in self.rounds[: bisect_right(self.rounds, round_)]:
             self.change(past)
-
-    def next_round(self, after: int) -> int | None:
-        """Returns the first round after ``after`` that replaces a link, or None if no such round exists."""
-        index = bisect_right(self._rounds, after)
-        return self._rounds[index] if index < len(self._rounds) else None
 
     def change(self, round_: int) -> dict[int, LinkChange]:
         """Replaces the links that end in `round_`, and returns the changes by node.
