@@ -131,6 +131,15 @@ class Designated(Addressed):
 
 
 @dataclass(frozen=True, slots=True)
+class Authorising(Addressed):
+    """An event about an action of the topic's owner: the registration or deregistration of a client."""
+
+    client: Annotated[int, "client of the action"]
+    role: Annotated[str, "role of the client: publisher or subscriber"]
+    number: Annotated[int, "number of the action; of two actions the higher number counts"]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A range of consecutive sequence numbers."""
 
@@ -206,18 +215,10 @@ class SubscriberNak(Designated):
 
 
 @message("Register")
-class Register(Addressed):
+class Register(Authorising):
     """The authorisation of a client by the owner of the topic (section 3.3)."""
-
-    client: Annotated[int, "client that the owner registers"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; of two actions the higher number counts"]
 
 
 @message("Deregister")
-class Deregister(Addressed):
+class Deregister(Authorising):
     """The withdrawal of an authorisation by the owner of the topic (section 3.3)."""
-
-    client: Annotated[int, "client that the owner deregisters"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; of two actions the higher number counts"]

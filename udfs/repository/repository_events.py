@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from udfs.nodes.records import message
-from udfs.repository.events import Addressed, Carrying, Designated, Identified, Interest, Publication, Upto
+from udfs.repository.events import Addressed, Authorising, Carrying, Designated, Identified, Interest, Publication, Upto
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +178,8 @@ class Refuse(Addressed):
 
 
 @message("R2C-Confirm")
-class RegistrationConfirm(Addressed):
+class RegistrationConfirm(Authorising):
     """The confirmation that a registration or deregistration is stored."""
-
-    client: Annotated[int, "client of the action"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action"]
 
 
 @message("R2P-ACK")
