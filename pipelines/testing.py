@@ -16,6 +16,7 @@ from pipelines.audits.run import AuditReport, audit_store, found_by
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
+from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
@@ -64,7 +65,7 @@ def run_all(
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Runs the audits of ``protocol`` on a store and returns the report."""
     with _reader(store) as reader:
-        return audit_store(reader, store.session, reader.protocol(protocol))
+        return audit_store(reader, store.session, protocol_named(protocol))
 
 
 @contextmanager
@@ -178,7 +179,7 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
         Tuples of run id, node name, source name, ``source_seq`` and detail.
     """
     with _reader(store) as reader:
-        rows = found_by(name, reader, store.session, reader.protocol(protocol))
+        rows = found_by(name, reader, store.session, protocol_named(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)

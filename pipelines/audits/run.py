@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -16,10 +15,10 @@ from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
-from pipelines.engines.frames import frame_of
+from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 from pipelines.errors import plural
-from pipelines.protocols import PROTOCOLS
+from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.store import Store
@@ -191,7 +190,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
     The guarantees of a run are those of its protocol. In the report, protocols are ordered by their first run.
     """
     names = reader.protocols
-    reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
+    reports = {name: audit_store(reader.of_protocol(name), session, protocol_named(name)) for name in names}
     if len(reports) == 1:
         return reports[names[0]]
     return AuditReport(
@@ -200,7 +199,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
         tuple(sorted(run for report in reports.values() for run in report.beyond)),
         tuple(run for report in reports.values() for run in report.undecided),
         tuple(sorted(run for report in reports.values() for run in report.untested)),
-        reduce(DataFrame.unionByName, (report.violation for report in reports.values())),
+        union(report.violation for report in reports.values()),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import STATE
+from pipelines.engines.frames import union
 from pipelines.errors import VacuumedError
 from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
@@ -88,7 +88,7 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
                 frame.groupBy("run_id").count().selectExpr("run_id", f"{at} as round", "`count` as n")
                 for at, frame in _at_commits(part, name, {run: sorted({*at.values()}) for run, at in first.items()})
             ]
-            for row in reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else ():
+            for row in union(frames).toArrow().to_pylist() if frames else ():
                 of_table = found[row["run_id"]][name]
                 of_table |= {at: row["n"] for at, equal in first[row["run_id"]].items() if equal == row["round"]}
     return found
@@ -182,7 +182,7 @@ def _rows(
         frame.selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
         for at, frame in _at_commits(reader, name, kept)
     ]
-    rows: list[dict[str, Any]] = reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else []
+    rows: list[dict[str, Any]] = union(frames).toArrow().to_pylist() if frames else []
     return sorted(rows, key=itemgetter("run_id"))
 
 

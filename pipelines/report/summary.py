@@ -13,6 +13,7 @@ from pipelines.audits.run import audits_of, beyond_runs, store_verdict
 from pipelines.contract.audit import Audit
 from pipelines.errors import QueryError, plural
 from pipelines.experiment.prepared import labelled
+from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
@@ -78,7 +79,7 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         n_excused, is_checked`` and ``runs``: the ids of the first runs with violations.
     """
     broken = reader.sql(_BROKEN).collect()
-    protocols = {name: reader.protocol(name) for name in reader.protocols}
+    protocols = {name: protocol_named(name) for name in reader.protocols}
     beyond = {
         run.run_id: {"round": run.round, "reason": run.reason}
         for name, protocol in protocols.items()

@@ -30,15 +30,16 @@ from functools import cached_property, partial, reduce
 from threading import RLock
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.protocol import ComputedView, Protocol
+from pipelines.contract.protocol import ComputedView
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
-from pipelines.protocols import PROTOCOLS
+from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
 from pipelines.sql.computed import (
     HELD_STATE,
@@ -83,6 +84,13 @@ COMPUTED = {
     SENT_MESSAGE: "every message put on a link, including messages in flight; has the columns of message",
 }
 """The computed views that every store has, with their descriptions."""
+_MEANINGS: Mapping[str, Mapping[str, str]] = {
+    SENT_MESSAGE: table_columns(MESSAGE),
+    PROTOCOL: PROTOCOL_COLUMNS,
+    HELD_STATE: {**COMMON, **HELD_STATE_COLUMNS},
+    BROKEN_ORDER: {**COMMON, **BROKEN_ORDER_COLUMNS},
+}
+"""The meanings of the columns of computed views."""
 
 
 class StoreReader:
@@ -106,10 +114,6 @@ class StoreReader:
     def protocols(self) -> list[str]:
         """The protocols of the runs, in the order of their first runs."""
         return self._runs.protocols if self._only is None else [self._only]
-
-    def protocol(self, name: str) -> Protocol:
-        """Returns the protocol ``name``; raises `ProtocolError` if the protocol is not installed."""
-        return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
         """Returns a reader of the runs of one installed protocol; its names of state tables omit the protocol."""
@@ -305,9 +309,12 @@ class StoreReader:
 
     def _parameters(self) -> DataFrame:
         """Returns view ``parameter``: the parameters of the runs, which never change."""
-        runs = self._protocol_rows(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
+        runs = self._run_parameters()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
+
+    def _run_parameters(self) -> pa.Table:
+        return self._protocol_rows(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
 
     def _held_state(self, round_: int | None) -> DataFrame:
         snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
@@ -354,23 +361,10 @@ class StoreReader:
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
             return table_columns(table)
-        if name == SENT_MESSAGE:
-            return table_columns(MESSAGE)
-        if name == PROTOCOL:
-            return PROTOCOL_COLUMNS
-        if name == HELD_STATE:
-            return {**COMMON, **HELD_STATE_COLUMNS}
-        if name == BROKEN_ORDER:
-            return {**COMMON, **BROKEN_ORDER_COLUMNS}
+        if name in _MEANINGS:
+            return _MEANINGS[name]
         if name == _PARAMETER:
-            rows = (
-                self._protocol_rows(self._store.read(RUN.name), RUN.name)
-                .select("parameters")
-                .distinct()
-                .toArrow()
-                .to_pylist()
-            )
-            paths = parameter_paths([row["parameters"] for row in rows])
+            paths = parameter_paths(self._run_parameters()["parameters"].to_pylist())
             return {**COMMON, **parameter_meanings(paths, self.protocols)}
         if made := self._computed_views().get(name):
             return {**COMMON, **made[0][1].columns}
@@ -401,7 +395,7 @@ class StoreReader:
         """Maps the name of each computed view of an installed protocol to pairs of a protocol and its view."""
         found: dict[str, list[tuple[str, ComputedView]]] = {}
         for protocol in self.protocols:
-            for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
+            for name, view in protocol_named(protocol).made_views.items() if protocol in PROTOCOLS else ():
                 found.setdefault(name, []).append((protocol, view))
         return found
 

@@ -16,11 +16,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import Form
-from pipelines.contract.protocol import Protocol
 from pipelines.contract.round import ProtocolForm
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables
 from pipelines.engines.frames import union
-from pipelines.protocols import PROTOCOLS, protocol_form, protocol_named
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 from pipelines.tables import (
@@ -55,14 +54,6 @@ class StoredRuns:
     @cached_property
     def _forms(self) -> Mapping[str, Form]:
         return {row["protocol"]: row["form"] for row in self._rows}
-
-    def protocol(self, name: str) -> Protocol:
-        """Returns the installed protocol ``name``.
-
-        Raises:
-            ProtocolError: The protocol is not installed.
-        """
-        return protocol_named(name)
 
     def form(self, name: str) -> ProtocolForm:
         """Returns the form in which a protocol played its runs.

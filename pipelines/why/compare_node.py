@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from itertools import product, zip_longest
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
+from pipelines.engines.frames import union
 from pipelines.errors import QueryError, VacuumedError, nearest
 from pipelines.sql.query import StoreReader
 
@@ -103,7 +103,7 @@ def _held(
         held[round_, table] = Counter()
         text = f"to_json(struct({', '.join(tables[table])})) as text"
         frames.append(rows.selectExpr(f"{round_} as round", f"'{table}' as table_name", text))
-    for row in reduce(DataFrame.unionByName, frames).collect() if frames else ():
+    for row in union(frames).collect() if frames else ():
         held[row.round, row.table_name][row.text] += 1
     return held, gone
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import (
     LINKED,
@@ -114,7 +115,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
-        for sql in reader.protocol(name).waits.values()
+        for sql in protocol_named(name).waits.values()
     )
     return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
 
@@ -128,7 +129,7 @@ def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
         for name in reader.protocols
-        if (sql := reader.protocol(name).waited) is not None
+        if (sql := protocol_named(name).waited) is not None
     )
     return [row for rows in found for row in rows.toArrow().to_pylist()]
 
