@@ -48,10 +48,7 @@ def nth(x: int) -> str:
 
 def n_levels(n: int) -> int:
     """Returns the number of levels of SR(n): the logarithm of `n` to base 2, rounded up."""
-    top = 0
-    while 1 << top < n:
-        top += 1
-    return top
+    return max(0, n - 1).bit_length()
 
 
 @lru_cache(16)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from udfs.nodes.world import Flight
-from udfs.skipring.definition import nth, skip_ring, supervisor_of
-from udfs.skipring.history import ConfigurationChange, configuration_change
+from udfs.skipring.definition import nth, skip_ring
+from udfs.skipring.history import ConfigurationChange
 
 KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
 """The kinds of messages whose contents decide whether a state is legitimate.
@@ -21,7 +21,6 @@ These messages name a node with its label, or request that a supervisor records 
 """
 Tuples = Mapping[str, int | None]
 """The subscriber of each label in a database. None if the tuple is corrupted and has no subscriber."""
-_NO_TUPLES: Tuples = {}
 
 
 class Snapshot:
@@ -46,27 +45,6 @@ class Snapshot:
         self._entries = dict(entries)
         self._crashed = crashed
         self._strays = sorted(strays)
-
-    @classmethod
-    def of(cls, topic: str, programs: Mapping[int, Any]) -> Snapshot:
-        """Returns the present state of a topic in a run of a `LocalNetwork`.
-
-        Args:
-            topic: Name of the topic.
-            programs: The node programs of class `SkipRing` of all nodes that are up, by node id.
-        """
-        points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
-        supervisor = supervisor_of(topic, points)
-        rings = {node: program.subscription.get(topic) for node, program in programs.items()}
-        kept = {node: None if own is None else configuration_change(own, 0) for node, own in rings.items()}
-        databases = {
-            node: {str(label): held for label, held in program.database[topic].entries.items()}
-            for node, program in programs.items()
-            if topic in program.database
-        }
-        crashed = {node for one in points if one in programs for node in programs[one].crashed} - programs.keys()
-        strays = [node for node, entries in databases.items() if entries and node != supervisor]
-        return cls(topic, kept, databases.get(supervisor or 0, _NO_TUPLES), crashed, strays)
 
     def explicit_problem(self) -> str | None:
         """Returns the first reason why the explicit state is not legitimate, or None if it is legitimate."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds
+from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds, snapshot_of
 
 from udfs.nodes.local import LocalNetwork
 from udfs.skipring.definition import broken, max_degree, n_edges
 from udfs.skipring.labels import label_of, levels
-from udfs.skipring.legitimate import Convergence, Snapshot
+from udfs.skipring.legitimate import Convergence
 from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, RunReplay, convergence, progress, violations
 from udfs.skipring.topic_replay import TopicReplay
 
@@ -24,7 +24,7 @@ def seen(played: LocalNetwork, since: int = 0, until: int = HORIZON) -> Converge
     found = Convergence()
     for number in rounds(played, until):
         if number >= since:
-            found.observe(number, Snapshot.of(TOPIC, played.up), played.in_flight)
+            found.observe(number, snapshot_of(TOPIC, played.up), played.in_flight)
     return found
 
 
