@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
@@ -361,9 +360,7 @@ class Result:
         """Returns this object."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Calls `close`."""
         self.close()
 

@@ -9,7 +9,6 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import typer
@@ -105,9 +104,7 @@ class Interruption:
         self.listen()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Restores the previous signal handler."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._before or signal.default_int_handler)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from rich import progress as bars
@@ -150,9 +149,7 @@ class Reporter:
         """Returns the reporter."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes the reporter."""
         self.close()
 
