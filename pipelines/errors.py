@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
 
 class RoundtableError(Exception):
@@ -138,6 +139,12 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Returns `` did you mean 'x'?`` with the most similar allowed name; an empty string if no name is similar."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)
     return f" did you mean {found[0]!r}?" if found else ""
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """Returns the first ``most`` names as a list for a message, with ``...`` in place of further names."""
+    first = [*islice(names, most + 1)]
+    return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
 
 
 def plural(number: int, noun: str) -> str:

@@ -25,12 +25,11 @@ import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.errors import InputError, Problem, plural
+from pipelines.errors import InputError, Problem, plural, some
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 
 _GONE = -1
-_SHOWN = 5
 _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 
@@ -157,8 +156,7 @@ def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
         gone = [names[node] for node in dict.fromkeys(nodes) if place[node] == _GONE]
         if gone:
-            shown = ", ".join(gone[:_SHOWN]) + (", ..." if len(gone) > _SHOWN else "")
-            yield f"{what} of nodes that it has not are left out: {shown}"
+            yield f"{what} of nodes that it has not are left out: {some(gone)}"
     tables = (given.faults.link_fault, given.faults.nth_fault)
     n_gone = sum(len(rows) - len(_renumbered(rows, place)) for rows in tables)
     if n_gone:

@@ -14,10 +14,9 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TypeGuard
@@ -25,7 +24,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from pipelines.errors import StoreError, nearest
+from pipelines.errors import StoreError, nearest, some
 from pipelines.store.place import Exclusive, RemotePath, Tag
 from pipelines.store.roots import Root, check_name, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
@@ -153,7 +152,6 @@ LATEST = "latest"
 LOCK = ".lock"
 MANIFEST = "experiment.json"
 _LOG = "_delta_log"
-_SHOWN = 5
 _LOCK_SECONDS = 0.5  # in another program, `is_being_written` may hold the lock for a moment
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
@@ -180,7 +178,7 @@ def check_store(root: Root) -> None:
         )
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
-    holds = f"its stores are {_some(stores)}" if stores else f"it holds {_some(_inside(root)) or 'nothing'}"
+    holds = f"its stores are {some(stores)}" if stores else f"it holds {some(_inside(root)) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
 
 
@@ -356,7 +354,7 @@ def _content_clause(root: Root, inside: Sequence[str]) -> str:
     """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
-        return f"it holds {_some(inside)}; {another}"
+        return f"it holds {some(inside)}; {another}"
     if is_being_written(root):
         return f"{_writer(root)} is writing it; wait for its end, or name a new folder"
     return f"a store is there already; {another}; if its run was interrupted, {resume_hint(root)}"
@@ -397,8 +395,3 @@ def _free_default(scenario: str) -> Path:
     name = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     names = (name, *(f"{name}-{rank}" for rank in range(2, 1000)))
     return next(folder / free for free in names if not (folder / free).exists())
-
-
-def _some(names: Iterable[str]) -> str:
-    first = list(islice(names, _SHOWN + 1))
-    return ", ".join(first[:_SHOWN]) + (", ..." if len(first) > _SHOWN else "")

@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, OverlayError, Problem, nearest
+from pipelines.errors import DataFileError, OverlayError, Problem, nearest, some
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -48,7 +48,6 @@ MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
-_MAX_LEFT = 5
 _SOURCES = "links, file, topohub, generate, nodes"
 
 
@@ -379,8 +378,8 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
     left = [name for name in source.names if name not in kept]
     if not left:
         return ""
-    shown = ", ".join(left[:_MAX_LEFT]) + (", ..." if len(left) > _MAX_LEFT else "")
-    return f"{len(left)} of {len(source.names)} nodes are left out, which the largest component does not reach: {shown}"
+    number = f"{len(left)} of {len(source.names)} nodes"
+    return f"{number} are left out, which the largest component does not reach: {some(left)}"
 
 
 def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
@@ -388,6 +387,6 @@ def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
         return 0  # the default node is the first
     if name in graph.names:
         return graph.names.index(name)
-    some = ", ".join(graph.names[:5]) + (", ..." if len(graph.names) > 5 else "")
-    message = f"the overlay has no node {name!r};{nearest(name, graph.names)} its {len(graph.names)} nodes are {some}"
+    hint = f"its {len(graph.names)} nodes are {some(graph.names)}"
+    message = f"the overlay has no node {name!r};{nearest(name, graph.names)} {hint}"
     raise OverlayError(Problem(place, message))

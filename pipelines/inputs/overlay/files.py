@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import topohub
 
-from pipelines.errors import nearest
+from pipelines.errors import nearest, some
 from pipelines.files import find_file
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.formats import READERS
@@ -150,11 +150,11 @@ def _member(path: Path, member: str | None, entries: list[str]) -> str:
         return found[0]
     if member is None and len(entries) == 1:
         return entries[0]
-    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    shown = some(names, 3)
     if member is None:
-        raise ContentError(f"{path.name} holds {len(names)} files; say which with member, one of {some}", "member")
+        raise ContentError(f"{path.name} holds {len(names)} files; say which with member, one of {shown}", "member")
     raise ContentError(
-        f"{path.name} has no member {member!r};{nearest(member, names)} it holds {len(names)}: {some}", "member"
+        f"{path.name} has no member {member!r};{nearest(member, names)} it holds {len(names)}: {shown}", "member"
     )
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pipelines.contract.run_inputs import Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import Problem, WorkloadError, nearest
+from pipelines.errors import Problem, WorkloadError, nearest, some
 from pipelines.inputs import draws_numpy
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -26,8 +26,7 @@ def ids_by_name(overlay: Overlay) -> dict[str, int]:
 
 def unknown_node(name: str, overlay: Overlay) -> str:
     """Returns the error message for `name`, which is no node of `overlay`. The message suggests the nearest name."""
-    shown = ", ".join(overlay.names[:5]) + (", ..." if len(overlay.names) > 5 else "")
-    return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({shown});" + (
+    return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({some(overlay.names)});" + (
         nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
     )
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pipelines.contract.run_inputs import Ints
 from pipelines.contract.settings import nfc
-from pipelines.errors import plural
+from pipelines.errors import plural, some
 from pipelines.scenario.overlay import LatencyUnit
 
 Floats = npt.NDArray[np.float64]
@@ -207,7 +207,7 @@ def split_message(graph: WeightedGraph) -> str | None:
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
         return None
-    shown = ", ".join(repr(graph.names[head]) for head in heads[1:6]) + (", ..." if len(heads) > 6 else "")
+    shown = some(repr(graph.names[head]) for head in heads[1:])
     return f"the overlay falls into {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
-from pipelines.errors import Problem, WorkloadError
+from pipelines.errors import Problem, WorkloadError, some
 from pipelines.inputs.overlay.nodes import Place
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import (
@@ -33,7 +33,6 @@ from pipelines.scenario.workload import (
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 Part = TypeVar("Part")
-_SHOWN = 5
 
 
 def build_workload(
@@ -124,7 +123,7 @@ def literal_wildcards(
     subscription = _subscriptions(spec, overlay, seed, clock, horizon, beside)
     topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
     found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
-    shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
+    shown = some(map(repr, found))
     note = f"subscriptions to {shown} match a topic of just that name; workload.topics: mqtt makes + and # wildcards"
     return note if found else ""
 

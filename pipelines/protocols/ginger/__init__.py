@@ -7,7 +7,7 @@ The bound is the set of faults that the protocol tolerates; `beyond` returns the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, NodeName, Strict
-from pipelines.errors import Problem, nearest
+from pipelines.errors import Problem, nearest, some
 from pipelines.protocols.ginger.audits import AUDITS, RELATIONS
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
@@ -161,7 +161,7 @@ def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
 def _not_a_client(overlay: Overlay, node: int, key: tuple[str | int, ...]) -> Iterator[Problem]:
     if node < overlay.n_brokers:
         clients = overlay.names[overlay.n_brokers :]
-        allowed = f"allowed: a client ({_listed(clients)})" if clients else "add clients with overlay.clients"
+        allowed = f"allowed: a client ({some(clients)})" if clients else "add clients with overlay.clients"
         message = f"{overlay.names[node]!r} is a broker; with protocol ginger clients publish and subscribe; {allowed}"
         yield Problem(key, message)
 
@@ -187,7 +187,7 @@ def _topic_problems(
             hint = nearest(name, sorted(topics))
             yield Problem((*key, "topic"), f"nobody subscribes to {name!r};{hint} allowed: a topic with subscribers")
         elif tree.edge(row["node_id"]) not in topic.brokers:
-            inside = _listed(sorted(overlay.names[broker] for broker in topic.brokers))
+            inside = some(sorted(overlay.names[broker] for broker in topic.brokers))
             message = (
                 f"{client!r} is at {overlay.names[tree.edge(row['node_id'])]!r}, outside the sub-tree of {name!r};"
                 f" allowed: clients at {inside}, or subscribe {client!r} to it"
@@ -212,10 +212,6 @@ def _topics(tree: _Tree, subscription: pa.Table) -> dict[str, _Topic]:
         brokers = {broker for edge in edges for broker in tree.path(edges[0], edge)}
         topics[name] = _Topic(frozenset(brokers), max(tree.confirmed(*call) for call in of_topic))
     return topics
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 class GingerSettings(Strict):

@@ -12,7 +12,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, Natural, NodeName, Strict
-from pipelines.errors import Problem, nearest
+from pipelines.errors import Problem, nearest, some
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository
 
@@ -97,7 +97,6 @@ Place = tuple[str | int, ...]
 _SUBSCRIPTIONS: Place = ("workload", "subscriptions")
 _PUBLICATIONS: Place = ("workload", "publications")
 _CALLS: Place = ("workload", "calls")
-_SHOWN = 5
 _AT_CLIENTS = ("steer", "register", "deregister")
 
 
@@ -132,8 +131,7 @@ def _clients(overlay: Overlay) -> Sequence[str]:
 def _named(place: Place, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
     """Yields a problem if `name` is not one of `names`, the names of the nodes with role `role`."""
     if name not in names:
-        some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        allowed = f"allowed: one of {some}" if names else f"the overlay has no {role}"
+        allowed = f"allowed: one of {some(names)}" if names else f"the overlay has no {role}"
         yield Problem(place, f"{name!r} is no {role};{nearest(name, names[:2000])} {allowed}")
 
 

@@ -13,7 +13,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Count, Natural, Round, Strict
-from pipelines.errors import Problem
+from pipelines.errors import Problem, some
 from pipelines.protocols.skipring.replay import VIEWS, broken_topic
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
@@ -89,12 +89,11 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
     Only subscribers may make calls and crash. Subscriptions and publications must name a topic. Keys need enough bits.
     """
-    subscribers = overlay.names[overlay.n_brokers :]
-    some = ", ".join(subscribers[:5]) + (", ..." if len(subscribers) > 5 else "")
+    subscribers = some(overlay.names[overlay.n_brokers :])
     for part, table in _WORKLOAD.items():
         for index, node in enumerate(getattr(workload, table)["node_id"].to_pylist()):
             if node < overlay.n_brokers:
-                message = f"{overlay.names[node]!r} is a supervisor; allowed: a subscriber ({some})"
+                message = f"{overlay.names[node]!r} is a supervisor; allowed: a subscriber ({subscribers})"
                 yield Problem(("workload", part, index, "at"), message)
     yield from _subscription_problems(settings, workload)
     yield from _publication_problems(overlay, workload)
