@@ -41,11 +41,16 @@ class DeltaProtocol(DataflowForm):
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round: runs each phase that has work."""
+        """Computes one round: runs the phases that have work."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
-        for phase in PHASES:
-            if phase.when(work):
-                phase.run(work)
+        if work.is_disturbed:
+            faults.handle_faults(work)
+        if work.has("CONF"):
+            forward.confirm(work)
+        joins.collect_copies(work)
+        if work.copies:
+            forward.forward_copies(work)
+        forward.close(work)
         return work.result
 
 
@@ -80,6 +85,4 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     }
 
 
-PHASES = (faults.PHASE, forward.CONFIRM, joins.PHASE, forward.FORWARD, forward.FINISH)
-"""The phases of a round, in their order."""
 STEPS = DeltaProtocol()

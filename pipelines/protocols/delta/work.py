@@ -1,8 +1,8 @@
-"""The intermediate results of a round of protocol ``delta`` (`Work`), and the parts of a round (`Phase`)."""
+"""The intermediate results of a round of protocol ``delta`` (`Work`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -34,34 +34,6 @@ class Sent:
         return self.row.selectExpr(
             *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
         )
-
-
-def names(*texts: str) -> frozenset[str]:
-    """Splits all arguments at white space and returns the words."""
-    return frozenset(word for text in texts for word in text.split())
-
-
-ROUTING = "path routing_entry topology"
-"""The relations with routing information."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase of a round. A test compares the relations that the phase accesses with `reads` and `writes`.
-
-    Attributes:
-        name: The name of the phase in the table of phases.
-        when: Returns whether the phase has work; otherwise the plan omits the phase.
-        run: Runs the phase.
-        reads: The relations that the phase reads.
-        writes: The relations that the phase changes.
-    """
-
-    name: str
-    when: Callable[[Work], bool]
-    run: Callable[[Work], None]
-    reads: frozenset[str]
-    writes: frozenset[str]
 
 
 @dataclass

@@ -52,7 +52,7 @@ def test_a_publication_is_delivered_sent_on_and_remembered(sail: Session) -> Non
     one = network(sail, with_faults(due("PUB"), crashing=NEVER), N, routing_entry=ENTRIES)
     matches = [[7, 8], [8], [99]]
     one.copies.append(copied(sail, *({"kind": "PUB", "source_seq": k, "matches": m} for k, m in enumerate(matches, 1))))
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert found(one.result.delivery, "subscriber source_seq round") == [(N, 1, 20), (N, 2, 20)]  # type: ignore[arg-type]
     assert sent(one, "kind src dst source_seq hops matches visited") == [("PUB", N, 4, 1, 3, [7, 8], None)]
     assert found(one.now("processing"), "source_seq recipient responsible matches") == [(1, 4, 4, None)]
@@ -71,7 +71,7 @@ def test_by_visited_lists_a_node_notes_whom_a_message_passed(sail: Session) -> N
     one.copies.append(copied(sail, *(
         {**pub, "source_seq": k, "visited": [{"node": 0, "msg_id": 29 + k}]} for k in (1, 2)
     )))  # fmt: skip
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     number = 20 * 2**20 + 1
     assert sent(one, "kind source_seq visited") == [("CONF", 1, None), ("PUB", 2, [(0, 31), (N, number)])]
     assert found(one.now("detector"), "source last_seq") == [(0, 31)]
@@ -86,7 +86,7 @@ def test_where_nodes_fail_only_what_somebody_has_to_confirm_is_remembered(sail: 
     )  # fmt: skip
     matches = {1: [7], 2: [9], 3: [7, 8], 4: [8, 9]}
     one.copies.append(copied(sail, *({"kind": "PUB", "source_seq": k, "matches": m} for k, m in matches.items())))
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert found(one.now("processing"), "source_seq recipient matches") == [(1, 4, [7]), (3, 4, [7, 8])]
     assert both(one.finished, "source_seq") == [(2,), (4,)]
     assert found(one.result.delivery, "source_seq") == [(4,)]  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_nothing_goes_back_past_a_node_that_failed(sail: Session) -> None:
             {"kind": "UNSUB", "source": N, "source_seq": 2, "sender": None, "subscription_id": 6, "origin": N},
         )
     )
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert found(one.now("processing").where("kind = 'SUB'"), "recipient") == [(0,), (4,)]
     assert found(one.now("processing").where("kind = 'UNSUB'"), "recipient") == [(0,), (2,), (3,), (4,), (5,)]
     assert sent(one, "kind dst") == [("SUB", 0), ("SUB", 4), ("UNSUB", 0), ("UNSUB", 2), ("UNSUB", 4)]
@@ -124,10 +124,10 @@ def test_what_has_nobody_to_go_to_is_finished_at_once(sail: Session, kinds: str)
             {"kind": "PUB", "source_seq": 2, "matches": [5]},
         )
     )  # fmt: skip
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert both(one.finished, "kind source_seq") == sorted([("PUB", 2), (kinds, 1)])
     assert sent(one, "kind") == []
-    forward.FINISH.run(one)
+    forward.close(one)
     assert found(one.now("routing_entry"), "subscription_id origin") == ([(5, 0)] if kinds == "SUB" else [])
     assert found(one.result.outbox, "kind dst source_seq") == [("CONF", 0, 1), ("CONF", 0, 2)]  # type: ignore[arg-type]
 
@@ -138,14 +138,14 @@ def test_j_and_rejoin_go_on_to_their_scope(sail: Session, kinds: str, facts: dic
     kind = "REJOIN" if facts else "J"
     one = network(sail, with_faults(due(kinds, **facts), may_duplicate=bool(facts)), N)
     one.copies.append(copied(sail, {"kind": kind, "source_seq": -1, "sender": None, "join_point": N}))
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert sent(one, "kind dst") == [(kind, dst) for dst in (0, 2, 4)]
 
 
 def test_a_call_that_waited_goes_on_in_a_round_without_such_messages(sail: Session) -> None:
     one = network(sail, due("CONF", calls=1, joining=1), N)
     one.copies.append(copied(sail, {"kind": "SUB", "source_seq": 1, "sender": None, "subscription_id": 5, "origin": N}))
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert sent(one, "kind dst") == [("SUB", dst) for dst in (0, 2, 4)]
 
 
@@ -158,7 +158,7 @@ def test_duplicates_are_refused_and_their_senders_answered(sail: Session) -> Non
     one.copies.append(copied(sail, *(
         {"kind": "SUB", "source_seq": k, "sender": s, "subscription_id": k, "origin": 0} for k, s in told
     )))  # fmt: skip
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert sent(one, "kind dst source_seq") == [("CONF", 0, 5), ("SUB", 2, 6), ("SUB", 4, 6)]
     assert found(one.now("waiting"), "source_seq sender") == [(6, 2)]
     assert both(one.fates, "message_id fate") == [(50, "duplicate"), (52, "duplicate")]
@@ -174,7 +174,7 @@ def test_without_first_copies_the_round_goes_on(sail: Session) -> None:
     )  # fmt: skip
     one.copies.append(copied(sail, {"kind": "SUB", "source_seq": 5, "subscription_id": 5, "origin": 0}))
     one.finished.append(ends(sail, {"kind": "SUB", "source_seq": 7, "subscription_id": 6, "origin": 4}))
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert sent(one, "kind dst source_seq") == [("CONF", 0, 5)]
     assert found(one.now("routing_entry"), "subscription_id first_hop") == [(6, 4)]
     assert "detector" not in one.result.state
@@ -202,7 +202,7 @@ def test_a_recovering_node_does_what_guided_messages_say(sail: Session) -> None:
             {**sub, "node_id": 2, "sender": 3, "origin_path": None},
         )
     )  # fmt: skip
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert both(one.fates, "message_id fate") == [(51, "lost_crash")]
     assert found(one.now("processing"), "node_id source_seq recipient responsible path") == [
         (1, 1, 0, 0, None), (1, 1, 4, 4, [1, 4]), (2, 1, 0, 1, None), (2, 1, 1, 1, None), (2, 1, 4, 1, None),
@@ -228,7 +228,7 @@ def test_a_recovering_node_takes_what_it_refuses_and_widens_what_it_has(sail: Se
             {"kind": "PUB", "source_seq": 3, "sender": 2, "matches": [7], "guide": guide([1])},
         )
     )  # fmt: skip
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert found(one.now("processing"), "source_seq recipient responsible") == [(1, 0, 0), (1, 4, 4)]
     assert both(one.resent, "source_seq recipient now_round") == [(1, 4, 20)]
     assert both(one.finished, "source_seq") == [(2,)]
@@ -251,7 +251,7 @@ def test_what_a_node_accepted_as_guided_goes_to_whom_it_knows_of_by_now(sail: Se
         "now_round": 20,
     })  # fmt: skip
     one.again.append(again)
-    forward.FORWARD.run(one)
+    forward.forward_copies(one)
     assert found(one.now("processing"), "recipient responsible") == [(0, 0), (4, 4)]
     assert both(one.resent, "recipient responsible now_round") == [(4, 4, 20)]
     assert found(one.result.delivery, "subscriber source_seq round") == [(N, 1, 20)]  # type: ignore[arg-type]
@@ -367,7 +367,7 @@ def test_a_round_closes_with_conf_reports_and_what_is_sent_again(sail: Session) 
     one.resent.append(frame(sail, [*one.now("processing").columns, "now_round"], *(
         {**again, "recipient": r, "responsible": r} for r in (2, 4)
     )))  # fmt: skip
-    forward.FINISH.run(one)
+    forward.close(one)
     assert found(one.result.outbox, "kind src dst source source_seq latency_rounds") == [  # type: ignore[arg-type]
         ("CONF", N, 0, 8, 1, None), ("CONF", N, 0, SOURCE, 2, None), ("DETECT", N, N, None, None, 6),
         ("SUB", N, 2, SOURCE, 1, None),
@@ -387,7 +387,7 @@ def test_what_leaves_for_a_recovering_node_names_the_recipients_behind_it(sail: 
     one.resent.append(frame(sail, [*one.now("processing").columns, "now_round"], *(
         {**row, "now_round": 20} for row in listed
     )))  # fmt: skip
-    forward.FINISH.run(one)
+    forward.close(one)
     assert found(one.result.outbox, "kind dst for_incarnation guide") == [  # type: ignore[arg-type]
         ("SUB", 2, 1, [([2], False), ([2, 3], False)]), ("SUB", 4, None, None),
     ]  # fmt: skip
@@ -395,6 +395,5 @@ def test_what_leaves_for_a_recovering_node_names_the_recipients_behind_it(sail: 
 
 def test_a_round_in_which_nothing_happens_leaves_nothing(sail: Session) -> None:
     one = network(sail, due(), N)
-    assert forward.FINISH.when(one)
-    forward.FINISH.run(one)
+    forward.close(one)
     assert (one.result.state, one.result.outbox, one.result.call_event) == ({}, None, None)

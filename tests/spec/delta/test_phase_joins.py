@@ -48,7 +48,7 @@ def test_calls_wait_for_nodes_that_recover_or_join(
     """Where no node does, nobody looks for calls that wait."""
     calls = [{"node_id": n, "source_seq": 1, "kind": "publish"} for n in (M, 2, JOINER)]
     one = network(sail, due("publish", **facts), M, calls=calls, **rows)
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     issued = [(n,) for n in (M, 2, JOINER) if n not in waiting]
     assert both(one.copies, "node_id") == issued
     steps = [(n, "held" if n in waiting else "issued") for n in (M, 2, JOINER)]
@@ -65,7 +65,7 @@ def test_a_call_that_waited_is_issued_once_its_node_has_joined(sail: Session) ->
         call=[{"node_id": JOINER, "source_seq": 2, "kind": "publish"}],
     )  # fmt: skip
     one.finished.append(finished(sail, node_id=JOINER, source=JOINER, source_seq=1, kind="J"))
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("join"), "node_id status") == [(JOINER, "VALID_JOINED")]
     assert both(one.statuses, "node_id status") == [(JOINER, "VALID_JOINED")]
     assert both(one.copies, "node_id kind source_seq") == [(JOINER, "PUB", 2)]
@@ -86,7 +86,7 @@ def test_who_joined_among_failures_tells_its_peers_when_all_it_asked_have_answer
         peer=[{**AT_M, "peer": 2, "status": "FAILED"}],
     )  # fmt: skip
     one.finished.append(finished(sail, **AT_M, source=M, source_seq=1, kind="J"))
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("join"), "node_id status") == [(M, status)]
     told = [("STATUS", 2, M, p, "OPERATIONAL") for p in (0, 4)] if is_answered else []
     assert sent(one, "kind rank src dst status") == told
@@ -102,7 +102,7 @@ def test_a_join_call_asks_the_join_point_and_that_is_noted_for_a_crash(sail: Ses
         sail, of, 2, calls=[{"source_seq": 1, **call} for call in calls],
         join=[{**JOINING, "status": "DETACHED", "is_asked": False}],
     )  # fmt: skip
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert sent(one, "kind src dst source_seq") == [("JOIN_REQUEST", JOINER, M, 1)]
     assert both(one.events, "source event") == [(2, "issued"), (JOINER, "issued")]
     assert found(one.now("join"), "node_id is_asked") == [(JOINER, crashing)]
@@ -118,7 +118,7 @@ def test_a_join_point_answers_and_hands_on_what_it_processes(sail: Session, deta
         join=[{**JOINING, "status": "DETACHED"}] if detached else [], processing=[LISTED], routing_entry=[entry],
     )  # fmt: skip
     one.finished.append(finished(sail, **AT_M, source=2, source_seq=3, kind="SUB", subscription_id=5, origin=2))
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     links = [(0, 1, False), (1, 2, False), (1, 4, False), (2, 3, False)]
     assert sent(one, "kind rank src dst links entries subscription_id") == [
         ("PAR_SUB", 1, M, JOINER, None, [(4, 0, 2), (5, 2, 2)], None), ("PAR_TOP", 0, M, JOINER, links, None, None),
@@ -138,7 +138,7 @@ def test_a_join_point_is_connected_to_whom_it_answers_among_failures(sail: Sessi
         join=[{**JOINING, "status": "DETACHED"}], routing_entry=[entry],
         peer=[{**AT_M, "peer": 3, "status": "FAILED"}], processing=[{**LISTED, "kind": "PUB"}],
     )  # fmt: skip
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("peer"), "peer status incarnation latency_rounds") == [
         (3, "FAILED", None, None), (JOINER, "OPERATIONAL", 1, 3),
     ]  # fmt: skip
@@ -154,11 +154,11 @@ def test_a_request_waits_until_its_join_point_has_joined_itself(sail: Session) -
     }
     facts = {"detached": 2, "joiners": 2, "joining": 1, "requests": 1}
     early = network(sail, due("PUB", **facts), M, **rows)
-    joins.PHASE.run(early)
+    joins.collect_copies(early)
     assert {"join_request", "join", "topology"}.isdisjoint(early.result.state)
     one = network(sail, due("CONF", **facts), M, **rows)
     one.finished.append(finished(sail, **AT_M, source=M, source_seq=1, kind="J"))
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert sent(one, "kind src dst trigger sent_round") == [("PAR_TOP", M, JOINER, -1, 20)]
     assert found(one.now("join_request"), "joiner") == []
     assert found(one.now("topology").where("is_marked"), "a b") == [(M, JOINER)]
@@ -172,7 +172,7 @@ def test_a_request_waits_until_its_join_point_has_recovered(sail: Session) -> No
         status=[{**AT_M, "status": "REJOINING", "incarnation": 1}],
     )  # fmt: skip
     one.finished.append(finished(sail, **AT_M, source=M, source_seq=-1, kind="REJOIN"))
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("status"), "node_id status") == [(M, "OPERATIONAL")]
     assert both(one.statuses, "node_id round status") == [(M, 20, "OPERATIONAL")]
     assert sent(one, "kind src dst trigger incarnation") == [("PAR_TOP", M, JOINER, 60, 1)]
@@ -189,7 +189,7 @@ def test_a_node_with_an_answer_is_attached_and_issues_j(sail: Session) -> None:
             {**reply, "kind": "PAR_SUB", "entries": [{"subscription_id": 4, "origin": 0, "distance": 2}]},
         ],
     )  # fmt: skip
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("join"), "node_id status") == [(JOINER, "ATTACHED")]
     assert found(one.now("topology").where("node_id = 7"), "a b is_marked") == [(0, 1, False), (1, 7, True)]
     assert found(one.now("path").where("node_id = 7"), "target path") == [(0, [7, 1, 0]), (1, [7, 1]), (7, [7])]
@@ -210,7 +210,7 @@ def test_joins_go_on_where_something_may_have_come_for_them(
 ) -> None:
     """Otherwise their relation stays as it is."""
     one = network(sail, due(kinds, joiners=1, **facts), join=[{**JOINING, "status": "ATTACHED"}])
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert ("join" in one.result.state) == goes_on
     assert found(one.now("join"), "node_id status") == [(JOINER, "ATTACHED")]
 
@@ -222,7 +222,7 @@ def test_a_j_brings_its_source_into_view(sail: Session, peers: int, responsible:
         sail, due("J", peers=peers, joiners=1), M, peer=[{**AT_M, "peer": 2, "status": "FAILED"}] if peers else [],
         inbox=[{"dst": M, "src": 3, "kind": "J", "source": 8, "source_seq": 1, "join_point": 2}],
     )  # fmt: skip
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert found(one.now("topology").where("b = 8"), "a b is_marked") == [(2, 8, True)]
     assert found(one.now("path").where("target = 8"), "path responsible") == [([1, 2, 8], responsible)]
     assert both(one.copies, "node_id source kind") == [(M, 8, "J")]
@@ -230,8 +230,7 @@ def test_a_j_brings_its_source_into_view(sail: Session, peers: int, responsible:
 
 def test_what_is_no_multicast_message_is_not_forwarded(sail: Session) -> None:
     one = network(sail, due("CONF"), M, inbox=[{"dst": M, "kind": "CONF"}])
-    assert joins.PHASE.when(one)
-    joins.PHASE.run(one)
+    joins.collect_copies(one)
     assert (one.copies, one.result.state) == ([], {})
 
 

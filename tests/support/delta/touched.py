@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import dataflow
-from pipelines.protocols.delta.work import Phase, Work
+from pipelines.protocols.delta.phases import faults, forward, joins
+from pipelines.protocols.delta.work import Work
 
 Touched = dict[str, tuple[set[str], set[str]]]
-"""Maps the name of a phase to the relations that it reads and the relations that it writes."""
+"""Maps the name of a phase's function to the relations that the phase reads and the relations that it writes."""
+_PHASES = (
+    (faults, "handle_faults"),
+    (forward, "confirm"),
+    (joins, "collect_copies"),
+    (forward, "forward_copies"),
+    (forward, "close"),
+)
 
 
 @contextmanager
 def noted() -> Iterator[Touched]:
     """Records reads and writes inside the ``with`` block."""
-    found: Touched = {phase.name: (set(), set()) for phase in dataflow.PHASES}
+    found: Touched = {name: (set(), set()) for _, name in _PHASES}
     now, change, running = Work.now, Work.change, list[str]()
 
     def read(work: Work, name: str) -> DataFrame:
@@ -30,16 +36,17 @@ def noted() -> Iterator[Touched]:
         found[running[-1]][1].add(name)
         change(work, name, frame)
 
-    def told(phase: Phase) -> Phase:
+    def told(name: str, phase: Callable[[Work], None]) -> Callable[[Work], None]:
         def run(work: Work) -> None:
-            running.append(phase.name)
-            phase.run(work)
+            running.append(name)
+            phase(work)
             running.pop()
 
-        return replace(phase, run=run)
+        return run
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Work, "now", read)
         patch.setattr(Work, "change", written)
-        patch.setattr(dataflow, "PHASES", tuple(map(told, dataflow.PHASES)))
+        for module, name in _PHASES:
+            patch.setattr(module, name, told(name, getattr(module, name)))
         yield found

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
-from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
+from pipelines.protocols.delta.work import Work, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
 _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
@@ -306,10 +306,3 @@ def _end_recovery(work: Work) -> None:
     again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
     if not work.is_empty(again):
         work.again.append(again)
-
-
-PHASE = Phase(
-    "faults", lambda work: work.is_disturbed, handle_faults,
-    reads=names(ROUTING, "join own_subscription peer processing status syn_request synch tombstone"),
-    writes=names(ROUTING, "join peer processing status syn_request synch tombstone"),
-)  # fmt: skip

@@ -17,10 +17,10 @@ from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.messages import SENT, SENT_AS
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
-from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
+from pipelines.protocols.delta.work import Work, union
 
 
-def _confirm(work: Work) -> None:
+def confirm(work: Work) -> None:
     """Runs phase 2: applies CONF messages to ProcessingList; writes processing and the finished messages."""
     confirmation = confirmations.received_confirmations(work.inbox)
     processing = work.now("processing")
@@ -30,12 +30,7 @@ def _confirm(work: Work) -> None:
         work.change("processing", confirmations.after_confirmations(processing, moved))
 
 
-CONFIRM = Phase(
-    "confirm", lambda work: work.has("CONF"), _confirm, reads=names("processing"), writes=names("processing")
-)
-
-
-def _forward(work: Work) -> None:
+def forward_copies(work: Work) -> None:
     """Runs phase 4: forwards and delivers first copies, and answers duplicates; writes processing and detector."""
     path = work.now("path")
     copy = union(*work.copies)
@@ -240,13 +235,6 @@ def deliver(work: Work, delivery: DataFrame) -> None:
     work.result.delivery = delivery
 
 
-FORWARD = Phase(
-    "forward", lambda work: bool(work.copies), _forward,
-    reads=names("delivered detector join own_subscription path peer processing routing_entry status tombstone waiting"),
-    writes=names("delivered detector own_subscription processing routing_entry tombstone waiting"),
-)  # fmt: skip
-
-
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30); writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
@@ -302,10 +290,3 @@ def _addressed(work: Work) -> DataFrame:
     if not work.is_recovering:
         return addressed.selectExpr(*copies.plain(addressed.columns))
     return copies.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))
-
-
-FINISH = Phase(
-    "finish", lambda work: True, close,
-    reads=names(ROUTING, "own_subscription peer processing status tombstone waiting"),
-    writes=names("own_subscription routing_entry tombstone topology waiting"),
-)  # fmt: skip

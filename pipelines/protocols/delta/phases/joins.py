@@ -8,13 +8,13 @@ from pipelines.contract.rows import NODE, held, issued
 from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import copies, join, recovery, routing
-from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
+from pipelines.protocols.delta.work import Work, union
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Runs phase 3 and returns the calls that nodes issue in this round, or None if nodes issue no calls.
+    """Handles joins, and returns the calls that nodes issue in this round, or None if nodes issue no calls.
 
     Reads inbox and calls. Writes topology, path, the join relations, status and peer.
     """
@@ -134,7 +134,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
     return work.keep("call", join.ready_calls(opened, blocked))
 
 
-def _join(work: Work) -> None:
+def collect_copies(work: Work) -> None:
     """Runs phase 3, and collects the copies to forward from the received messages and the issued calls."""
     calls = handle_joins(work)
     if calls is not None:
@@ -142,10 +142,3 @@ def _join(work: Work) -> None:
         work.events.append(issued(calls))
     if work.has(*MULTICAST):
         work.copies.append(copies.received_copies(work.inbox))
-
-
-PHASE = Phase(
-    "join", lambda work: True, _join,
-    reads=names(ROUTING, "call join join_request peer processing status synch tombstone"),
-    writes=names(ROUTING, "call join join_request peer processing status"),
-)  # fmt: skip
