@@ -20,7 +20,7 @@ publication; "a later node" is a node that follows it on the path.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.why.facts import LOST, Downtime, LinkFault, MessageFact, RunFacts, SubscriptionFact, Trail, make_trail
@@ -92,7 +92,6 @@ class Case:
     subscriptions: Sequence[SubscriptionFact]
     subscriber: int
     publication: tuple[int, int]
-    _spread: dict[int, Trail] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
         """Returns the name of ``node``."""

@@ -32,14 +32,12 @@ class RecordSpec:
     """The specification of a record or message class.
 
     Attributes:
-        cls: The specified class.
         key: The fields that identify a row among the rows of its node; empty for a message.
         grain: The meaning of a row.
         types: The storage type of each field.
         comments: The comment of each field.
     """
 
-    cls: type
     key: tuple[str, ...]
     grain: str
     types: dict[str, FieldType]
@@ -132,7 +130,7 @@ def spec_of(cls: type) -> RecordSpec:
                 f"{cls.__name__} hides {name!r}; allowed: {', '.join(one for one in types if one not in HEAD)}"
             )
     first = doc.split("\n", 1)[0].rstrip(".")
-    return RecordSpec(cls, key, first[:1].lower() + first[1:], types, comments)
+    return RecordSpec(key, first[:1].lower() + first[1:], types, comments)
 
 
 @cache
