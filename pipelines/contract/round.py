@@ -45,9 +45,7 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
     return {**head, **{field.name: field.dataType.simpleString() for field in payload}, "latency_rounds": "bigint"}
 
 
-DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
-NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
 @dataclass(frozen=True)

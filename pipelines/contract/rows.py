@@ -1,4 +1,4 @@
-"""Functions for dataflow steps: copies, deliveries, call events, the outbox, total orders, routing entries and draws.
+"""Functions for dataflow steps: copies, deliveries, call events, the outbox, total orders and routing entries.
 
 A *copy* is a message that reaches a node, or a call that the node's own application issues: ``run_id, node_id, source,
 source_seq, kind, trigger, sender, round`` and further columns. Column ``sender`` is null for a call.
@@ -10,14 +10,10 @@ check.
 Routing entries change within a round. A message sees the changes by messages that its node handles before it, and no
 changes by later messages (`seen_entries`). So the result equals the result of a node that handles one message after the
 other, in the order of triggers.
-
-A draw is a pseudorandom number: a hash of the run's seed, a purpose and the keys of an entity. It is equal on every
-engine, in any order of rows. Expressions read column ``seed`` of frame ``setting``; keys are SQL of type BIGINT.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -195,23 +191,3 @@ def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | N
     )
     kept = seen.join(changes.removed.hint("shuffle_hash"), _KEY, "left")
     return kept.where("removed_trigger is null or trigger < removed_trigger").drop("removed_trigger")
-
-
-_LONG_BIT = 1 << 61
-
-
-def drawn_bits(purpose: str, *keys: str) -> str:
-    """Returns SQL for 64 pseudorandom bits (a BIGINT). Draws with different purposes are independent."""
-    digest = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
-    salt = digest % _LONG_BIT + _LONG_BIT  # large enough to be a BIGINT literal
-    return f"xxhash64({', '.join(['seed', str(salt), *keys])})"
-
-
-def drawn_uniform(purpose: str, *keys: str) -> str:
-    """Returns SQL for a pseudorandom number in [0, 1) with 53 random bits. The arguments are those of `drawn_bits`."""
-    return as_uniform(drawn_bits(purpose, *keys))
-
-
-def as_uniform(bits: str) -> str:
-    """Returns SQL that maps 64 hash bits (SQL of type BIGINT) to a number in [0, 1)."""
-    return f"(shiftrightunsigned({bits}, 11) / cast({1 << 53} as double))"

@@ -15,7 +15,6 @@ from pipelines.errors import EngineError, nearest
 
 Engine = Literal["spark", "connect", "local"]
 AskedEngine = Literal["auto", "spark", "connect", "local"]
-ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
 _FORMER_NAMES: Final = {"sail": "local"}
 """Maps the former names of engines, which scripts may still use, to the current names."""

@@ -1,4 +1,4 @@
-"""SQL's ``xxhash64`` in plain Python. Node programs and dataflow steps thus compute the same pseudorandom numbers."""
+"""SQL's ``xxhash64`` in plain Python, and the pseudorandom numbers of node programs and link faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def xxhash64(*values: int | str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns the 64 pseudorandom bits (a BIGINT) that `contract.rows.drawn_bits` computes for these arguments.
+    """Returns 64 pseudorandom bits (a BIGINT), which depend on the arguments alone.
 
     Args:
         seed: The seed of the run.
@@ -34,10 +34,7 @@ def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns the pseudorandom number in [0, 1) that `contract.rows.drawn_uniform` computes for these arguments.
-
-    `drawn_bits` describes the arguments.
-    """
+    """Returns a pseudorandom number in [0, 1) with 53 random bits. The arguments are those of `drawn_bits`."""
     return uniform(drawn_bits(seed, purpose, *keys))
 
 

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, EntryChanges, seen_entries
-from pipelines.protocols.delta.tables import PATH, ROUTING_ENTRY, TOPOLOGY
+from pipelines.protocols.delta.tables import PATH, TOPOLOGY
 
-_ENTRY = ROUTING_ENTRY.columns
 Keep = Callable[[str, DataFrame], DataFrame]
 
 
