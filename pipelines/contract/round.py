@@ -288,14 +288,6 @@ class RunSet:
             return rows.where("run_id < 0")
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 
-    def marked(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns `rows` with a BOOLEAN column `name`, which states whether the run of the row is in this set."""
-        if self.run is None:
-            return rows.selectExpr("*", f"{str(self.is_all).lower()} as {name}")
-        flag = self.run.selectExpr("run_id", f"true as {name}").hint("shuffle_hash")
-        marked = rows.join(flag, "run_id", "left")
-        return marked.selectExpr(*rows.columns, f"coalesce({name}, false) as {name}")
-
 
 @dataclass(frozen=True)
 class FaultsDue(CrashesDue):
@@ -318,20 +310,15 @@ class FaultsDue(CrashesDue):
         """Whether any run has a scheduled crash."""
         return self.crashing.is_all or self.crashing.run is not None
 
-    def in_crashing_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of `rows` that belong to runs with a scheduled crash."""
-        return self.crashing.of(rows)
-
-    def in_disturbed_runs(self, rows: DataFrame) -> DataFrame:
-        """Returns the rows of `rows` that belong to runs in which a node has crashed up to this round."""
-        return self.disturbed.of(rows)
-
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:
         """Returns `rows` with `column` set to null in runs without a scheduled crash."""
         if self.crashing.is_all:
             return rows
-        marked = self.crashing.marked(rows, "is_crashing")
-        return marked.withColumn(column, F.expr(f"case when is_crashing then {column} end")).drop("is_crashing")
+        if self.crashing.run is None:
+            return rows.withColumn(column, F.expr(f"case when false then {column} end"))
+        flag = self.crashing.run.selectExpr("run_id", "true as is_crashing").hint("shuffle_hash")
+        kept = F.expr(f"case when is_crashing then {column} end")
+        return rows.join(flag, "run_id", "left").withColumn(column, kept).select(rows.columns)
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:

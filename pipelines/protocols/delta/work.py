@@ -130,11 +130,11 @@ class Work:
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
         """Returns the rows of `row` in runs with a scheduled crash; only these runs store state for crashes."""
-        return self.round.faults.in_crashing_runs(row)
+        return self.round.faults.crashing.of(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
         """Returns the rows of `row` in runs in which a node has crashed up to this round."""
-        return self.round.faults.in_disturbed_runs(row)
+        return self.round.faults.disturbed.of(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises `frame` for several steps, and returns it. All frames with one `name` have the same columns."""
