@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
-from udfs.ginger.buffer import Buffer, Event, Message, MissingSets, Runs
+from udfs.ginger.buffer import Event, Message, MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
 from udfs.ginger.messages import ParentRequest
 from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
@@ -165,7 +165,7 @@ class Broker(Role):
         self.ordering = Ordering(node, self.topics, self.buffers)
         self.subscribing = Subscribing(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
-        self.lost_messages = LostMessageSearch(self)
+        self.lost_messages = LostMessageSearch(self, self.buffers)
         self.missing = MissingMessages(
             node, self.topics, self.buffers, self.ordering, self.hold, self.lost_messages
         )  # fmt: skip
@@ -322,10 +322,6 @@ class Broker(Role):
         for sender, request in deferred:
             self.tree.on_parent_request(request, sender)
         self.joining.settle()
-
-    def buffer(self, topic: str) -> Buffer:
-        """Returns the buffer of `topic`."""
-        return self.buffers.of(topic)
 
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages `runs` of `topic`, and sends Collect to the nodes below."""

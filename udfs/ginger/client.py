@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search
-from udfs.ginger.buffer import Buffer, Event, Id, Message, MissingSets, Runs, in_runs
+from udfs.ginger.buffer import Event, Id, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import ParentRequest
 from udfs.ginger.missing_messages import LostMessageSearch
@@ -26,7 +26,7 @@ class Client(Role):
         self._state = node.state
         self._buffers = Buffers(node)
         self._reports = Reports(node, self._buffers)
-        self._lost = LostMessageSearch(self)
+        self._lost = LostMessageSearch(self, self._buffers)
         self._search = ParentSearch(self)
         events = self._state.metadata_buffer.items()
         own = [(position, event.message) for position, event in events if event.event == PUBLISHED]
@@ -196,17 +196,9 @@ class Client(Role):
             if message.id not in self._buffers.of(message.topic).seen:
                 self.node.send(sender, ms.Metadata(*message, 1))
 
-    def buffer(self, topic: str) -> Buffer:
-        """Returns the buffer of the client's deliveries on `topic`."""
-        return self._buffers.of(topic)
-
     def needs(self, partner: int, event: Event) -> bool:
         """Returns whether the client subscribes to the topic of `event`."""
         return self._subscribes(event.message.topic)
-
-    def own_copy(self, message: Message) -> Message:
-        """Returns `message`: no table of a client except its buffers contains bodies of messages."""
-        return message
 
     def resume(self, parked: Parked) -> None:
         """Handles the LostMessages in `parked` again."""

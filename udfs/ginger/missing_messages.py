@@ -29,8 +29,9 @@ OPEN, GIVEN_UP = "open", "given_up"
 class LostMessageSearch:
     """The search of one node for missing messages, and the stored answers that wait for these messages."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, buffers: Buffers) -> None:
         self._role = role
+        self._buffers = buffers
         self._node = role.node
         self._state = role.node.state
 
@@ -54,7 +55,7 @@ class LostMessageSearch:
         told = self.drop_collected(raw)
         told = replace(told, events=[self.with_body(event) for event in told.events])
         lacking = [event for event in told.events if not event.message.has_body and self._role.needs(partner, event)]
-        new = [event.message for event in lacking if not self._role.buffer(event.message.topic).has(event)]
+        new = [event.message for event in lacking if not self._buffers.of(event.message.topic).has(event)]
         gaps = self._state.gap
         unknown = [one for one in new if not (one.id in gaps and gaps[one.id].status == GIVEN_UP)]
         if not unknown:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from udfs.ginger import records as rows, repair_records as repairs
-from udfs.ginger.buffer import Buffer, Event, Message, Runs
+from udfs.ginger.buffer import Event, Message, Runs
 from udfs.ginger.messages import ParentRequest
 from udfs.ginger.records import Neighbour, TreeView
 from udfs.ginger.repair_records import Parked
@@ -277,10 +277,6 @@ class Role(ABC):
     # ---- missing messages (section 4.3.2)
 
     @abstractmethod
-    def buffer(self, topic: str) -> Buffer:
-        """Returns the buffer of `topic`."""
-
-    @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages `runs` of `topic`, which all members have received."""
 
@@ -291,12 +287,12 @@ class Role(ABC):
         Node `partner` has sent the message without body.
         """
 
-    @abstractmethod
     def own_copy(self, message: Message) -> Message:
-        """Returns `message` with its body if a table other than the buffers has the body.
+        """Returns `message` with its body if a table other than the buffers has the body, as table ``pending`` may.
 
         Else returns `message` itself.
         """
+        return message
 
     @abstractmethod
     def resume(self, parked: Parked) -> None:
