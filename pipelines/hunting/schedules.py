@@ -172,6 +172,40 @@ def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
 
+def _nearby(who: str, n_links: int, target: Target, around: Surroundings) -> list[Fault] | None:
+    """Returns a crash of one node ``n_links`` links away from an end of the target, which is neither of its ends.
+
+    Returns None if this node does not exist.
+    """
+    node, round_ = _end(who, target)
+    reached, found = {target.src, target.dst}, [node]
+    for _ in range(n_links):
+        further = dict.fromkeys(name for near in found for name in around.neighbours.get(near, ()))
+        found = [name for name in further if name not in reached]
+        reached |= {*found}
+    return [_crash(name, round_, around.detection_rounds + 1) for name in found[:1]] or None
+
+
+def _lost_for_a_while(target: Target, around: Surroundings, **which: object) -> list[Fault]:
+    """Returns the loss of all messages that ``which`` describes, from the target on until a crash is detected."""
+    when = {"round": target.sent_round, "until": target.sent_round + around.detection_rounds + 1}
+    return [{"kind": "loss", "rate": 1.0, **when, **which}]
+
+
+def _kind_lost(target: Target, around: Surroundings) -> list[Fault]:
+    return _lost_for_a_while(target, around, kinds=[target.kind])
+
+
+def _link_lost(target: Target, around: Surroundings) -> list[Fault] | None:
+    """Returns the loss of all messages on the target's link and in its direction.
+
+    Returns None if the ends of the target have no link.
+    """
+    if target.dst not in around.neighbours.get(target.src, ()):
+        return None
+    return _lost_for_a_while(target, around, links=[[target.src, target.dst]], direction="forward")
+
+
 def _forms() -> dict[str, Form]:
     shifts = {0: "then", -1: "a round before", 1: "a round after"}
     named: dict[str, Form] = {
@@ -195,7 +229,14 @@ def _forms() -> dict[str, Form]:
     for who, (shift, when) in product(("receiver", "sender"), shifts.items()):
         named.setdefault(f"{who} pauses {when}", partial(_pausing, who, shift))
         named.setdefault(f"{who} recovers {when}", partial(_recovering, who, shift))
-    return named
+    return {
+        **named,
+        "a neighbour of the receiver crashes": partial(_nearby, "receiver", 1),
+        "a neighbour of the sender crashes": partial(_nearby, "sender", 1),
+        "a node two links from the receiver crashes": partial(_nearby, "receiver", 2),
+        "its kind is lost for a while": _kind_lost,
+        "its link loses all for a while": _link_lost,
+    }
 
 
 FORMS: Mapping[str, Form] = _forms()

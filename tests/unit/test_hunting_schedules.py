@@ -16,7 +16,9 @@ from pipelines.hunting.coverage import reached
 from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.scenario.model import Scenario
 
-AROUND = Surroundings({"A": ["B"], "B": ["A", "C"], "C": ["B"]}, detection_rounds=5)
+AROUND = Surroundings(
+    {"A": ["B", "D"], "B": ["A", "C"], "C": ["B", "E"], "D": ["A"], "E": ["C"]}, detection_rounds=5
+)  # fmt: skip
 PUB = Target("PUB", "UP", "first", "A", "B", 20, 22)
 SUB = Target("SUB", "UP", "first", "C", "B", 3, 4)
 
@@ -68,6 +70,19 @@ def test_forms_strike_the_message_in_its_round() -> None:
     assert faults_of("lost", PUB._replace(nth=3)) == [{"kind": "loss", **which}]
 
 
+def test_forms_strike_nodes_near_the_message_and_messages_like_it() -> None:
+    for form, node, round_ in (
+        ("a neighbour of the receiver crashes", "C", 22), ("a neighbour of the sender crashes", "D", 20),
+        ("a node two links from the receiver crashes", "E", 22),
+    ):  # fmt: skip
+        assert faults_of(form) == [{"kind": "crash", "node": node, "round": round_, "until": round_ + 6}]
+    lost = {"kind": "loss", "rate": 1.0, "round": 20, "until": 26}
+    assert faults_of("its kind is lost for a while") == [{**lost, "kinds": ["PUB"]}]
+    assert faults_of("its link loses all for a while") == [{**lost, "links": [["A", "B"]], "direction": "forward"}]
+    far = {one.form for one in aimed({None: [PUB._replace(dst="C")]}, AROUND)}
+    assert "its link loses all for a while" not in far
+
+
 def test_without_a_program_a_message_is_struck_by_its_kind_round_and_link() -> None:
     around = replace(AROUND, has_nth=False)
     found = {one.form: one.faults for one in aimed({None: [PUB]}, around)}
@@ -89,8 +104,8 @@ def test_all_faults_are_valid_in_a_scenario() -> None:
     ]
     for fault in (fault for one in schedules for fault in one.faults):
         Scenario.model_validate({
-            "name": "one", "protocol": {"name": "forwarding"}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
-            "faults": [fault],
+            "name": "one", "protocol": {"name": "forwarding"},
+            "overlay": {"links": [["A", "B"], ["B", "C"], ["A", "D"], ["C", "E"]]}, "faults": [fault],
         })  # fmt: skip
 
 
