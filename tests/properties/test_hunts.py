@@ -10,6 +10,18 @@ import pipelines as rt
 
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 
+GINGER_REPAIRS = {
+    "Failed OPERATIONAL delivered", "Failed UP lost_crash", "LostMessageRequest OPERATIONAL delivered",
+    "LostMessageRequest UP lost_crash", "LostMessages OPERATIONAL delivered", "ParentBuffer JOINING delivered",
+    "ParentBuffer RECOVERING delivered", "ParentRequest RECOVERING delivered", "ParentRequest UP lost_crash",
+    "ParentResponse JOINING delivered", "ParentResponse RECOVERING delivered", "RootElection UP delivered",
+    "RootElection UP lost_crash", "TotalAck UP lost_crash", "TotalProcessed UP lost_crash",
+    "TreeViewUpdate JOINING delivered", "TreeViewUpdate RECOVERING delivered", "TreeViewUpdate UP lost_crash",
+    "Exception UP delivered", "Repeat UP delivered", "status RECOVERING to OPERATIONAL",
+    "status JOINING to OPERATIONAL", "fault recovery",
+}  # fmt: skip
+"""What a second failure reaches while a broker repairs the tree, recovers or joins."""
+
 
 @pytest.mark.parametrize(
     ("scenario", "n_schedules", "within_bound", "reached"),
@@ -26,14 +38,18 @@ HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
         ("epidemic", 25, False, {"GOSSIP UP delivered", "REPLY UP delivered", "fault loss"}),
         ("epidemic_links", 25, False, {"GOSSIP UP delivered", "fault link", "fault crash"}),
         ("gossipsub_slow", 25, False, {"PRUNE UP delivered", "GRAFT UP delivered", "fault crash"}),
+        ("ginger_late protocol.buffer_size=1", 25, True, GINGER_REPAIRS),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
-        "gossipsub_slow",
+        "gossipsub_slow", "ginger_late",
     ],
 )  # fmt: skip
 def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: bool, reached: set[str]) -> None:
-    found = rt.hunt(HUNTED / f"{scenario}.yaml", n_schedules, within_bound=within_bound, shrinks=False)
+    name, *overrides = scenario.split()
+    found = rt.hunt(
+        HUNTED / f"{name}.yaml", n_schedules, within_bound=within_bound, shrinks=False, overrides=overrides
+    )  # fmt: skip
     assert [(one.guarantee, one.cause, one.aims) for one in found.findings] == []
     assert found.n_played >= n_schedules
     assert reached - found.features == set()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import yaml
 from oracles.delta.generator import random_run
 
 from pipelines.contract.state_tables import IN_FLIGHT
@@ -15,10 +17,11 @@ from pipelines.testing import scenario
 from support import epidemic, link_faults
 from support.delta.aimed import DETECTORS, bases
 from support.delta.schedules import as_scenario
-from support.ginger import adversary, random_scenario as ginger
+from support.ginger import random_scenario as ginger
 from support.replicas import Tables, by_run, eventful
 from support.repository.scenes import TIMERS
 
+HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 Drawn = Callable[[int], dict[str, Any]]
 GOSSIPSUB = {"d": 2, "d_lo": 1, "d_hi": 3, "d_lazy": 1, "d_out": 0, "heartbeat_rounds": 8}
 TOPICS = ("news", "sport")
@@ -81,11 +84,16 @@ def _random_delta(seed: int) -> dict[str, Any]:
     return as_scenario(network.schedule, network.detector)
 
 
-def _aimed_ginger(seed: int) -> dict[str, Any]:
-    """Returns a scenario of `ginger` in which a second broker fails while the tree is being repaired."""
-    trees = sorted(adversary.TREES)
-    (strike,) = adversary.chosen(adversary.base(trees[seed % len(trees)], seed), seed, 1)
-    return strike.case.scenario
+def _hunted_ginger(seed: int) -> dict[str, Any]:
+    """Returns a hunted scenario, in which a broker fails in round 208, with a second failure during the repair."""
+    draw = random.Random(f"ginger {seed}")
+    name = draw.choice(("buffers", "elections", "late", "waiting", "winner"))
+    found: dict[str, Any] = yaml.safe_load((HUNTED / f"ginger_{name}.yaml").read_text("utf-8"))
+    brokers = {broker for link in found["overlay"]["links"] for broker in link[:2]} - {found["faults"][0]["node"]}
+    at = draw.randint(209, 300)
+    until = draw.choice([{}, {"until": at + draw.randint(1, 20)}])
+    crash = {"kind": "crash", "node": draw.choice(sorted(brokers)), "round": at, **until}
+    return {**found, "faults": [*found["faults"], crash]}
 
 
 def _skipring(seed: int) -> dict[str, Any]:
@@ -166,7 +174,7 @@ ROUNDS = {"delta": 5000, "ginger": 5000, "skipring": 400, "repository": 500}
 GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
     "delta": (joining, _of("delta"), _aimed_delta, _random_delta),
     "epidemic": (epidemic.random_scenario, _of("epidemic")),
-    "ginger": (_of("ginger"), ginger.random_scenario, _aimed_ginger),
+    "ginger": (_of("ginger"), ginger.random_scenario, _hunted_ginger),
     "skipring": (_skipring,),
     "repository": (_repository,),
     "forwarding": (_with_link_faults(name="forwarding"), _of("forwarding")),

@@ -1,7 +1,8 @@
 """Protocol ginger on random trees whose brokers crash, the root among them: all guarantees hold within the views.
 
 Without an engine in `support.ginger.nodes`; then some of these runs on one, with the same deliveries.
-tests/perf/ginger_runs.py makes thousands of them.
+tests/perf/ginger_runs.py makes thousands of them. Pinned schedules have a second failure during a repair or an
+election; each of them broke a guarantee once. `properties/test_hunts.py` searches further ones.
 """
 
 from __future__ import annotations
@@ -9,32 +10,40 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from oracles.ginger.messages import Publication
+from oracles.ginger.network import Setup
 from support.ginger.nodes import PARENT, NodeNetwork, operation_with_crash, plain, played
 from support.ginger.setups import (
     FIRST_ROUND,
     Crashing,
+    Timed,
     bank_with_crashes,
     crashing,
     delivery_orders,
     n_refused,
-    stored,
 )
 
 from pipelines.engines.session import Session
 from pipelines.protocols.ginger.audits import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows
+from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
+from udfs.ginger.messages import JOINING
 
+HUNTED = Path(__file__).parents[2] / "mutation" / "hunted"
 SOON = FIRST_ROUND + 100
 N_BANKS = 10
 N_RUNS = 24
 N_SMALL = 6
 SMALL = 2
+Swept = Callable[..., Crashing]
 
 
 @pytest.mark.parametrize("n_crashes", [1, 2])
@@ -76,6 +85,142 @@ def test_a_total_order_operation_ends_for_every_broker_and_round_of_failure() ->
     assert len(late) > 30
 
 
+def survivors(at: int) -> Crashing:
+    """R (B0) has children A (B1) and B (B2), D (B3) is below B, clients at A, B, D; R fails in round 208, then A."""
+    parent, edge = {0: None, 1: 0, 2: 0, 3: 2}, {4: 1, 5: 2, 6: 3}
+    latency = {(0, 1): 2, (0, 2): 1, (2, 3): 2, (1, 4): 1, (2, 5): 1, (3, 6): 1}
+    calls = [
+        (round_, Publication(client, 1 + number, "t", frozenset("k"), guarantee))
+        for number, round_ in enumerate((200, 206, 212))
+        for client, guarantee in ((4, "total"), (5, "causal"), (6, "total"))
+    ]
+    setup = Setup(parent, edge, {"t": frozenset(edge)}, [m for _, m in calls])
+    timed = Timed(setup, {frozenset(pair): wait for pair, wait in latency.items()}, calls)
+    return Crashing(timed, {0: 208, 1: at}, settings={"timer_rounds": 24})
+
+
+def swept(parent: dict[int, int | None], edge: dict[int, int], latency: dict[tuple[int, int], int]) -> Swept:
+    """Links that are not named take a round; buffers hold a single event, and timers are the shortest allowed."""
+    timed = plain(parent, edge)
+    links = {**timed.latency, **{frozenset(pair): wait for pair, wait in latency.items()}}
+    timer = 6 * max(links.values())
+
+    def case(crashes: dict[int, int], until: dict[int, int] | None = None) -> Crashing:
+        settings = {"timer_rounds": timer}
+        return Crashing(replace(timed, latency=links), crashes, buffer_size=1, until=until or {}, settings=settings)
+
+    return case
+
+
+def holding(cases: Iterable[Crashing]) -> list[NodeNetwork]:
+    """Plays cases within the bound, none of which may break a guarantee."""
+    networks = [played(case) for case in cases]
+    assert [(one.case, one.beyond, one.violations()) for one in networks if one.beyond or one.violations()] == []
+    return networks
+
+
+def test_a_broker_alone_after_an_election_is_the_root() -> None:
+    """B asks A, which it has elected, and nobody else is left: whenever A fails, B and D are one tree."""
+    for network in holding(map(survivors, range(209, 231))):
+        above = {
+            (b, row.neighbour)
+            for b, node in network.nodes.items()
+            for row in node.neighbour.values()
+            if row.relationship == "parent"
+        }
+        assert above == {(3, 2)}
+
+
+def test_orphans_whose_grandparent_fails_too_elect() -> None:
+    """B2 and B3 are left of a root, its only child, and the children of that."""
+    case = swept({0: None, 1: 0, 2: 1, 3: 1}, {4: 2, 5: 3}, {(1, 2): 3})
+    holding(case({first: 208, 1 - first: at}) for first in (0, 1) for at in range(208, 240))
+
+
+def test_siblings_elect_again_when_the_winner_fails() -> None:
+    """Also when it has taken one of them in, and the other one, far away, is still asking it."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 0}, {4: 2, 5: 3, 6: 1}, {(0, 3): 9})
+    networks = holding(case({0: 208, 1: at}) for at in range(209, 320))
+    votes = [flight.message for network in networks for flight in network.sent if flight.kind == "RootElection"]
+    assert {1, 2} <= {len(vote.brokers) for vote in votes if vote.vote is not None}
+
+
+def test_a_client_finds_whom_it_saw_before_its_edge_broker_failed() -> None:
+    """C5 comes to B0 before B2 does, so it sees nobody there."""
+    case = swept({0: None, 1: 0, 2: 1, 3: 2}, {5: 1, 6: 3}, {(1, 2): 5})
+    holding(case({1: 208, 0: at}) for at in range(209, 250))
+
+
+def test_a_parent_that_is_back_is_gone_all_the_same() -> None:
+    """The root asks its former children before they know that it failed."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1}, {4: 1, 5: 2, 6: 3}, {(0, 2): 3})
+    holding(case({0: 208}, {0: at}) for at in range(209, 240))
+
+
+def second(name: str, broker: str, at: int, until: int | None = None) -> dict[str, Any]:
+    """Returns a hunted scenario, in which a broker fails in round 208, with a second crash."""
+    parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
+    crash = {"kind": "crash", "node": broker, "round": at, **({"until": until} if until else {})}
+    return {**parts, "faults": [*parts["faults"], crash]}
+
+
+PINNED = {
+    "who is below a sibling has no place to give": second("ginger_elections", "B2", 290),
+    "who came below a sibling long ago has no place to give": second("ginger_elections", "B2", 364),
+    "a winner that is back has no place to give": second("ginger_winner", "B2", 224, 229),
+    "a voter out of view": second("ginger_elections", "B2", 261, 267),
+    "another voter out of view": second("ginger_winner", "B2", 271, 277),
+    "told to wait": second("ginger_waiting", "B0", 226),
+    "back before a join": second("ginger_late", "B3", 241, 243),
+    **{
+        f"what followed an answer that was put aside goes with it, {at}": second("ginger_buffers", "B0", at)
+        for at in range(216, 228)
+    },
+    "crashed twice": scenario(
+        protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
+        overlay={
+            "links": [["B0", "B1", 8], ["B0", "B2", 2], ["B1", "B4", 9], ["B1", "B5", 7], ["B2", "B6", 5]],
+            "clients": [{"name": "C10", "at": "B6", "latency": 2}],
+        },
+        workload={},
+        faults=[
+            {"kind": "crash", "node": "B0", "round": 208},
+            {"kind": "crash", "node": "B6", "round": 236, "until": 242},
+            {"kind": "crash", "node": "B6", "round": 246, "until": 252},
+        ],
+        time={"rounds": 5000},
+    ),
+}
+"""Second failures within the bound, behind the runs of `cases` in the store."""
+
+
+class Pinned:
+    """The rows of a pinned run, with the names of nodes."""
+
+    def __init__(self, store: Store, title: str) -> None:
+        run = N_RUNS + N_SMALL + N_BANKS + [*PINNED].index(title)
+        self._store, self._is_run = store, f"run_id = {run}"
+        self._name = dict(self._rows("node", "node_id", "name"))
+
+    def _rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        found = self._store.read(table).where(self._is_run).select(*columns).collect()
+        return [tuple(row) for row in found]
+
+    def messages(self, kind: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Returns sender, receiver and ``columns`` of the messages of a kind."""
+        found = self._rows("message", "kind", "src", "dst", *columns)
+        return [(self._name[src], self._name[dst], *row) for of_kind, src, dst, *row in found if of_kind == kind]
+
+    def parents(self) -> dict[str, str]:
+        """Returns the parent of each broker that has one."""
+        found = self._rows("state_neighbour", "node_id", "neighbour", "relationship")
+        return {self._name[node]: self._name[other] for node, other, kind in found if kind == "parent"}
+
+    def statuses(self) -> list[tuple[str, str]]:
+        """Returns the changes of nodes' statuses."""
+        return [(self._name[node], status) for node, status in self._rows("node_status", "node_id", "status")]
+
+
 def short(draw: Callable[[int, int], Crashing], count: int, kind: str = "ParentRequest") -> list[Crashing]:
     """Those runs of seeds from 0 on that send a kind of message and are soon quiet: a job costs as its longest run."""
     drawn = ((case, played(case)) for seed in itertools.count() if (case := draw(seed, 1 + seed % 2)))
@@ -95,7 +240,9 @@ def cases() -> list[Crashing]:
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[Crashing]) -> Store:
-    return stored(cases, sail, tmp_path_factory.mktemp("ginger_crashes"))
+    """Runs the cases and the pinned schedules as one job with few commits."""
+    runs = run_configs([*(case.scenario for case in cases), *PINNED.values()])
+    return run_all(runs, sail, tmp_path_factory.mktemp("ginger_crashes"), commit_every=1000)
 
 
 def test_the_engine_delivers_as_the_nodes_do_by_themselves(store: Store, cases: list[Crashing]) -> None:
@@ -119,7 +266,31 @@ def test_all_guarantees_hold_within_the_views(store: Store, cases: list[Crashing
         for run, beyond in told.items()
         if beyond
     }
-    assert sum(run.within_bound for run in report.runs) > len(report.runs) // 2
+    assert len(report.runs) == len(cases) + len(PINNED)
+    assert sum(run.within_bound for run in report.runs[: len(cases)]) > len(cases) // 2
+
+
+@pytest.mark.parametrize("title", ["a voter out of view", "another voter out of view"])
+def test_an_orphan_counts_a_voter_out_of_its_view(store: Store, title: str) -> None:
+    """The root B2 declines B3 for lack of degree, and fails: its children know B3, which does not know B6."""
+    assert {("B6", "B3"), ("B3", "B6")} <= {*Pinned(store, title).messages("RootElection")}
+
+
+def test_who_was_told_to_wait_notices_a_failure_soon(store: Store) -> None:
+    """B0 joins a sub-tree in order to take B3 in, and fails; B4 joins at B3 meanwhile."""
+    run = Pinned(store, "told to wait")
+    answers = run.messages("ParentResponse", "body", "sent_round")
+    assert JOINING in {json.loads(body)["answer"] for src, _, body, _ in answers if src == "B0"}
+    assert max(sent for *_, sent in run.messages("Metadata", "sent_round")) < FIRST_ROUND + 400
+    assert run.statuses()[-1] == ("B4", "OPERATIONAL")
+
+
+def test_a_broker_that_crashes_twice_ignores_the_acceptance_of_its_first_request(store: Store) -> None:
+    """Rule G28: B2 accepts the first request of B6, which crashes again before the answer arrives in round 252."""
+    run = Pinned(store, "crashed twice")
+    assert run.parents() == {"B1": "B2", "B4": "B1", "B5": "B1", "B6": "B2"}
+    answers = run.messages("ParentResponse", "due_round", "body")
+    assert ("B2", "B6", 252, '{"answer":"accepted","incarnation":1}') in answers
 
 
 def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:
@@ -137,7 +308,7 @@ def test_small_buffers_hold_no_more_and_publishers_are_told(store: Store) -> Non
     )
     size = {run: json.loads(text)["protocol.buffer_size"] for run, text in rows(store, "run", "run_id", "parameters")}
     assert all(count <= size[run] for (run, *_), count in sizes.items())
-    assert {size[run] for (run, *_), count in sizes.items() if count == size[run]} == {SMALL}
+    assert {size[run] for (run, *_), count in sizes.items() if count == size[run]} == {1, SMALL}
     told = {row[:3] for row in rows(store, "state_exception", "run_id", "source", "source_seq")}
     again = {row[1:] for row in rows(store, "message", "kind", "run_id", "source", "source_seq") if row[0] == "Repeat"}
     assert told == again != set()
