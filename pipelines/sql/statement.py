@@ -66,6 +66,7 @@ def with_lower_case(text: str, names: Container[str]) -> str:
     return text
 
 
+@lru_cache(maxsize=1_000)
 def read_statement(text: str) -> Statement:
     """Parses one read-only statement.
 
