@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import pipelines as rt
+from udfs.nodes.records import kind_of
+from udfs.repository.program import Repository
 
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 
@@ -21,6 +23,13 @@ GINGER_REPAIRS = {
     "status JOINING to OPERATIONAL", "fault recovery",
 }  # fmt: skip
 """What a second failure reaches while a broker repairs the tree, recovers or joins."""
+REPOSITORY_LOSSES = {
+    *(f"{kind_of(message)} UP lost_link" for message in Repository.messages), "Register OPERATIONAL lost_crash",
+    "S2R-Subscribe OPERATIONAL lost_crash", "P2R-Order OPERATIONAL lost_crash", "Broker-Up UP lost_crash",
+    "R2R-Recovery RECOVERING lost_link", "status OPERATIONAL to LEFT", "status RECOVERING to OPERATIONAL",
+    "fault duplicate",
+}  # fmt: skip
+"""Links lose messages of all kinds; owners, clients and repositories crash during registrations and recoveries."""
 
 
 @pytest.mark.parametrize(
@@ -39,10 +48,11 @@ GINGER_REPAIRS = {
         ("epidemic_links", 25, False, {"GOSSIP UP delivered", "fault link", "fault crash"}),
         ("gossipsub_slow", 25, False, {"PRUNE UP delivered", "GRAFT UP delivered", "fault crash"}),
         ("ginger_late protocol.buffer_size=1", 25, True, GINGER_REPAIRS),
+        ("repository_calls", 12, True, REPOSITORY_LOSSES),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
-        "gossipsub_slow", "ginger_late",
+        "gossipsub_slow", "ginger_late", "repository_calls",
     ],
 )  # fmt: skip
 def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: bool, reached: set[str]) -> None:

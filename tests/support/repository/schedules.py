@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+
+from oracles.repository.judge import Call, Crash, History
 
 from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.local import LocalNetwork
@@ -76,7 +79,7 @@ def drawn(seed: int) -> Schedule:
         **TIMERS, acknowledge_count=rng.choice([0, 1, 3]), store_rounds=rng.choice([0, 0, 2]),
         retrieve_rounds=rng.choice([0, 0, 1]), fetch_batch=rng.choice([1, 4, 100]), reroute_rounds=rng.randint(1, 6),
     ).model_dump()  # fmt: skip
-    add_overlay(schedule, rng)
+    _overlay(schedule, rng)
     topics = ["t"] if rng.random() < 0.7 else ["t", "u"]
     _calls(schedule, rng, topics)
     _bundles(schedule, rng, topics)
@@ -86,13 +89,8 @@ def drawn(seed: int) -> Schedule:
     return schedule
 
 
-def add_overlay(
-    schedule: Schedule, rng: random.Random, repositories: tuple[int, int] = (1, 3), clients: tuple[int, int] = (3, 6)
-) -> None:
-    """Adds one to four brokers, and repositories and clients at random brokers.
-
-    ``repositories`` and ``clients`` are the minimum and the maximum number of these nodes.
-    """
+def _overlay(schedule: Schedule, rng: random.Random) -> None:
+    """Adds one to four brokers, and one to three repositories and three to six clients at drawn brokers."""
     n_brokers = rng.randint(1, 4)
     for broker in range(n_brokers):
         schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))
@@ -100,7 +98,7 @@ def add_overlay(
             schedule.links[rng.randrange(broker), broker] = rng.randint(1, 3)
     if n_brokers > 2 and rng.random() < 0.5:
         schedule.links[0, n_brokers - 1] = rng.randint(1, 3)
-    roles = ["repository"] * rng.randint(*repositories) + ["client"] * rng.randint(*clients)
+    roles = ["repository"] * rng.randint(1, 3) + ["client"] * rng.randint(3, 6)
     for node, role in enumerate(roles, n_brokers):
         schedule.nodes.append(NodeInfo(node, f"{role[0]}{node}", role))
         schedule.links[rng.randrange(n_brokers), node] = rng.randint(1, 2)
@@ -215,3 +213,32 @@ def crossed(seed: int) -> Schedule:
 
     schedule.strike = strike
     return schedule
+
+
+def observed(schedule: Schedule, network: LocalNetwork) -> History:
+    """Returns the observable history of a schedule's run."""
+    numbers: Counter[int] = Counter()
+    calls = []
+    for node, kind, _, of in sorted(schedule.calls, key=lambda call: call[2]):
+        numbers[node] += 1
+        calls.append(Call(node, numbers[node], kind, of.get("topic", ""), of))
+    steps: dict[str, dict[tuple[int, int], int]] = {"issued": {}, "confirmed": {}}
+    for node, seq, round_, step in network.rows.calls:
+        steps[step].setdefault((node, seq), round_)
+    ids = {one.name: one.node for one in schedule.nodes}
+    topics = {
+        topic: {
+            "owner": ids[rules["owner"]],
+            **{role: {ids[name] for name in rules[role]} for role in ("publishers", "subscribers")},
+        }
+        for topic, rules in schedule.settings["topics"].items()
+    }
+    rows = network.rows
+    return History(
+        {one.node: one.role for one in schedule.nodes}, topics, calls, [Crash(*one) for one in schedule.crashes],
+        steps["issued"], steps["confirmed"],
+        [(round_, node, (one.source, one.source_seq)) for node, round_, one in rows.delivered],
+        [(round_, node, status) for node, round_, status in rows.statuses],
+        [one for one in rows.handled if hasattr(one.message, "origin")], schedule.end_round,
+        schedule.settings["assist_rounds"],
+    )  # fmt: skip
