@@ -72,7 +72,7 @@ SUITES = (
             "tests/spec/delta/test_duplicates.py::test_every_message_arrives_twice[0]",
             "tests/spec/delta/test_recovery_order.py", "tests/spec/delta/test_joins_crashes.py",
             "tests/properties/delta/test_joins.py",
-            "tests/properties/delta/test_aimed.py::test_connections_to_incarnations_that_are_over_are_reported",
+            "tests/properties/delta/test_crashes.py::test_connections_to_incarnations_that_are_over_are_reported",
             "tests/spec/delta/test_link_faults.py",
         ),
         has_engine=True, patience=180,

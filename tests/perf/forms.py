@@ -3,12 +3,10 @@
     python tests/perf/forms.py scenarios [NAME ...]
     python tests/perf/forms.py random [--first 0] [--count 50] [--batch 50]
     python tests/perf/forms.py faulty [--first 0] [--count 200] [--batch 100]
-    python tests/perf/forms.py aimed [--first 1] [--count 20] [--stages 2]
     python tests/perf/forms.py ginger [--first 0] [--count 500] [--batch 50]
 
-- ``scenarios`` plays the runs of ``conf/scenarios`` whose protocol has both forms.
+- ``scenarios`` plays the runs of ``conf/scenarios`` and ``tests/mutation/hunted`` whose protocol has both forms.
 - ``random`` plays random crash schedules of `delta`, with both duplicate detectors.
-- ``aimed`` plays crash schedules of `delta` that target single messages, with both duplicate detectors.
 - ``faulty`` plays random runs of `forwarding` with crashes, pauses and all types of link faults.
 - ``ginger`` plays random runs of `ginger` without faults; every second batch ends while messages are in flight.
 
@@ -30,17 +28,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.forms import Difference, cut, differences, numbered
 
-from pipelines.engines.session import Session, open_session
+from pipelines.engines.session import open_session
 from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
 
-_SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
+_ROOT = Path(__file__).parents[2]
+_FOLDERS = (_ROOT / "conf" / "scenarios", _ROOT / "tests" / "mutation" / "hunted")
 _PROTOCOLS = ("delta", "forwarding", "ginger")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields a title, a protocol and runs for each scenario and each of its protocols that has both forms."""
-    for path in sorted(_SCENARIOS.glob("*.yaml")):
+    for path in (path for folder in _FOLDERS for path in sorted(folder.glob("*.yaml"))):
         if names and path.stem not in names:
             continue
         try:
@@ -90,20 +89,6 @@ def ginger_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
         yield f"ginger {seeds[0]} to {seeds[-1]}", "ginger", ended_early(runs, number // 2) if number % 2 else runs
 
 
-def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields title, protocol and runs of crash schedules of `delta`; each stage adds a crash that targets a message."""
-    from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
-
-    from pipelines.testing import run_all
-
-    plans = list(bases(first, count))
-    for stage in range(stages + 1):
-        for place, detector in enumerate(DETECTORS):
-            yield f"aimed {first}, stage {stage}, {detector}", "delta", numbered(as_runs(plans)[place::2])
-        with tempfile.TemporaryDirectory() as folder:
-            plans = struck_again(plans, run_all(as_runs(plans), session, Path(folder)), first)
-
-
 def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: float, n_shown: int) -> None:
     differing = sorted({one.run for one in found})
     print(f"{title}: {len(runs)} runs, {len(differing)} differ {differing[:10]}, {seconds:.1f} s", flush=True)
@@ -117,9 +102,9 @@ def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: f
 def main() -> int:
     """Plays the selected runs in both forms, and prints the differences; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed", "ginger"])
+    parser.add_argument("what", choices=["scenarios", "random", "faulty", "ginger"])
     parser.add_argument("names", nargs="*")
-    for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
+    for name, number in (("first", 0), ("count", 20), ("batch", 40), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--alone", action="store_true", help="play each run in a separate job")
     parser.add_argument(
@@ -133,7 +118,6 @@ def main() -> int:
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),
             "faulty": lambda: faulty_runs(asked.first, asked.count, asked.batch),
             "ginger": lambda: ginger_runs(asked.first, asked.count, asked.batch),
-            "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
         for title, protocol, whole in jobs:
             runs = whole if asked.horizon is None else [cut(run, asked.horizon) for run in whole]

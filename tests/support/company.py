@@ -1,9 +1,9 @@
-"""Random and aimed runs of every protocol, which tests play alone and in a job with other runs."""
+"""Random runs of every protocol, which tests play alone and in a job with other runs."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from pipelines.contract.state_tables import IN_FLIGHT
 from pipelines.store.store import Store
 from pipelines.testing import scenario
 from support import epidemic, link_faults
-from support.delta.aimed import DETECTORS, bases
 from support.delta.schedules import as_scenario
 from support.ginger import random_scenario as ginger
 from support.replicas import Tables, by_run, eventful
@@ -25,6 +24,7 @@ HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 Drawn = Callable[[int], dict[str, Any]]
 GOSSIPSUB = {"d": 2, "d_lo": 1, "d_hi": 3, "d_lazy": 1, "d_out": 0, "heartbeat_rounds": 8}
 TOPICS = ("news", "sport")
+DETECTORS = ("identifier", "visited")
 
 
 def _of(protocol: str) -> Drawn:
@@ -73,27 +73,25 @@ def joining(seed: int) -> dict[str, Any]:
     )
 
 
-def _aimed_delta(seed: int) -> dict[str, Any]:
-    """Returns a scenario of `delta` in which up to δ consecutive nodes crash."""
-    (plan,) = bases(seed, 1)
-    return plan.scenario(DETECTORS[seed % 2])
-
-
 def _random_delta(seed: int) -> dict[str, Any]:
     network = random_run(seed, DETECTORS[seed % 2])
     return as_scenario(network.schedule, network.detector)
 
 
-def _hunted_ginger(seed: int) -> dict[str, Any]:
-    """Returns a hunted scenario, in which a broker fails in round 208, with a second failure during the repair."""
-    draw = random.Random(f"ginger {seed}")
-    name = draw.choice(("buffers", "elections", "late", "waiting", "winner"))
-    found: dict[str, Any] = yaml.safe_load((HUNTED / f"ginger_{name}.yaml").read_text("utf-8"))
-    brokers = {broker for link in found["overlay"]["links"] for broker in link[:2]} - {found["faults"][0]["node"]}
-    at = draw.randint(209, 300)
-    until = draw.choice([{}, {"until": at + draw.randint(1, 20)}])
-    crash = {"kind": "crash", "node": draw.choice(sorted(brokers)), "round": at, **until}
-    return {**found, "faults": [*found["faults"], crash]}
+def _hunted(protocol: str, scenarios: Sequence[str], rounds: tuple[int, int]) -> Drawn:
+    """Returns a generator of hunted scenarios with a further crash in one of the ``rounds``."""
+
+    def drawn(seed: int) -> dict[str, Any]:
+        draw = random.Random(f"{protocol} {seed}")
+        name = f"{protocol}_{draw.choice(scenarios)}.yaml"
+        found: dict[str, Any] = yaml.safe_load((HUNTED / name).read_text("utf-8"))
+        faults, at = found.get("faults", []), draw.randint(*rounds)
+        nodes = {node for link in found["overlay"]["links"] for node in link[:2]} - {one["node"] for one in faults}
+        until = draw.choice([{}, {"until": at + draw.randint(1, 20)}])
+        crash = {"kind": "crash", "node": draw.choice(sorted(nodes)), "round": at, **until}
+        return {**found, "faults": [*faults, crash]}
+
+    return drawn
 
 
 def _skipring(seed: int) -> dict[str, Any]:
@@ -172,9 +170,18 @@ def _repository(seed: int) -> dict[str, Any]:
 ROUNDS = {"delta": 5000, "ginger": 5000, "skipring": 400, "repository": 500}
 """The horizon of all runs of a protocol, by its name; default 200. All runs of a job have one horizon."""
 GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
-    "delta": (joining, _of("delta"), _aimed_delta, _random_delta),
+    "delta": (
+        joining,
+        _of("delta"),
+        _hunted("delta", ("chain", "guided", "joins", "slow", "visited"), (16, 60)),
+        _random_delta,
+    ),
     "epidemic": (epidemic.random_scenario, _of("epidemic")),
-    "ginger": (_of("ginger"), ginger.random_scenario, _hunted_ginger),
+    "ginger": (
+        _of("ginger"),
+        ginger.random_scenario,
+        _hunted("ginger", ("buffers", "elections", "late", "waiting", "winner"), (209, 300)),
+    ),
     "skipring": (_skipring,),
     "repository": (_repository,),
     "forwarding": (_with_link_faults(name="forwarding"), _of("forwarding")),

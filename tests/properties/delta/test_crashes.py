@@ -3,6 +3,7 @@
 The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries,
 at most δ nodes not OPERATIONAL at once. There are six eventful ones and those that broke a guarantee once;
 ``--schedules 2000`` takes so many as they come. Each is played with both duplicate detectors.
+`properties/test_hunts.py` aims crashes at single messages.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oracles.delta.generator import QUIET, random_run
@@ -33,7 +36,7 @@ from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import audited, run_all
+from pipelines.testing import audited, broken, run_all, run_configs, scenario
 
 N_SCHEDULES = 6
 ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634, 101995, 102724, 112849, 113871, 202803)
@@ -73,8 +76,52 @@ def _eventful() -> list[Network]:
     return _twice(itertools.chain(found, (random_run(seed, "identifier") for seed in ONCE_BROKEN)))
 
 
+Crashes = list[tuple[str, int, int]]
+
+
+def line(
+    names: str, latencies: list[int], crashes: Crashes, calls: dict[str, tuple[str, int]], **settings: int
+) -> list[dict[str, Any]]:
+    """Returns nodes in a line that crash, with δ = 2 and both duplicate detectors."""
+    links = [[a, b, latency] for (a, b), latency in zip(pairwise(names), latencies, strict=True)]
+    workload = {kind: [{"at": at, "round": round_, "topic": "t"}] for kind, (at, round_) in calls.items()}
+    faults = [{"kind": "crash", "node": node, "round": at, "until": until} for node, at, until in crashes]
+    return [
+        scenario(
+            protocol={"name": "delta", "delta": 2, "detector": detector, **settings}, overlay={"links": links},
+            workload=workload, faults=faults,
+        )
+        for detector in ("identifier", "visited")
+    ]  # fmt: skip
+
+
+ANSWER_OF_THE_DEAD = line(
+    "PBCDS", [2, 9, 7, 8], [("C", 50, 75), ("D", 52, 70), ("D", 86, 88)],
+    {"subscriptions": ("S", 0), "publications": ("P", 54)}, detection_rounds=12,
+)  # fmt: skip
+"""B asks D past C; D answers in round 78, is down from 86 to 88, and its STATUS reaches B in round 94."""
+REQUESTS_OF_THE_DEAD = [
+    run
+    for down in ((48, 49), (46, 47), (46, 48), (47, 48), (47, 49), (45, 48), (50, 52))
+    for run in line(
+        "SCDBP", [2, 2, 3, 2], [("C", 20, 45), ("D", 22, 40), ("D", *down)],
+        {"subscriptions": ("S", 15), "publications": ("P", 90)},
+    )
+]  # fmt: skip
+"""D asks S past C in round 45, with four rounds to go; when it arrives D may be back from another crash already."""
+
+
 def delta_runs() -> dict[str, list[RunConfig]]:
-    return {"eventful": as_runs(_eventful())}
+    pinned = run_configs([*ANSWER_OF_THE_DEAD, *REQUESTS_OF_THE_DEAD])
+    return {"eventful": as_runs(_eventful()), "pinned": pinned}
+
+
+def test_connections_to_incarnations_that_are_over_are_reported(stores: Stores) -> None:
+    store = stores("pinned")
+    report = audited(store)
+    assert broken(report) == {}
+    assert {(run.verdict, run.within_bound) for run in report.runs} == {("valid", True)}
+    assert store.read("delivery").count() == len(report.runs) == 16
 
 
 def _is_eventful(one: Network) -> bool:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 from oracles.delta.generator import random_run
 from support import forms
-from support.delta.aimed import as_runs as as_aimed_runs, bases
 from support.delta.schedules import as_runs, short_schedules
 from support.delta.touched import noted
 from support.engines import disturbed
@@ -29,6 +29,7 @@ from pipelines.sql.query import StoreReader
 from pipelines.testing import audited, broken, rows, run_all, run_configs
 from pipelines.why.ask import story
 
+HUNTED = Path(__file__).parents[2] / "mutation" / "hunted"
 MIDWAY = 45
 """A round in which messages are processed, nodes recover and joins are under way."""
 MOST_IN_A_JOB = 100
@@ -142,7 +143,8 @@ def test_crashes_and_joins(sail: Session, tmp_path: Path, pytestconfig: pytest.C
     runs = run_configs([disturbed(detector) for detector in ("identifier", "visited")])
     if pytestconfig.getoption("schedules"):
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
-        runs += [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck, SHORT_CRASH])]
+        hunted = [yaml.safe_load((HUNTED / f"delta_{name}.yaml").read_text("utf-8")) for name in ("chain", "return")]
+        runs += run_configs([*hunted, JOINS, struck, SHORT_CRASH])
     with noted() as touched:
         assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path, commit_every=7) == []
     for name, (may_read, may_write) in _ACCESSED.items():
