@@ -8,15 +8,18 @@ of the subscriptions.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from support.repository.scenes import NEWS, calls, chain, down, lost
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.testing import audited, run_all, run_configs
 
+REPLACED = Path(__file__).parents[1] / "mutation" / "hunted" / "repository_replaced.yaml"
 OFFER = ("Message", "P2R-Order")
 END = 920
 
@@ -78,7 +81,9 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def report(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> AuditReport:
-    runs = run_configs([case.parts for case in CASES.values()])
+    """Audits the runs, and one in which r3 hears of its removal while it recovers (rule P36)."""
+    replaced = yaml.safe_load(REPLACED.read_text("utf-8"))
+    runs = run_configs([*(case.parts for case in CASES.values()), {**replaced, "faults": [down("r3", 80, 86)]}])
     return audited(run_all(runs, sail, tmp_path_factory.mktemp("audits_repository_rules")), "repository")
 
 

@@ -2,15 +2,20 @@
 -- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a recovery that
 -- continues although for longer than T_assist + 2 T_f the repository has sent no request and no message has arrived;
 -- repeated messages and orders do not count. Before this period, an R2R-Recovery has answered each topic of the
--- R2R-Assist. The audit does not check recoveries during which the repository pauses.
-with life as (
-  select n.run_id, n.node_id, n.recovery_round, least(coalesce(n.end_round, s.last_round), s.last_round) as end_round,
+-- R2R-Assist. The audit does not check recoveries during which the repository pauses. The recovery of a removed
+-- repository ends when the repository hears of its removal and gets status LEFT (rule P36).
+with departure as (
+  select run_id, node_id, max(round) as left_round from node_status where status = 'LEFT' group by run_id, node_id
+), life as (
+  select n.run_id, n.node_id, n.recovery_round,
+    least(coalesce(n.end_round, s.last_round), coalesce(d.left_round, s.last_round), s.last_round) as end_round,
     cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
       + 2 * cast(get_json_object(r.parameters, "$['protocol.fetch_rounds']") as bigint) as most_rounds
   from node_recovery n
   join node o on o.run_id = n.run_id and o.node_id = n.node_id and o.role = 'repository'
   join settled_run s on s.run_id = n.run_id
   join run r on r.run_id = n.run_id
+  left join departure d on d.run_id = n.run_id and d.node_id = n.node_id and d.left_round >= n.recovery_round
   left join fault_event f on f.run_id = n.run_id and f.node_id = n.node_id and f.kind = 'pause'
     and f.round >= n.recovery_round
   where n.recovery_round is not null and f.run_id is null
