@@ -48,7 +48,7 @@ REPOSITORY_LOSSES = {
         ("epidemic_links", 25, False, {"GOSSIP UP delivered", "fault link", "fault crash"}),
         ("gossipsub_slow", 25, False, {"PRUNE UP delivered", "GRAFT UP delivered", "fault crash"}),
         ("ginger_late protocol.buffer_size=1", 25, True, GINGER_REPAIRS),
-        ("repository_calls", 12, True, REPOSITORY_LOSSES),
+        ("repository_calls", 10, True, REPOSITORY_LOSSES),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
