@@ -157,7 +157,8 @@ FAULT_EVENT = table(
     "fault_event", "a crash, a recovery or a link fault", "round,kind,node_id,src,dst",
     ("round", BIGINT, "round in which the event takes effect"),
     ("kind", STRING, "crash, recovery, pause, or a type of link fault as in scenarios; burst: a link becomes bad;"
-     " unlink: a link is replaced by another; link: a link that replaces another; suffix _end: the fault ends"),
+     " unlink: a link is replaced by another; link: a link that replaces another; suffix _end: the fault ends;"
+     " faults of one kind, node and link that overlap or touch have one row for the start and one for the end"),
     ("node_id", BIGINT, "node of a node fault; null for link faults"),
     ("src", BIGINT, "sender of the affected messages of a link fault; null: any node"),
     ("dst", BIGINT, "receiver of the affected messages of a link fault; null: any node"),

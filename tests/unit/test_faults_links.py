@@ -171,6 +171,18 @@ def test_a_delay_concerns_what_has_to_wait_behind_it() -> None:
     assert len(built(line(2), {"kind": "delay", "rounds": [0, 0]}).link_fault) == 0
 
 
+def test_faults_that_overlap_have_one_start_and_one_end() -> None:
+    """Audits count the faults that have begun and not ended, also if two begin in one round."""
+    found = built(
+        line(2), loss(round=3, until=9), loss(round=3, until=20), loss(round=20, until=25), loss(round=30),
+        loss(links=[["N0", "N1"]], direction="forward", round=5, until=8),
+    )  # fmt: skip
+    assert columns(found.fault_event, "round", "kind", "src") == [
+        (3, "loss", None), (5, "loss", 0), (8, "loss_end", 0), (25, "loss_end", None), (30, "loss", None),
+    ]  # fmt: skip
+    assert columns(found.link_fault, "round", "end_round")[:3] == [(3, 9), (3, 20), (20, 25)]
+
+
 def test_a_late_copy_overtakes() -> None:
     kinds = [columns(built(line(2), {"kind": "duplicate", "rate": 0.1, "after": after}).fault_event, "kind")
              for after in ([0, 0], [0, 2])]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +15,7 @@ from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, In
 from pipelines.errors import Problem, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
-from pipelines.inputs.faults.timeline import FOR_GOOD
+from pipelines.inputs.faults.timeline import FOR_GOOD, Spans
 from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
 from pipelines.scenario.consistency import listed
 from pipelines.scenario.link_faults import (
@@ -117,7 +118,8 @@ class LinkRows:
     _fault: list[tuple[Any, ...]] = field(default_factory=list)
     _nth: list[tuple[Any, ...]] = field(default_factory=list)
     _parts: list[tuple[int, int, Ints]] = field(default_factory=list)
-    _event: set[tuple[Any, ...]] = field(default_factory=set)
+    _relinked: list[tuple[Any, ...]] = field(default_factory=list)
+    _spans: defaultdict[tuple[Any, ...], Spans] = field(default_factory=lambda: defaultdict(Spans))
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
         """Adds the rows and the events of `fault`. The overlay must contain the links of the fault.
@@ -168,13 +170,14 @@ class LinkRows:
                 self._row(drawn, pair, replaced.broken, replaced.round)
         if replaced.round <= self.horizon:
             for kind, (a, b) in (("unlink", replaced.old), ("link", replaced.new)):
-                self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
+                self._relinked += [(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)]
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
-        """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon."""
-        self._event.add((start, kind, node, *pair))
-        if end <= self.horizon:
-            self._event.add((end, f"{kind}_end", node, *pair))
+        """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon.
+
+        Faults of one kind and place that overlap or touch have one start and one end in common.
+        """
+        self._spans[kind, node, *pair].add(start, end)
 
     def _pairs(self, fault: LinkFaultSpec) -> list[Pair]:
         return [_ANY] if fault.links is None else list(self._directed(fault))
@@ -225,8 +228,17 @@ class LinkRows:
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
         """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
-        event = table_of(sorted(self._event, key=lambda row: [(value is not None, value) for value in row]), EVENT)
-        return table_of(strikes, LINK_FAULT), table_of(self._nth, NTH_FAULT), sides(self._parts), event
+        events = [*self._relinked]
+        for (kind, *place), spans in self._spans.items():
+            for start, end in spans.items:
+                events += [(start, kind, *place), (end, f"{kind}_end", *place)][: 2 if end <= self.horizon else 1]
+        events.sort(key=lambda row: [(value is not None, value) for value in row])
+        return (
+            table_of(strikes, LINK_FAULT),
+            table_of(self._nth, NTH_FAULT),
+            sides(self._parts),
+            table_of(events, EVENT),
+        )
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
