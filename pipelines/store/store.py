@@ -42,7 +42,6 @@ _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
 _LARGE_BYTES = 1 << 30
 """Size in bytes from which a table is not combined into one chunk: an Arrow array holds at most 2 GiB of strings."""
-Mode = Literal["append", "overwrite"]
 
 
 @dataclass
@@ -128,18 +127,20 @@ class Store:
             return str(plain(self.root, self.session.scratch) / name)
         return engine_path(self.path(name))
 
-    def append(self, name: str, rows: DataFrame) -> None:
-        """Appends rows to a table in one commit."""
-        self._save(name, rows, "append")
-
     def overwrite(self, name: str, rows: DataFrame) -> None:
         """Replaces the rows of a table in one commit; the old version stays readable.
 
         A small table gets no new version if its rows are known to equal ``rows``.
         """
-        self._save(name, rows, "overwrite")
+        # The Delta library commits faster than an engine: for Sail, whose rows are in this process, and for few rows.
+        if self.session.engine == "local" or self.is_small:
+            self.load(name, rows.toArrow(), "overwrite")
+            return
+        # optimizeWrite lets all cores compute the rows and still writes one file for few rows.
+        writer = rows.write.format("delta").mode("overwrite").option("optimizeWrite", "true")
+        self._write(name, lambda: writer.save(self._engine_path(name)))
 
-    def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
+    def load(self, name: str, rows: pa.Table, mode: Literal["append", "overwrite"] = "append") -> None:
         """Writes Arrow rows to a table in one commit of the Delta library, which is faster than an engine."""
         if not len(rows) and mode == "append":
             return
@@ -188,19 +189,9 @@ class Store:
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
-                self._save(name, self.read(name, versions[name]), "overwrite")
+                self.overwrite(name, self.read(name, versions[name]))
 
         concurrently(partial(restore, name) for name in versions)
-
-    def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
-        # The Delta library commits faster than Sail, whose rows are in this process, and faster than Spark if there are
-        # few rows.
-        if self.session.engine == "local" or self.is_small:
-            self.load(name, rows.toArrow(), mode)
-            return
-        # optimizeWrite lets all cores compute the rows and still writes one file for few rows.
-        writer = rows.write.format("delta").mode(mode).option("optimizeWrite", "true")
-        self._write(name, lambda: writer.save(self._engine_path(name)))
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._known(name)

@@ -59,7 +59,7 @@ def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> N
     assert store.read("mixed").columns == MIXED.columns
     store.is_small = True
     store.load("mixed", pa.table(FIRST))
-    store.append("mixed", sail.spark.createDataFrame(pa.table(SECOND), MIXED.schema))
+    store.load("mixed", pa.table(SECOND))
     store.overwrite("mixed", store.read("mixed").where("run_id = 3"))
     assert [store.read("mixed", version).count() for version in range(4)] == [0, 2, 3, 1]
     assert rows(store, "mixed") == [(3, "", ())]
@@ -104,9 +104,9 @@ def unusual(session: Session, root: Path) -> None:
     root.mkdir()
     store = mixed(session, root)
     store.load("mixed", pa.table(FIRST, schema=store.read("mixed").toArrow().schema))
-    store.append("mixed", store.read("mixed").where("run_id = 1").withColumn("run_id", F.expr("run_id + 4")))
-    assert rows(store, "mixed", "run_id") == [(1,), (2,), (5,)]
-    assert rows(Store(root, session), "mixed", "run_id") == [(1,), (2,), (5,)]
+    store.overwrite("mixed", store.read("mixed").withColumn("run_id", F.expr("run_id + 4")))
+    assert rows(store, "mixed", "run_id") == [(5,), (6,)]
+    assert rows(Store(root, session), "mixed", "run_id") == [(5,), (6,)]
     assert sorted(store.read("mixed", 1).toArrow()["run_id"].to_pylist()) == [1, 2]
     assert [folder.name for folder in root.parent.iterdir()] == [root.name]
 
@@ -136,6 +136,6 @@ def test_what_spark_writes_is_one_file_made_by_all_tasks(spark: Session, tmp_pat
     wide = spark.spark.range(0, 4000, 1, 4).selectExpr("id as run_id", "concat('n', id) as name")
     made = wide.selectExpr("*", "array(named_struct('via', run_id, 'is_done', false)) as path")
     assert made.rdd.getNumPartitions() == 4
-    store.append("mixed", made)
+    store.overwrite("mixed", made)
     assert len(list(store.path("mixed").glob("*.parquet"))) == 1
     assert {(row.run_id, row.name) for row in store.read("mixed").collect()} == {(n, f"n{n}") for n in range(4000)}

@@ -249,11 +249,11 @@ def test_a_write_of_another_program_is_noticed(
     root = tmp_path / "store"
     shutil.copytree(stopped("forwarding").folder / "whole", root)
     store, other = Store(root, sail), Store(root, sail)
-    rows = store.read("delivery")
-    store.append("delivery", rows)
-    other.append("delivery", rows)
+    rows = store.read("delivery").toArrow()
+    store.load("delivery", rows)
+    other.load("delivery", rows)
     with pytest.raises(StoreError, match=r"another program wrote table 'delivery'.*roundtable resume"):
-        store.append("delivery", rows)
+        store.load("delivery", rows)
 
 
 def test_kills_of_the_program_change_no_row(sail: Session, tmp_path: Path) -> None:
