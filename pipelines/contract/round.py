@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol as Structural
 
-from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.tables import BIGINT, STRING, Table
 
@@ -250,24 +250,6 @@ class Due:
 
 
 @dataclass(frozen=True)
-class CrashesDue:
-    """The crashes and recoveries of a round. A frame of None stands for no rows.
-
-    Attributes:
-        crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
-        recovered: The nodes that recover, with their new incarnation.
-        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``, which is null if
-            the node never recovers.
-        disturbed: The runs in which a node has crashed up to this round.
-    """
-
-    crashed: DataFrame | None
-    recovered: DataFrame | None
-    down: DataFrame | None
-    disturbed: RunSet
-
-
-@dataclass(frozen=True)
 class RunSet:
     """A subset of the runs of a job.
 
@@ -290,18 +272,28 @@ class RunSet:
 
 
 @dataclass(frozen=True)
-class FaultsDue(CrashesDue):
-    """The crashes and recoveries of a round, after the engine has changed the state relations.
+class FaultsDue:
+    """The crashes and recoveries of a round. A frame of None stands for no rows.
 
-    The engine deletes the rows of crashed nodes, except durable rows, and restores the durable rows of recovered nodes.
+    Before the steps of a protocol, the engine deletes the rows of crashed nodes, except durable rows, and restores the
+    durable rows of recovered nodes.
 
     Attributes:
+        crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
+        recovered: The nodes that recover, with their new incarnation.
+        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: they never
+            recover.
+        disturbed: The runs in which a node has crashed up to this round.
         may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
             skip duplicate detection.
         crashing: The runs with a scheduled crash. Steps store state for crashes only in these runs, so that the rows of
             a run do not depend on other runs.
     """
 
+    crashed: DataFrame | None
+    recovered: DataFrame | None
+    down: DataFrame | None
+    disturbed: RunSet
     may_duplicate: bool
     crashing: RunSet
 
@@ -312,13 +304,13 @@ class FaultsDue(CrashesDue):
 
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:
         """Returns `rows` with `column` set to null in runs without a scheduled crash."""
+        run, names = self.crashing.run, rows.columns
         if self.crashing.is_all:
             return rows
-        if self.crashing.run is None:
-            return rows.withColumn(column, F.expr(f"case when false then {column} end"))
-        flag = self.crashing.run.selectExpr("run_id", "true as is_crashing").hint("shuffle_hash")
-        kept = F.expr(f"case when is_crashing then {column} end")
-        return rows.join(flag, "run_id", "left").withColumn(column, kept).select(rows.columns)
+        if run is not None:
+            rows = rows.join(run.selectExpr("run_id", "true as is_crashing").hint("shuffle_hash"), "run_id", "left")
+        value = f"case when {'false' if run is None else 'is_crashing'} then {column} end as {column}"
+        return rows.selectExpr(*(value if name == column else name for name in names))
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:

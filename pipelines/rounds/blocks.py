@@ -253,16 +253,16 @@ class Blocks(Rounds):
 
     def _constant_inputs(self, setting: pa.Table) -> pa.Table:
         """Returns the input columns that are equal in all blocks of a run."""
-        inputs, links = self._inputs, self._faults.links
+        inputs, faults = self._inputs, self._faults
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
-            "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides, "nth": inputs.nth_fault,
+            "on_link": faults.on_link, "anywhere": faults.anywhere, "sides": faults.sides, "nth": inputs.nth_fault,
             "subscriptions": inputs.subscription, "replacements": inputs.replacement,
             "comparisons": compiled(inputs.predicate),
         }  # fmt: skip
         run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
-        may_duplicate = pc.is_in(run, value_set=links.duplicating)
+        may_duplicate = pc.is_in(run, value_set=faults.duplicating)
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
@@ -294,7 +294,7 @@ class Blocks(Rounds):
                 faults.setdefault(run, []).append(NthFault(*one))
         counted = {run: [0] * len(of_run) for run, of_run in faults.items()}
         is_original = f"src <> dst and message_id div {COPY_ID} % 2 = 0"
-        if twice := self._faults.links.duplicating.to_pylist():
+        if twice := self._faults.duplicating.to_pylist():
             is_original += f" and (message_id % 2 = 0 or run_id not in ({', '.join(map(str, twice))}))"
         for frame in messages if faults else ():
             sent = frame.where(is_original).groupBy("run_id", "kind", "src", "dst", "sent_round").count()

@@ -20,6 +20,7 @@ from pipelines.contract.predicate import compiled
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
+from pipelines.rounds.faults import next_of
 from pipelines.tables import BIGINT, LONGS, STRING
 
 _PUBLICATION = ["run_id", "source", "source_seq"]
@@ -129,8 +130,7 @@ class Calls:
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after `after` with a call; None if no call follows."""
-        index = int(np.searchsorted(self._rounds, after, side="right"))
-        return int(self._rounds[index]) if index < len(self._rounds) else None
+        return next_of(self._rounds, after)
 
     def kinds(self, round_: int) -> set[str]:
         """Returns the kinds of the calls in round `round_`."""

@@ -3,7 +3,7 @@
 A round has these steps:
 
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
-   durable rows from the store. **inbox**: the engine selects the due messages (`network.due_messages`) and calls;
+   durable rows from the store. **inbox**: the engine selects the due messages and calls;
 2. **protocol steps**: the protocol computes its steps, in one lazy plan (`contract.round`);
 3. **network**: the engine adds the outbox to the messages that stay in flight (`network.put_on_links`);
 4. **checkpoint**: one job computes state, messages in flight and history rows, and cuts off the plan
@@ -27,9 +27,9 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import (
     CALL_EVENT as CALL_EVENT_COLUMNS,
-    CrashesDue,
     DataflowForm,
     Due,
+    FaultsDue,
     Round,
     RoundResult,
     RunTables,
@@ -84,7 +84,7 @@ class Relations:
         return {name: union(parts) for name, parts in self._parts.items()}
 
     def after_faults(
-        self, crashes: CrashesDue, stored: Callable[[str], DataFrame]
+        self, crashes: FaultsDue, stored: Callable[[str], DataFrame]
     ) -> tuple[dict[str, DataFrame], list[str]]:
         """Applies the crashes and recoveries of a round to the relations.
 
@@ -233,8 +233,8 @@ class RoundEngine(Rounds):
         if job.crashes.has_crash(upcoming):
             job.history.write_through(self._relations.to_write_through())
         is_all_due = counts.last_wait <= step
-        # 1. faults, inbox
-        due = before if is_all_due else network.due_messages(before, step)
+        # 1. faults, inbox: messages that are due before the last of several rounds have a fate, no node handles them
+        due = before if is_all_due else before.where(f"remaining_rounds <= {step}")
         crashes = job.crashes.due(upcoming)
         state, touched = self._relations.after_faults(crashes, job.history.read_state)
         # 2. protocol steps
@@ -272,16 +272,15 @@ class RoundEngine(Rounds):
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
 
-    def _round(self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame]) -> Round:
+    def _round(self, upcoming: int, due: DataFrame, crashes: FaultsDue, state: Mapping[str, DataFrame]) -> Round:
         job = self._job
         calls = job.calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         kinds = {*self._counts.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
-        inbox = network.handled_messages(due) if self._counts.n_doomed else due
+        inbox = due.where("fate is null") if self._counts.n_doomed else due
         handled = Due(inbox, calls, frozenset(kinds))
-        faults = job.crashes.faults(crashes)
-        return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, faults, job.checkpoints)
+        return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, crashes, job.checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.

@@ -35,7 +35,7 @@ from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CallLog, History
 from pipelines.rounds.engine import Job, RoundEngine
-from pipelines.rounds.faults import Crashes, LinkFaultTimes, Replacements, RunFaults, crash_events
+from pipelines.rounds.faults import Crashes, RunFaults, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
@@ -117,7 +117,7 @@ def execute(
     """
     session.ship_udfs()
     protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
-    last = Ledger.read(store).last if store.is_committed() else None
+    last = last_commit(store)
     if last is None:
         store.create(HISTORY)
         store.create(stored_tables(protocols), is_state=True)
@@ -148,7 +148,6 @@ def _run(
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
-    replacements = Replacements(inputs.replacement, inputs.link)
     calls = Calls(inputs, checkpoints)
 
     def stored(name: str, at: Commit) -> DataFrame:
@@ -167,11 +166,12 @@ def _run(
         return {name: stored(names[f"{STATE}{name}"], at) for name in whole}
 
     if last is None:
-        _write_inputs(inputs, batch.horizon, replacements.rows, store)
+        _write_inputs(inputs, batch.horizon, store)
     rounds: Rounds
     if isinstance(protocol, ProgramForm):
-        faults = RunFaults(crashes, LinkFaultTimes(inputs.link_fault, inputs.side), replacements)
-        rounds = blocks = Blocks(protocol, store.session, calls, faults, history, inputs, setting)
+        rounds = blocks = Blocks(
+            protocol, store.session, calls, RunFaults(crashes, inputs), history, inputs, setting
+        )  # fmt: skip
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
@@ -216,10 +216,10 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: R
     return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
 
 
-def _write_inputs(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
+def _write_inputs(inputs: Inputs, horizon: int, store: Store) -> None:
     """Writes the input tables of a store: nodes, links, predicates, control calls and faults."""
     store.load(NODE.name, inputs.node)
-    store.load(LINK.name, links)
+    store.load(LINK.name, links_ever(inputs.replacement, inputs.link))
     store.load(PREDICATE.name, inputs.predicate)
     store.load(CONTROL_CALL.name, inputs.control_calls)
     faults = [inputs.fault_event.select(FAULT_EVENT.columns), crash_events(inputs.crash, horizon)]

@@ -14,7 +14,6 @@ array of all faults that can affect the message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,8 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.round import CrashesDue, FaultsDue, RunSet
+from pipelines.contract.round import FaultsDue, RunSet
+from pipelines.contract.run_inputs import Ints
 from pipelines.engines.checkpoints import Checkpoints
+from pipelines.experiment.inputs import Inputs
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -37,6 +38,12 @@ Column ``end_round`` is the round of the recovery, null if the node never recove
 _COLUMNS = ("run_id", "src", "dst", "latency_rounds")
 _FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
 _SIDE = ("run_id", "node_id", "round", "end_round", "side")
+
+
+def next_of(rounds: Ints, after: int) -> int | None:
+    """Returns the first of `rounds`, which are ascending, after round `after`; None if none follows."""
+    index = int(np.searchsorted(rounds, after, side="right"))
+    return int(rounds[index]) if index < len(rounds) else None
 
 
 class Crashes:
@@ -79,8 +86,7 @@ class Crashes:
 
     def next_round(self, after: int) -> int | None:
         """Returns the next round after `after` in which a node crashes or recovers; None if none follows."""
-        index = int(np.searchsorted(self._rounds, after, side="right"))
-        return int(self._rounds[index]) if index < len(self._rounds) else None
+        return next_of(self._rounds, after)
 
     def has_crash(self, round_: int) -> bool:
         """Returns whether a node of any run crashes in round `round_`."""
@@ -90,10 +96,10 @@ class Crashes:
         """Returns the nodes that crash in rounds ``after + 1`` to `last`: ``run_id, node_id``."""
         return self._node.filter(pa.array((self._start > after) & (self._start <= last)))
 
-    def due(self, round_: int) -> CrashesDue:
+    def due(self, round_: int) -> FaultsDue:
         """Returns the crashes and recoveries of round `round_`."""
         if self.schedule is None:
-            return CrashesDue(None, None, None, self.runs)
+            return FaultsDue(None, None, None, self.runs, may_duplicate=False, crashing=self.runs)
         crashed = recovered = down = None
         disturbed = RunSet(is_all=True)
         if self.has_crash(round_):
@@ -106,12 +112,7 @@ class Crashes:
             down = now.select(CRASH.names)
         if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
-        return CrashesDue(crashed, recovered, down, disturbed)
-
-    def faults(self, crashes: CrashesDue) -> FaultsDue:
-        """Returns `crashes`, the crashes and recoveries of a round, as the input of a protocol's round."""
-        of = (crashes.crashed, crashes.recovered, crashes.down, crashes.disturbed)
-        return FaultsDue(*of, may_duplicate=self.is_any, crashing=self.runs)
+        return FaultsDue(crashed, recovered, down, disturbed, may_duplicate=True, crashing=self.runs)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
@@ -136,84 +137,54 @@ def _incarnations(ordered: pa.Table) -> pa.Array:
     return pa.array(rank - np.maximum.accumulate(np.where(is_first, rank, 0)), pa.int64())
 
 
-class Replacements:
-    """The link replacements of all runs.
+def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
+    """Returns the links that exist in at least one round, with their latencies, as rows of table ``link``.
 
-    Attributes:
-        rows: The links that exist in at least one round, with their latencies.
+    The arguments are `Inputs.replacement` and `Inputs.link`.
     """
-
-    def __init__(self, replacement: pa.Table, link: pa.Table) -> None:
-        """Collects the rounds and links of `Inputs.replacement` and `Inputs.link`."""
-        self._rounds = np.unique(replacement["round"].to_numpy())
-        self.rows = _links_ever(replacement, link) if len(replacement) else link
-
-    def next_round(self, after: int) -> int | None:
-        """Returns the first round after `after` in which a link is replaced; None if no replacement follows."""
-        index = int(np.searchsorted(self._rounds, after, side="right"))
-        return int(self._rounds[index]) if index < len(self._rounds) else None
-
-
-def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
-    """Returns the initial links and the links that replace them, with columns `_COLUMNS` and one row per direction."""
+    if not len(replacement):
+        return link
     directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
     new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
     whole = pa.concat_tables([link.select(_COLUMNS), *new])
     return whole.group_by(_COLUMNS[:3]).aggregate([("latency_rounds", "max")]).rename_columns(_COLUMNS)
 
 
-class LinkFaultTimes:
-    """The link faults of all runs, cut into periods.
+class RunFaults:
+    """The faults of all runs in the form ``program``; link faults are cut into periods.
 
     Attributes:
-        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None if no such fault
-            exists.
-        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None if no such fault exists.
-        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None if no partition
-            exists.
+        crashes: The crash schedule.
+        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None without these faults.
+        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None without these faults.
+        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None without
+            partitions.
         duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
             reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """
 
-    def __init__(self, fault: pa.Table, side: pa.Table) -> None:
-        """Cuts the periods of `Inputs.link_fault`; `side` is `Inputs.side`."""
+    def __init__(self, crashes: Crashes, inputs: Inputs) -> None:
+        """Cuts the periods of the link faults in `inputs`."""
+        self.crashes = crashes
+        fault, side = inputs.link_fault, inputs.side
         is_on_link = pc.is_valid(fault["src"])
         self.on_link = _cut(fault.filter(is_on_link), ("run_id", "src", "dst"))
         self.anywhere = _cut(fault.filter(pc.invert(is_on_link)), ("run_id",))
         self.sides = side.select(_SIDE) if len(side) else None
         self.duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
-
-    @property
-    def may_duplicate(self) -> bool:
-        """Whether a fault of any run duplicates messages."""
-        return len(self.duplicating) > 0
-
-
-def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
-    return cut_times(fault, keys, _FAULT) if len(fault) else None
-
-
-@dataclass(frozen=True)
-class RunFaults:
-    """The faults of all runs.
-
-    Attributes:
-        crashes: The crash schedule.
-        links: The link faults.
-        changes: The link replacements.
-    """
-
-    crashes: Crashes
-    links: LinkFaultTimes
-    changes: Replacements
+        self._replaced = np.unique(inputs.replacement["round"].to_numpy())
 
     def next_rounds(self, after: int) -> list[int]:
         """Returns the next round in which a node crashes or recovers, and the next round in which a link is replaced.
 
         Both rounds are after `after`. If one of the two rounds does not exist, the list omits it.
         """
-        found = (self.crashes.next_round(after), self.changes.next_round(after))
+        found = (self.crashes.next_round(after), next_of(self._replaced, after))
         return [round_ for round_ in found if round_ is not None]
+
+
+def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
+    return cut_times(fault, keys, _FAULT) if len(fault) else None
 
 
 def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:

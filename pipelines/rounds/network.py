@@ -93,19 +93,6 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -
     return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*_BEFORE_FATE, lost, *fields)
 
 
-def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
-    """Returns the messages that are due within ``step`` rounds.
-
-    Messages that are due before the last of these rounds have a fate: no node handles them.
-    """
-    return in_flight.where(f"remaining_rounds <= {step}")
-
-
-def handled_messages(due: DataFrame) -> DataFrame:
-    """Returns the messages of `due` without a fate: a node handles them."""
-    return due.where("fate is null")
-
-
 def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> DataFrame:
     """Returns the messages that are still in flight after ``step`` rounds, with reduced ``remaining_rounds``."""
     shorter = f"remaining_rounds - {step} as remaining_rounds"

@@ -15,7 +15,7 @@ from pipelines.contract.run_inputs import Faults, Overlay
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.rounds.faults import Replacements, cut_times
+from pipelines.rounds.faults import cut_times, links_ever, next_of
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.link_faults import Burst
 
@@ -257,12 +257,12 @@ def test_table_link_has_every_link_of_some_round_once() -> None:
     swaps = [(0, 5, 0, 1, 0, 2, 7), (0, 9, 2, 0, 1, 0, 1)]
     names = ["run_id", "round", "old_a", "old_b", "a", "b", "latency_rounds"]
     replacement = pa.table(dict(zip(names, map(list, zip(*swaps, strict=True)), strict=True)))
-    found = Replacements(replacement, link)
-    assert sorted(tuple(row.values()) for row in found.rows.to_pylist()) == [
+    found = links_ever(replacement, link)
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
         (0, 0, 1, 1), (0, 0, 2, 7), (0, 1, 0, 1), (0, 1, 2, 1), (0, 2, 0, 7), (0, 2, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1),
     ]  # fmt: skip
-    assert [found.next_round(after) for after in (0, 5, 9)] == [5, 9, None]
-    assert Replacements(replacement.slice(0, 0), link).rows is link
+    assert [next_of(replacement["round"].to_numpy(), after) for after in (0, 5, 9)] == [5, 9, None]
+    assert links_ever(replacement.slice(0, 0), link) is link
 
 
 def test_generated_replacements_leave_a_tree_after_each() -> None:
