@@ -5,12 +5,12 @@ Classic Spark uses motifs of GraphFrames, other engines use joins. Both methods 
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
+from pipelines.engines.frames import union
 from pipelines.engines.session import Session
 
 if TYPE_CHECKING:
@@ -93,4 +93,4 @@ def _stay(link: DataFrame) -> DataFrame:
 
 
 def _union(found: list[DataFrame]) -> DataFrame:
-    return reduce(lambda shorter, longer: shorter.unionByName(longer), (paths.select(*_RESULT) for paths in found))
+    return union(paths.select(*_RESULT) for paths in found)
