@@ -28,16 +28,20 @@ class ScenarioError(RoundtableError, ValueError):
         super().__init__("\n".join(self.problems))
 
 
+KeyPath = tuple[str | int, ...]
+"""The path of a value in a scenario: keys, and indexes of list items, e.g. ``("overlay", "links", 3)``."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """A problem in the input of an experiment.
 
     Attributes:
-        path: Path of the value in the scenario, e.g. ``("overlay", "links", 3)``.
+        path: The path of the value in the scenario.
         message: ``what is wrong; what is allowed or what to do``.
     """
 
-    path: tuple[str | int, ...]
+    path: KeyPath
     message: str
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 SUBSCRIPTION = pa.schema([
     ("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("predicate", pa.string()),
 ])  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from pipelines.errors import InputError, Problem
+from pipelines.errors import InputError, KeyPath, Problem
 
 MAX_ROUND = 2**31 - 1
 MAX_NODES = 1_000_000
@@ -125,7 +125,7 @@ def _scalar_identity(value: object) -> Hashable:
 
 
 def repetition_problems(
-    path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
+    path: KeyPath, values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
 ) -> Iterator[Problem]:
     """Yields a problem for each value that equals an earlier value; 1 equals 1.0, but 1 does not equal true.
 

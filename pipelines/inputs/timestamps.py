@@ -11,11 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import MAX_ROUND
 from pipelines.scenario.times import EPOCH_SECONDS, Clock
 
-Floats = npt.NDArray[np.float64]
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 

@@ -7,14 +7,13 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from pipelines.contract.settings import Strict
-from pipelines.errors import Problem, nearest
+from pipelines.errors import KeyPath, Problem, nearest
 from pipelines.scenario.faults import Crash, Fault
 from pipelines.scenario.link_faults import LinkFaultSpec
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.scenario.workload import Join, WorkloadSpec
 
-Path: TypeAlias = "tuple[str | int, ...]"
-Call: TypeAlias = "tuple[Path, Strict]"
+Call: TypeAlias = "tuple[KeyPath, Strict]"
 _MAX_SEARCHED = 2000
 _MAX_LISTED = 10
 _NODE_KEYS = (
@@ -28,7 +27,7 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
     """Yields each call and fault that can name nodes or rounds, with the path of the call or fault in the scenario."""
     for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
-        path: Path = ("workload", name)
+        path: KeyPath = ("workload", name)
         if isinstance(part, list):
             yield from (((*path, index), item) for index, item in enumerate(part))
         else:
@@ -45,8 +44,8 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}
     names = sorted({name for link in links or () for name in link})
-    known, joined = set(names), dict[str, Path]()
-    crashes: dict[str, list[tuple[Path, Crash]]] = {}
+    known, joined = set(names), dict[str, KeyPath]()
+    crashes: dict[str, list[tuple[KeyPath, Crash]]] = {}
     for path, part in parts:
         if horizon is not None:
             yield from _late(path, part, horizon)
@@ -72,7 +71,7 @@ def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
     return brokers + [(one.name, one.at) for one in (*overlay.servers, *overlay.clients)]
 
 
-def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
+def _nodes(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, str]]:
     for key, attribute in _NODE_KEYS:
         yield from _names((*path, key), getattr(part, attribute, None))
     for source in ("file", "generate"):
@@ -81,15 +80,15 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
                 yield from _names((*path, source, key), value)
 
 
-def _names(path: Path, value: object) -> Iterator[tuple[Path, str]]:
-    """Yields each string in `value` (a string or nested lists of strings), and the path of the string."""
+def _names(path: KeyPath, value: object) -> Iterator[tuple[KeyPath, str]]:
+    """Yields each string in `value`, which may be nested lists, with the path of the string."""
     if isinstance(value, str):
         yield path, value
     for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
         yield from _names((*path, index), item)
 
 
-def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
+def _rounds(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, int]]:
     file, generator = getattr(part, "file", None), getattr(part, "generate", None)
     for of, keys in ((part, path), (file, (*path, "file"))):
         for key in ("round", "until"):
@@ -99,7 +98,7 @@ def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
         yield (*path, "generate", "rounds", 1), rounds[1]
 
 
-def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
+def _late(path: KeyPath, part: Strict, horizon: int) -> Iterator[Problem]:
     for place, round_ in _rounds(path, part):
         if round_ > horizon:
             name = next(step for step in reversed(place) if isinstance(step, str))
@@ -107,7 +106,7 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
             yield Problem(place, message)
 
 
-def _link_problems(path: Path, fault: LinkFaultSpec, pairs: set[frozenset[str]]) -> Iterator[Problem]:
+def _link_problems(path: KeyPath, fault: LinkFaultSpec, pairs: set[frozenset[str]]) -> Iterator[Problem]:
     for index, (a, b) in enumerate(fault.links or []):
         if frozenset((a, b)) not in pairs:
             message = f"no link joins {a!r} and {b!r}; linked with {a!r}: {_neighbours(a, pairs)}"
@@ -119,7 +118,7 @@ def _neighbours(node: str, pairs: set[frozenset[str]]) -> str:
 
 
 def _join_problems(
-    path: Path, join: Join, joined: dict[str, Path], pairs: set[frozenset[str]] | None
+    path: KeyPath, join: Join, joined: dict[str, KeyPath], pairs: set[frozenset[str]] | None
 ) -> Iterator[Problem]:
     if join.node == join.to:
         yield Problem((*path, "to"), f"{join.node!r} cannot join at itself; allowed: a neighbour of {join.node!r}")
@@ -130,7 +129,7 @@ def _join_problems(
         yield Problem((*path, "node"), f"{join.node!r} joins twice; allowed: one join for each node")
 
 
-def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
+def _crash_problems(of_node: list[tuple[KeyPath, Crash]]) -> Iterator[Problem]:
     ordered = sorted(of_node, key=lambda entry: entry[1].round)
     for (before, earlier), (path, crash) in pairwise(ordered):
         if earlier.until is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipelines.errors import InputError, PredicateError, Problem, ScenarioError, nearest
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario import workload
@@ -22,7 +22,6 @@ from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.tree import (
     Complaint,
-    Path as ValuePath,
     SourcePlace,
     ValueNode,
     nearest_node,
@@ -42,7 +41,7 @@ _FIXED = {
     "form": "all runs of an experiment are played in one form",
     "runs": "the grid cannot change itself",
 }
-_ITEMS: dict[ValuePath, tuple[Any, Any]] = {
+_ITEMS: dict[KeyPath, tuple[Any, Any]] = {
     ("workload", "subscriptions"): (
         TypeAdapter(workload.ListedSubscription),
         TypeAdapter(workload.SubscriptionFileSource | workload.SubscriptionGenerator),
@@ -123,7 +122,7 @@ def placed(problems: Iterable[Problem], root: ValueNode) -> Iterator[Complaint]:
         yield Complaint(nearest_node(root, problem.path).place, problem.message)
 
 
-def _name(path: ValuePath) -> str:
+def _name(path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the scenario"
 
 
@@ -132,20 +131,20 @@ def _description(schemas: list[Schema]) -> str:
     return f" ({texts.pop()})" if len(texts) == 1 and schemas[0].get("type") != "object" else ""
 
 
-def _missing(root: ValueNode, path: ValuePath, key: str) -> Complaint:
+def _missing(root: ValueNode, path: KeyPath, key: str) -> Complaint:
     found = at_path((*path, key), root)
     message = f"{_name(path)} lacks the key {key!r}; write it with {describe(found)}{_description(found)}"
     return Complaint(nearest_node(root, path).place, message)
 
 
-def _unknown(root: ValueNode, path: ValuePath, key: str) -> Complaint:
+def _unknown(root: ValueNode, path: KeyPath, key: str) -> Complaint:
     names = keys(at_path(path, root))
     parent = nearest_node(root, path)
     message = f"{_name(path)} has no key {key!r};{nearest(key, names)} allowed: {', '.join(names)}"
     return Complaint(parent.key_places.get(key, parent.place), message)
 
 
-def _no_choice(root: ValueNode, path: ValuePath, key: str) -> Complaint:
+def _no_choice(root: ValueNode, path: KeyPath, key: str) -> Complaint:
     node = nearest_node(root, path)
     if not isinstance(node.value, dict):
         names = describe(at_path((*path, key)))
@@ -154,7 +153,7 @@ def _no_choice(root: ValueNode, path: ValuePath, key: str) -> Complaint:
     return _missing(root, path, key) if key not in node.value else _mismatch(root, (*path, key))
 
 
-def _from_error(root: ValueNode, path: ValuePath, error: Exception) -> Iterator[Complaint]:
+def _from_error(root: ValueNode, path: KeyPath, error: Exception) -> Iterator[Complaint]:
     node = nearest_node(root, path)
     if isinstance(error, InputError):
         for problem in error.problems:
@@ -167,7 +166,7 @@ def _from_error(root: ValueNode, path: ValuePath, error: Exception) -> Iterator[
         yield Complaint(node.place, f"{_name(path)}: {error}")
 
 
-def _mismatch(root: ValueNode, path: ValuePath) -> Complaint:
+def _mismatch(root: ValueNode, path: KeyPath) -> Complaint:
     node = nearest_node(root, path)
     found = at_path(path, root)
     allowed = f"allowed: {describe(found)}{_description(found)}"
@@ -245,8 +244,8 @@ class LoadedScenario:
     text: str
     overrides: tuple[str, ...]
 
-    def locate(self, path: ValuePath) -> str:
-        """Returns ``file:line:column`` of the value at `path`, or the ``--set`` that set the value.
+    def locate(self, path: KeyPath) -> str:
+        """Returns ``file:line:column``, or the ``--set``, of the value at `path`.
 
         If no value exists at `path`, the result is the position of the nearest ancestor.
         """
@@ -309,7 +308,7 @@ def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN
 
 
 def _valid_calls(root: ValueNode) -> Iterator[Call]:
-    path: ValuePath
+    path: KeyPath
     for path, (item, source) in _ITEMS.items():
         part = nearest_node(root, path)
         places = [(*path, index) for index in range(len(part.value))] if isinstance(part.value, list) else [path]
@@ -334,7 +333,7 @@ def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
             yield Complaint(place, message)
 
 
-def _is_setting(root: ValueNode, path: ValuePath) -> bool:
+def _is_setting(root: ValueNode, path: KeyPath) -> bool:
     """Returns whether ``path`` is a setting of the scenario's protocol.
 
     Most grids vary settings, and `unknown_step` takes 0.3 CPU seconds to derive the schema of a scenario.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from pipelines.errors import nearest
+from pipelines.errors import KeyPath, nearest
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.tree import Path, ValueNode
+from pipelines.scenario.tree import ValueNode
 
 Schema: TypeAlias = "Mapping[str, Any]"
 _MAX_NAMES = 30
@@ -57,7 +57,7 @@ def _fits(schema: Schema, node: ValueNode | None) -> bool:
     return all(name in node.value and node.value[name].value == constant for name, constant in constants)
 
 
-def at_path(path: Path, root: ValueNode | None = None) -> list[Schema]:
+def at_path(path: KeyPath, root: ValueNode | None = None) -> list[Schema]:
     """Returns the schemas at `path`.
 
     If `root` is given, only alternatives that fit its values are searched (see `branches`).
@@ -88,7 +88,7 @@ def keys(schemas: Iterable[Schema]) -> list[str]:
     return list(dict.fromkeys(name for schema in schemas for name in schema.get("properties", {})))
 
 
-def unknown_step(path: Path) -> str | None:
+def unknown_step(path: KeyPath) -> str | None:
     """Returns the error message for the first step of `path` that the model lacks; None if the model has all steps."""
     for length, step in enumerate(path):
         if at_path(path[: length + 1]):
@@ -109,7 +109,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def parse_path(text: str) -> Path:
+def parse_path(text: str) -> KeyPath:
     """Returns the steps of a dotted path; a step of digits becomes a list index."""
     return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in text.split("."))
 

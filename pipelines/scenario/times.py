@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, Tag, model_validator
 
 from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
-from pipelines.errors import InputError, Problem
+from pipelines.errors import InputError, KeyPath, Problem
 
 EPOCH_SECONDS = 9e8
 """Seconds from 1970 to July 1998: larger numbers are timestamps, smaller numbers count from the start of a run."""
@@ -136,9 +136,8 @@ class TimeSpec(Strict):
         return Clock(self.round_ms, self.speed, None if self.origin is None else ms_from_start(self.origin, 0.0))
 
 
-Path = tuple[str | int, ...]
 _CALLS = ("subscriptions", "publications", "joins", "calls", "moves")
-_LISTS: tuple[Path, ...] = (*(("workload", name) for name in _CALLS), ("faults",))
+_LISTS: tuple[KeyPath, ...] = (*(("workload", name) for name in _CALLS), ("faults",))
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
@@ -151,11 +150,11 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
         return data
     clock = _clock(data.get("time"), [item.get(key) for _, item in found for key, _ in _KEYS])
-    changed: dict[Path, Any] = {path: _rounded(item, clock) for path, item in found}
+    changed: dict[KeyPath, Any] = {path: _rounded(item, clock) for path, item in found}
     return _replaced(data, changed, ())
 
 
-def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
     for path in _LISTS:
         part: Any = data
         for step in path:
@@ -176,7 +175,7 @@ def _clock(given: Any, moments: Iterable[Any]) -> Clock:  # noqa: ANN401 - any v
     return clock
 
 
-def _moments(items: Iterable[tuple[Path, Strict]]) -> Iterator[tuple[Path, str, str, float | str, int]]:
+def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath, str, str, float | str, int]]:
     """Yields (path of the item, key of the time, key of the round, time, round) for each time in `items`."""
     for path, item in items:
         for key, name in _KEYS if isinstance(item, Timed) else ():
@@ -215,7 +214,7 @@ def _is_later(item: Mapping[str, Any], clock: Clock) -> bool:
         return False
 
 
-def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noqa: ANN401 - any value of the file
+def _replaced(part: Any, changed: Mapping[KeyPath, Any], path: KeyPath) -> Any:  # noqa: ANN401 - any value of the file
     if path in changed:
         return changed[path]
     if not any(one[: len(path)] == path for one in changed):
@@ -225,7 +224,7 @@ def _replaced(part: Any, changed: Mapping[Path, Any], path: Path) -> Any:  # noq
     return [_replaced(value, changed, (*path, index)) for index, value in enumerate(part)]
 
 
-def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Iterator[Problem]:
+def time_problems(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> Iterator[Problem]:
     """Yields a problem for each item whose round and time differ by more than a round, or whose time precedes round 0.
 
     `items` contains the path and the model of each item of a list. Items that are not `Timed` are skipped.
@@ -242,16 +241,16 @@ def time_problems(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> Itera
             yield Problem((*path, name), message)
 
 
-def listed_timestamps(items: Iterator[tuple[Path, Strict]]) -> Iterator[Path]:
+def listed_timestamps(items: Iterator[tuple[KeyPath, Strict]]) -> Iterator[KeyPath]:
     """Yields the path of each timestamp in the keys ``at_ms`` and ``until_ms`` of `items`."""
     yield from ((*path, key) for path, key, _, moment, _ in _moments(items) if is_timestamp(moment))
 
 
-def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[Path, Strict]]) -> tuple[float, Path]:
+def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> tuple[float, KeyPath]:
     """Returns the largest difference in ms between an item's time and its round, and the path of this item."""
     found = list(_moments(items))
     clock = _clock(time, [moment for *_, moment, _ in found])
-    worst: tuple[float, Path] = (0.0, ())
+    worst: tuple[float, KeyPath] = (0.0, ())
     for path, _, _, moment, given in found:
         exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
         worst = max(worst, (abs(exact - given) * clock.round_ms, path), key=lambda one: one[0])

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from pipelines.errors import ScenarioError
+from pipelines.errors import KeyPath, ScenarioError
 
-Path: TypeAlias = "tuple[str | int, ...]"
 Scalar: TypeAlias = "str | int | float | bool | None"
 Value: TypeAlias = "Scalar | list[ValueNode] | dict[str, ValueNode]"
 _SHOWN = 60
@@ -82,8 +81,8 @@ def plain(node: ValueNode) -> object:
     return node.value
 
 
-def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields each step of `path` that exists in the tree, with the node to which it leads; skips missing steps."""
+def walk(root: ValueNode, path: KeyPath) -> Iterator[tuple[str | int, ValueNode]]:
+    """Yields each step of `path` that exists in the tree, with the node that it leads to; skips all other steps."""
     node = root
     for step in path:
         child = node.child(step)
@@ -92,7 +91,7 @@ def walk(root: ValueNode, path: Path) -> Iterator[tuple[str | int, ValueNode]]:
             yield step, node
 
 
-def nearest_node(root: ValueNode, path: Path) -> ValueNode:
+def nearest_node(root: ValueNode, path: KeyPath) -> ValueNode:
     """Returns the node at `path`, or its nearest ancestor that exists."""
     node = root
     for step in path:
@@ -103,7 +102,7 @@ def nearest_node(root: ValueNode, path: Path) -> ValueNode:
     return node
 
 
-def replaced(root: ValueNode, path: Path, new: ValueNode) -> ValueNode:
+def replaced(root: ValueNode, path: KeyPath, new: ValueNode) -> ValueNode:
     """Returns a copy of the tree with node `new` at `path`; missing mappings on the path are added.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
 from pipelines.contract.settings import MAX_ROUND
-from pipelines.errors import FaultError, InputError, Problem
+from pipelines.errors import FaultError, InputError, KeyPath, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
@@ -61,7 +61,7 @@ def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
 
 
 def drawn_intervals(
-    wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
+    wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: KeyPath
 ) -> list[Outage]:
     """Returns drawn intervals of faults at `places` (node ids or link indexes); intervals at one place are disjoint.
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, FaultError, InputError, Problem
+from pipelines.errors import DataFileError, FaultError, InputError, KeyPath, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
@@ -27,7 +27,6 @@ _ATTEMPTS = 8
 _TRIES = 32
 _MAX_STEPS = 200_000
 _MAX_PATHS = 20_000
-Place: TypeAlias = tuple[str | int, ...]
 _RECOVERY_LATENCIES = 20
 
 
@@ -199,7 +198,7 @@ class _Context:
     seed: int
     horizon: int
     beside: Path | None
-    place: Place
+    place: KeyPath
     purpose: str
     clock: Clock
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
-from pipelines.errors import Problem, nearest
+from pipelines.errors import KeyPath, Problem, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD, Spans
@@ -31,7 +31,6 @@ from pipelines.scenario.link_faults import (
 
 _CYCLES = 64
 Pair = tuple[int | None, int | None]
-Place = tuple[str | int, ...]
 _ANY: Pair = (None, None)
 _RATE = LINK_FAULT.names.index("rate")
 
@@ -283,7 +282,7 @@ def _never_strikes(fault: LinkFaultSpec) -> bool:
 
 
 def link_problems(
-    fault: LinkFaultSpec, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
+    fault: LinkFaultSpec, place: KeyPath, overlay: Overlay, kinds: Callable[[], Sequence[str]]
 ) -> Iterator[Problem]:
     """Yields a problem for each node, link and message kind of `fault` that the overlay or the protocol lacks."""
     yield from unlinked(fault.links or [], (*place, "links"), overlay)
@@ -301,7 +300,7 @@ def link_problems(
                 yield Problem((*place, "kinds", index), message + ", ".join(known))
 
 
-def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -> Iterator[Problem]:
+def unlinked(links: Sequence[tuple[str, str]], place: KeyPath, overlay: Overlay) -> Iterator[Problem]:
     """Yields a problem for each link in `links` that the overlay lacks; `place` is the path of the list."""
     ids = ids_by_name(overlay)
     linked = set(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
@@ -315,7 +314,7 @@ def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -
             yield Problem((*place, index), message)
 
 
-def _ungrouped(groups: Sequence[Sequence[str]], place: Place, overlay: Overlay) -> Iterator[Problem]:
+def _ungrouped(groups: Sequence[Sequence[str]], place: KeyPath, overlay: Overlay) -> Iterator[Problem]:
     names = frozenset(overlay.names)
     for number, group in enumerate(groups):
         for index, name in enumerate(group):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.inputs import draws_numpy
 from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
 FOR_GOOD = 2**40
 """The end of an outage that never ends."""
-Floats: TypeAlias = npt.NDArray[np.float64]
 MAX_OUTAGES = 1_000_000
 _LONGEST = 2**31
 _CYCLES = 32

@@ -9,20 +9,17 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.text_rows import cached_until_changed, open_data
 from pipelines.scenario.faults import CrashTrace
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, csv.Error, pd.errors.ParserWarning)
 _MAX_LINE = 65_536

@@ -9,13 +9,13 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from pipelines.contract.run_inputs import Floats
 from pipelines.errors import nearest
 from pipelines.inputs.overlay.text_formats import delay
 from pipelines.inputs.overlay.weighted import (
     FLOOR_MS,
     Columns,
     ContentError,
-    Floats,
     WeightedGraph,
     great_circle_km,
     merge_parallel,

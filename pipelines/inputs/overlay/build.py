@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, OverlayError, Problem, nearest, some
+from pipelines.errors import DataFileError, KeyPath, OverlayError, Problem, nearest, some
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -40,9 +40,8 @@ from pipelines.scenario.overlay import (
     TopohubOverlay,
 )
 
-Place = tuple[str | int, ...]
-_SERVERS: Place = ("overlay", "servers")
-_CLIENTS: Place = ("overlay", "clients")
+_SERVERS: KeyPath = ("overlay", "servers")
+_CLIENTS: KeyPath = ("overlay", "clients")
 _MAX_SEARCHED = 2000
 MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
@@ -84,7 +83,7 @@ def with_attached(
     )  # fmt: skip
 
 
-def _problems(place: Place, attached: Sequence[Attached], ids: dict[str, int], taken: set[str]) -> Iterator[Problem]:
+def _problems(place: KeyPath, attached: Sequence[Attached], ids: dict[str, int], taken: set[str]) -> Iterator[Problem]:
     for index, one in enumerate(attached):
         if one.name in taken:
             message = f"{one.name!r} is another node of the overlay; allowed: a name that no other node has"
@@ -107,7 +106,7 @@ def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> l
     return servers
 
 
-def _central(count: int, brokers: Overlay, place: Place) -> list[int]:
+def _central(count: int, brokers: Overlay, place: KeyPath) -> list[int]:
     if count > brokers.n_brokers:
         message = f"count is {count}, the overlay has {brokers.n_brokers} brokers; give at most as many"
         raise OverlayError(Problem(place, message))
@@ -127,7 +126,7 @@ def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str]
     return clients
 
 
-def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: Place) -> None:
+def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: KeyPath) -> None:
     if twice := sorted({one.name for one in made} & taken):
         message = f"a {what} would be called {twice[0]!r}, as another node is; give another prefix"
         raise OverlayError(Problem(place, message))
@@ -276,7 +275,7 @@ def describe() -> list[tuple[str, str]]:
 
 
 @contextmanager
-def _blamed_on(place: Place, *, with_field: bool = True) -> Iterator[None]:
+def _blamed_on(place: KeyPath, *, with_field: bool = True) -> Iterator[None]:
     try:
         yield
     except ContentError as error:
@@ -284,7 +283,7 @@ def _blamed_on(place: Place, *, with_field: bool = True) -> Iterator[None]:
         raise OverlayError(Problem(path, str(error))) from error
 
 
-def _found(path: str, beside: Path | None, place: Place) -> Path:
+def _found(path: str, beside: Path | None, place: KeyPath) -> Path:
     try:
         return find_file(path, beside)
     except (DataFileError, OSError, ValueError) as error:
@@ -382,7 +381,7 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
     return f"{number} are left out, which the largest component does not reach: {some(left)}"
 
 
-def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
+def _check_name(graph: WeightedGraph, name: str | None, place: KeyPath) -> int:
     if name is None:
         return 0  # the default node is the first
     if name in graph.names:

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.errors import DataFileError, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
-from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 

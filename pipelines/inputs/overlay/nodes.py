@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.contract.run_inputs import Overlay
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import Problem, WorkloadError, nearest, some
+from pipelines.errors import KeyPath, Problem, WorkloadError, nearest, some
 from pipelines.inputs import draws_numpy
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Place: TypeAlias = tuple[str | int, ...]
 
 _MAX_SEARCHED = 2000
 
@@ -46,8 +42,8 @@ def leaves(overlay: Overlay) -> Ints:
     return np.flatnonzero(degree <= 1).astype(np.int64)
 
 
-def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
-    """Returns the ids of the chosen nodes. If `nodes` is a list, the ids are in its order, otherwise ascending.
+def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:
+    """Returns the ids of the chosen nodes. Ids are ascending, or for listed names in the order of the list.
 
     `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
     ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).
@@ -71,7 +67,7 @@ def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, p
     return np.asarray(found, dtype=np.int64)
 
 
-def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
+def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
     ids = ids_by_name(overlay)
     problems = [Problem((*place, i), unknown_node(name, overlay)) for i, name in enumerate(names) if name not in ids]
     first = {name: i for i, name in reversed(list(enumerate(names)))}

@@ -11,12 +11,11 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
 from pipelines.errors import plural, some
 from pipelines.scenario.overlay import LatencyUnit
 
-Floats = npt.NDArray[np.float64]
 EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.3

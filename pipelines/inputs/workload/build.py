@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
-from pipelines.errors import Problem, WorkloadError, some
-from pipelines.inputs.overlay.nodes import Place
+from pipelines.errors import KeyPath, Problem, WorkloadError, some
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import (
     file_notes,
@@ -87,7 +86,7 @@ def _subscriptions(
 def _publications(
     spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    place: Place = calls.PUBLICATIONS
+    place: KeyPath = calls.PUBLICATIONS
     match spec.publications:
         case PublicationFileSource(file=file):
             found = publications_of_file(file, overlay, seed, clock, horizon, beside)
@@ -101,7 +100,7 @@ def _publications(
     return found
 
 
-def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
+def _refuse_wildcards(topic: pa.ChunkedArray, place: KeyPath) -> None:
     rows = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(topic, r"[+#]"), False)).to_pylist()
     if rows:
         where = (*place, rows[0], "topic") if place == calls.PUBLICATIONS else place
@@ -138,7 +137,7 @@ def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
     return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
 
 
-def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], SubscriptionFile | PublicationFile]]:
+def _files(spec: WorkloadSpec) -> Iterator[tuple[KeyPath, SubscriptionFile | PublicationFile]]:
     for place, source in ((calls.SUBSCRIPTIONS, spec.subscriptions), (calls.PUBLICATIONS, spec.publications)):
         if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
             yield (*place, "file"), source.file

@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from pipelines.contract.predicate import canonical, parse_predicates, value_columns
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
-from pipelines.errors import PredicateError, Problem, WorkloadError, plural
+from pipelines.errors import KeyPath, PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
 from pipelines.scenario.times import Timed
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
 
-SUBSCRIPTIONS: Place = ("workload", "subscriptions")
-PUBLICATIONS: Place = ("workload", "publications")
-_CALLS: Place = ("workload", "calls")
-_MOVES: Place = ("workload", "moves")
+SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")
+PUBLICATIONS: KeyPath = ("workload", "publications")
+_CALLS: KeyPath = ("workload", "calls")
+_MOVES: KeyPath = ("workload", "moves")
 _SHOWN_MOVES = 3
-_JOINS: Place = ("workload", "joins")
+_JOINS: KeyPath = ("workload", "joins")
 _JOIN_PURPOSE = "workload.joins"
 
 
@@ -97,7 +97,7 @@ def listed_publications(
 
 
 def _misplaced(
-    place: Place, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
+    place: KeyPath, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
 ) -> Iterator[Problem]:
     """Yields a problem for each unknown node in `listed`, and for each call in a round after the horizon."""
     for i, item in enumerate(listed):

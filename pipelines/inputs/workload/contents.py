@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.predicate import MAX_WHOLE_DOUBLE
-from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION
-from pipelines.inputs.overlay.nodes import Ints
+from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, Ints
 
 NO_CONTENT = "{}"
 """The JSON of a publication without attributes."""

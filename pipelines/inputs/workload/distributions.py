@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import Ints
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _RACE_CELLS = 4_000_000
 _RACE_SHARE = 16

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.run_inputs import Overlay
+from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import Problem, WorkloadError, nearest
-from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.errors import KeyPath, Problem, WorkloadError, nearest
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.overlay.text_formats import is_number
 from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import inexact_whole
@@ -89,7 +89,7 @@ class FileRows:
     `raise_problems` before it uses results.
     """
 
-    def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
+    def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
         """Stores the rows of a file. `place` is the path of the file's key in the scenario."""
         self._clock = clock
         self.table = table

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
-from pipelines.errors import DataFileError, PredicateError, Problem, WorkloadError
+from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
+from pipelines.errors import DataFileError, KeyPath, PredicateError, Problem, WorkloadError
 from pipelines.files import find_file
-from pipelines.inputs.overlay.nodes import Ints, Place
 from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
@@ -32,7 +31,7 @@ def subscriptions_of_file(
     Raises:
         WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
-    place: Place = (*SUBSCRIPTIONS, "file")
+    place: KeyPath = (*SUBSCRIPTIONS, "file")
     source = _source(place, file, False, beside)
     rows = FileRows(place, load(source), overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
@@ -51,7 +50,7 @@ def publications_of_file(
     Raises:
         WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
-    place: Place = (*PUBLICATIONS, "file")
+    place: KeyPath = (*PUBLICATIONS, "file")
     source = _source(place, file, file.reverse, beside)
     rows = FileRows(place, load(source), overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
@@ -74,7 +73,7 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
         rows.raise_problems()
 
 
-def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
+def _source(place: KeyPath, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
     try:
         source = source_of(find_file(file.path, beside), file.format, reverse, file.limit, _named(file))
         load(source)  # so that errors of the file as a whole get the path of its key
@@ -90,7 +89,7 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 
 
 def file_notes(
-    file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
+    file: SubscriptionFile | PublicationFile, place: KeyPath, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
     """Yields notes on a file: its detected properties, and the format of its times. The file must be readable.
 
@@ -103,8 +102,8 @@ def file_notes(
             yield moments_of(loaded.table[name], file.unit).note(name, clock)
 
 
-def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
-    """Yields the scenario key that names the first column of timestamps in a file. The file must be readable.
+def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
+    """Yields the key of the scenario that names the first column with timestamps in a readable file.
 
     If no named column contains timestamps, nothing is yielded.
     """

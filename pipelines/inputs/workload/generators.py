@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.predicate import Predicate, canonical
-from pipelines.contract.run_inputs import SUBSCRIPTION, Overlay
-from pipelines.errors import Problem, WorkloadError
+from pipelines.contract.run_inputs import SUBSCRIPTION, Floats, Ints, Overlay
+from pipelines.errors import KeyPath, Problem, WorkloadError
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
+from pipelines.inputs.overlay.nodes import choose_nodes
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, after_horizon, canonical_text
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.distributions import (
-    Floats,
     RepetitionError,
     decimals,
     distinct_ranks,
@@ -52,12 +51,12 @@ _GUARANTEES = ("eventual", "causal", "total", "total", "total")
 _WITHDRAW, _TRANSFER = OPERATIONS.index("withdraw"), OPERATIONS.index("transfer")
 _BANK_PURPOSE = "workload.bank"
 SubscriptionSpec: TypeAlias = TopicSubscriptions | ContentSubscriptions | QuoteSubscriptions
-SUBSCRIPTIONS_PLACE: Place = (*SUBSCRIPTIONS, "generate")
+SUBSCRIPTIONS_PLACE: KeyPath = (*SUBSCRIPTIONS, "generate")
 MAX_SUBSCRIPTIONS = 20_000_000
 _SUBSCRIPTION_PURPOSE = "workload.subscriptions"
 PublicationSpec: TypeAlias = TopicPublications | ContentPublications | QuotePublications | BankPublications
 Columns: TypeAlias = dict[str, pa.Array]
-PUBLICATIONS_PLACE: Place = (*PUBLICATIONS, "generate")
+PUBLICATIONS_PLACE: KeyPath = (*PUBLICATIONS, "generate")
 MAX_PUBLICATIONS = 20_000_000
 MAX_CHANCES = 500_000_000
 _PUBLICATION_PURPOSE = "workload.publications"

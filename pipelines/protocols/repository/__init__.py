@@ -12,7 +12,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, Natural, NodeName, Strict
-from pipelines.errors import Problem, nearest, some
+from pipelines.errors import KeyPath, Problem, nearest, some
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository
 
@@ -93,10 +93,9 @@ class RepositorySettings(Strict):
     reroute_rounds: Natural = Field(5, description="rounds from a broker's crash or recovery until routes change")
 
 
-Place = tuple[str | int, ...]
-_SUBSCRIPTIONS: Place = ("workload", "subscriptions")
-_PUBLICATIONS: Place = ("workload", "publications")
-_CALLS: Place = ("workload", "calls")
+_SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")
+_PUBLICATIONS: KeyPath = ("workload", "publications")
+_CALLS: KeyPath = ("workload", "calls")
 _AT_CLIENTS = ("steer", "register", "deregister")
 
 
@@ -128,7 +127,7 @@ def _clients(overlay: Overlay) -> Sequence[str]:
     return overlay.names[overlay.first_client :]
 
 
-def _named(place: Place, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
+def _named(place: KeyPath, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
     """Yields a problem if `name` is not one of `names`, the names of the nodes with role `role`."""
     if name not in names:
         allowed = f"allowed: one of {some(names)}" if names else f"the overlay has no {role}"
@@ -153,7 +152,7 @@ def _server_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # n
 
 def _topic_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
     for topic, rules in settings.topics.items():
-        place: Place = ("protocol", "topics", topic)
+        place: KeyPath = ("protocol", "topics", topic)
         yield from _named((*place, "owner"), rules.owner, "client", _clients(overlay))
         for key in ("publishers", "subscribers"):
             for index, name in enumerate(getattr(rules, key)):
@@ -200,7 +199,7 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
     yield from _early_leaves(overlay, workload)
 
 
-def _registration_problems(settings: Any, overlay: Overlay, row: dict[str, Any], place: Place) -> Iterator[Problem]:  # noqa: ANN401
+def _registration_problems(settings: Any, overlay: Overlay, row: dict[str, Any], place: KeyPath) -> Iterator[Problem]:  # noqa: ANN401
     yield from _named((*place, "peer"), overlay.names[row["peer"]], "client", _clients(overlay))
     rules = settings.topics.get(row["topic"] or "")
     if rules is None:
