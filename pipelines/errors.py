@@ -6,7 +6,7 @@ builtin error, so callers can catch, for example, `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -149,6 +149,12 @@ def some(names: Iterable[str], most: int = 5) -> str:
     """Returns the first ``most`` names as a list for a message, with ``...`` in place of further names."""
     first = [*islice(names, most + 1)]
     return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Returns a phrase with the first names, at most `most`, and the number of further names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def plural(number: int, noun: str) -> str:

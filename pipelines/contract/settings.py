@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -120,23 +121,16 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
         raise InputError(*(Problem((name,), message) for name in given[1:]))
 
 
-def _scalar_identity(value: object) -> Hashable:
-    return isinstance(value, bool), value
+def repetition_problems(path: KeyPath, values: Sequence[object]) -> Iterator[Problem]:
+    """Yields a problem for each of `values`, the list at `path`, that equals an earlier one.
 
-
-def repetition_problems(
-    path: KeyPath, values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
-) -> Iterator[Problem]:
-    """Yields a problem for each value that equals an earlier value; 1 equals 1.0, but 1 does not equal true.
-
-    Args:
-        path: The location of the values.
-        values: The values.
-        identity: Returns equal keys for equal values; the default works for scalars.
+    1 and 1.0 are equal, 1 and true are not.
     """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
-        before = first.setdefault(identity(value), index)
+        is_plain = not isinstance(value, (list, dict))
+        key = (isinstance(value, bool), value) if is_plain else json.dumps(value, sort_keys=True)
+        before = first.setdefault(key, index)
         if before != index:
             shown = f"{value!r} is" if isinstance(value, (str, int, float, type(None))) else "this value is"
             yield Problem(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from pipelines.errors import DataFileError
+from pipelines.errors import DataFileError, listed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -209,10 +209,6 @@ def _cells(lines: Sequence[str], delimiter: str, *, is_quoted: bool) -> list[lis
 
 
 def _ragged(bad: Sequence[tuple[int, int]], numbers: Sequence[int], width: int) -> str:
-    places = [
-        (f"line {numbers[number - 1]}" if numbers and number else f"row {number}", n_cells)
-        for number, n_cells in bad[:_SHOWN]
-    ]
-    shown = ", ".join(f"{place}: {n_cells} cells" for place, n_cells in places)
-    more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-    return f"{shown}{more}, and the first line has {width}; give each row as many"
+    places = (f"line {numbers[number - 1]}" if numbers and number else f"row {number}" for number, _ in bad)
+    shown = [f"{place}: {n_cells} cells" for place, (_, n_cells) in zip(places, bad, strict=True)]
+    return f"{listed(shown, _SHOWN)}, and the first line has {width}; give each row as many"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from pipelines.contract.settings import Strict
-from pipelines.errors import KeyPath, Problem, nearest
+from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.scenario.faults import Crash, Fault
 from pipelines.scenario.link_faults import LinkFaultSpec
 from pipelines.scenario.overlay import OverlaySpec
@@ -15,7 +15,6 @@ from pipelines.scenario.workload import Join, WorkloadSpec
 
 Call: TypeAlias = "tuple[KeyPath, Strict]"
 _MAX_SEARCHED = 2000
-_MAX_LISTED = 10
 _NODE_KEYS = (
     *((key, key) for key in ("at", "node", "to", "peer", "links", "groups", "link", "by")),
     ("from", "sender"), ("to", "receiver"),
@@ -140,9 +139,3 @@ def _crash_problems(of_node: list[tuple[KeyPath, Crash]]) -> Iterator[Problem]:
             continue
         message = f"{crash.node!r} cannot crash in round {crash.round}: it is down from round {earlier.round} on"
         yield Problem((*path, "round"), f"{message} by number {int(before[-1]) + 1} of the list, and {cure}")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns a phrase with the first ten names and the number of remaining names, for messages."""
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more

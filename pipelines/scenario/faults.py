@@ -20,6 +20,7 @@ from pipelines.contract.settings import (
     by_form,
     by_name,
     end_problems,
+    nodes_form,
     one_of,
     repetition_problems,
 )
@@ -160,10 +161,6 @@ class Pause(TimedSpan):
         return end_problems(self.round, self.until)
 
 
-def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    return "<list>" if isinstance(value, (list, tuple)) else "<text>" if isinstance(value, str) else None
-
-
 class CrashGenerator(Checked):
     """Crashes that are generated from the seed or read from a trace: exactly one of count, rate and trace."""
 
@@ -177,7 +174,7 @@ class CrashGenerator(Checked):
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "leaves", "inner", "clients"], Tag("<text>")],
-        by_form(_nodes_form),
+        by_form(nodes_form),
     ] = Field(
         "all",
         description="which nodes may crash: names, all, leaves, clients, or inner (the brokers without clients; in an "
@@ -278,7 +275,7 @@ class PauseGenerator(DrawnTimes):
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
         | Annotated[Literal["all", "leaves"], Tag("<text>")],
-        by_form(_nodes_form),
+        by_form(nodes_form),
     ] = Field("all", description="which nodes may pause: names, all, or leaves")
 
 

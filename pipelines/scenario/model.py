@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -81,22 +80,13 @@ class RunsSpec(Checked):
         yield from repetition_problems(("seeds",), self.seeds) if isinstance(self.seeds, list) else ()
         for path, values in self.grid.items():
             if isinstance(values, list):
-                yield from repetition_problems(("grid", path), values, _identity)
+                yield from repetition_problems(("grid", path), values)
 
     def all_seeds(self) -> Sequence[int]:
         """Returns the seeds with which each combination of the grid runs."""
         if isinstance(self.seeds, SeedRange):
             return range(self.seeds.first, self.seeds.first + self.seeds.count)
         return self.seeds
-
-    def grid_values(self, path: str) -> Sequence[Any]:
-        """Returns the values that the grid assigns to the key at `path`."""
-        values = self.grid[path]
-        return values.values() if isinstance(values, ValueRange) else values
-
-
-def _identity(value: object) -> Hashable:
-    return json.dumps(value, sort_keys=True) if isinstance(value, (list, dict)) else (isinstance(value, bool), value)
 
 
 if TYPE_CHECKING:

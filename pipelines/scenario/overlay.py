@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import networkx as nx
@@ -26,9 +26,10 @@ from pipelines.contract.settings import (
     one_of,
     repetition_problems,
 )
-from pipelines.errors import Problem, nearest
+from pipelines.errors import Problem, listed, nearest
 from pipelines.scenario.times import Checked
 
+OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix", "pairs")
 _MEASURED = ("unit", "round_trip", "per_direction", "zero_is_unknown", "missing")
 _PAIRS = ("source", "destination", "value")
@@ -139,12 +140,10 @@ def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
     graph.add_edges_from((a, b) for a, b, *_ in links)
     parts = [next(iter(part)) if len(part) == 1 else min(part) for part in nx.connected_components(graph)]
     if len(parts) > 1:
-        shown = ", ".join(repr(name) for name in parts[:_SHOWN_PARTS])
-        more = f" and {len(parts) - _SHOWN_PARTS} more" if len(parts) > _SHOWN_PARTS else ""
         yield Problem(
             ("links",),
-            f"the links leave {len(parts)} parts that are not connected, with one node of each: {shown}{more};"
-            " add links between them",
+            f"the links leave {len(parts)} parts that are not connected, with one node of each: "
+            f"{listed(list(map(repr, parts)), _SHOWN_PARTS)}; add links between them",
         )
 
 
@@ -334,15 +333,6 @@ class ClientGenerator(Strict):
     generate: GeneratedClients = Field(description="brokers and number of the clients")
 
 
-def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    if isinstance(value, (list, tuple)):
-        return "<list>"
-    has_generate = (
-        "generate" in value if isinstance(value, Mapping) else isinstance(value, (ClientGenerator, ServerGenerator))
-    )
-    return "<generate>" if has_generate else None
-
-
 class OverlaySpec(Checked):
     """The overlay: exactly one of links, file, topohub, generate and nodes.
 
@@ -365,11 +355,11 @@ class OverlaySpec(Checked):
     latency: Latency | None = Field(None, description="link latencies that replace those of the source")
     clients: Annotated[
         Annotated[list[ListedClient], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
-        by_form(_attached_tag),
+        by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, or a generator")
     servers: Annotated[
         Annotated[list[Server], Tag("<list>")] | Annotated[ServerGenerator, Tag("<generate>")],
-        by_form(_attached_tag),
+        by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, or a generator, for protocols with servers at brokers")
     start: Literal["joined", "joining"] = Field(
         "joined",
@@ -380,7 +370,7 @@ class OverlaySpec(Checked):
     )
 
     def _problems(self) -> Iterator[Problem]:
-        one_of(self, ("links", "file", "topohub", "generate", "nodes"), "overlay")
+        one_of(self, OVERLAY_SOURCES, "overlay")
         yield from link_problems(self.links or ())
         yield from self._order_problems()
         yield from self._attached_problems()

@@ -15,7 +15,7 @@ from pipelines.files import installed_data
 from pipelines.protocols import OWN_PACKAGE, PACKAGES, PROTOCOLS
 from pipelines.scenario.load import load_scenario, shipped
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.overlay import LATENCY_SOURCES
+from pipelines.scenario.overlay import LATENCY_SOURCES, OVERLAY_SOURCES
 from pipelines.scenario.shape import branches, describe, scenario_schema
 
 SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
@@ -30,7 +30,6 @@ key is the shortest value of the key in the installed scenarios; if none of them
 `roundtable schema` prints the model as JSON Schema. An editor completes and checks keys if the first line of a scenario
 is `# yaml-language-server: $schema=...` with the path of that schema.
 """
-_OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 
 
 def schema_text() -> str:
@@ -40,7 +39,7 @@ def schema_text() -> str:
     """
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]
-    definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
+    definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in OVERLAY_SOURCES]
     definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
     definitions["ListedSubscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
     for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from pipelines.errors import KeyPath, nearest
+from pipelines.errors import KeyPath, listed, nearest
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.tree import ValueNode
 
@@ -97,16 +97,11 @@ def unknown_step(path: KeyPath) -> str | None:
         where = ".".join(map(str, path[:length])) or "a scenario"
         names = keys(above)
         if names:
-            return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {_some(names)}"
+            return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {listed(names, _MAX_NAMES)}"
         if any(schema.get("type") == "array" for schema in above):
             return f"{where} is a list, and {step!r} is no item of it; allowed: a number from 0"
         return f"{where} has nothing inside, so not {str(step)!r}; allowed: {describe(above)}"
     return None
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def parse_path(text: str) -> KeyPath:

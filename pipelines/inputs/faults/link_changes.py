@@ -9,10 +9,9 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import FaultError, Problem
+from pipelines.errors import FaultError, Problem, listed
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.scenario.consistency import listed
 from pipelines.scenario.faults import ReplaceGenerator
 from pipelines.scenario.link_faults import Replace
 

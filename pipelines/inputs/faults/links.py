@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
-from pipelines.errors import KeyPath, Problem, nearest
+from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD, Spans
 from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
-from pipelines.scenario.consistency import listed
 from pipelines.scenario.link_faults import (
     Break,
     Burst,

@@ -22,6 +22,7 @@ from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.nodes import choose_nodes
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.scenario.overlay import (
+    OVERLAY_SOURCES,
     SUBSCRIBER,
     SUPERVISOR,
     Attached,
@@ -47,7 +48,6 @@ MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
-_SOURCES = "links, file, topohub, generate, nodes"
 
 
 def with_attached(
@@ -308,7 +308,7 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
     if spec.generate is not None:
         with _blamed_on(("overlay", "generate")):
             return generate(spec.generate, seed)
-    raise OverlayError(Problem(("overlay",), f"no overlay is given; give exactly one of {_SOURCES}"))
+    raise OverlayError(Problem(("overlay",), f"no overlay is given; give exactly one of {', '.join(OVERLAY_SOURCES)}"))
 
 
 def _without_links(spec: NodesOverlay) -> Overlay:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Floats, Ints
-from pipelines.errors import DataFileError, nearest, plural
+from pipelines.errors import DataFileError, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
@@ -350,9 +350,8 @@ def _filled(
     known = np.sort(values[~np.isnan(values)])
     if latency.missing == "error" or not len(known):
         ends = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in zip(a.tolist(), b.tolist(), strict=True)]
-        more = f" and {len(ends) - _MAX_SHOWN} more" if len(ends) > _MAX_SHOWN else ""
         raise ContentError(
-            f"the file has no latency for {len(ends)} of {len(there)} links: {', '.join(ends[:_MAX_SHOWN])}{more}; "
+            f"the file has no latency for {len(ends)} of {len(there)} links: {listed(ends, _MAX_SHOWN)}; "
             "add them, or write missing: mean or missing: draw beside it", field,
         )  # fmt: skip
     filling = np.full(len(a), known.mean())

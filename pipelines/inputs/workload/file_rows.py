@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import KeyPath, Problem, WorkloadError, nearest
+from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.overlay.text_formats import is_number
 from pipelines.inputs.timestamps import moments_of
@@ -279,7 +279,6 @@ class FileRows:
         bad = np.flatnonzero(is_bad)
         if not len(bad):
             return
-        others = ", ".join(str(row + 1) for row in bad[1:_SHOWN].tolist())
-        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        rest = f" (so are rows {others}{more})" if others else ""
+        others = [str(row + 1) for row in bad[1:].tolist()]
+        rest = f" (so are rows {listed(others, _SHOWN - 1)})" if others else ""
         self.refuse(key, f"row {bad[0] + 1}: {why(int(bad[0]))}{rest}")
