@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.nodes import neighbours
+from pipelines.inputs.overlay.nodes import graph_of
 from pipelines.inputs.workload.build import build_workload, timestamped
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
@@ -319,11 +320,8 @@ def row_numbers(rows: pa.Table) -> pa.Array:
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Returns the calls of a run, grouped by type, in the order of the workload. Omits late unsubscriptions.
-
-    An unsubscription is late if it is after the horizon.
-    """
-    subscribe, publish = workload.subscription, workload.publication
+    """Returns all calls of a run, by type and in the order of the workload, including calls after the horizon."""
+    subscribe, publish, other = workload.subscription, workload.publication, workload.other_call
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
         pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)
     )
@@ -338,27 +336,20 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
                    topic=topics_of(ended["predicate"], is_alone=False)),
         _call_rows("publish", publish["node_id"], publish["round"], publication=row_numbers(publish),
                    **{name: publish[name] for name in ("topic", "guarantee", "keys")}),
-        _other_rows(workload.other_call),
+        _call_rows(other["kind"], other["node_id"], other["round"],
+                   **{name: other[name] for name in ("topic", "peer", "role")}),
     ]  # fmt: skip
     return pa.concat_tables(pieces)
 
 
-def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: Any) -> pa.Table:  # noqa: ANN401
+def _call_rows(
+    kind: str | pa.ChunkedArray, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: pa.Array
+) -> pa.Table:  # fmt: skip
     if not len(node):
         return _NO_CALLS
-    rows: dict[str, Any] = {"node_id": node, "round": round_, "kind": pa.array([kind] * len(node), pa.string())}
-    for name, of_type in _CALL_BODY.items():
-        rows[name] = body.get(name, pa.nulls(len(node), of_type))
-    return pa.table(rows)
-
-
-def _other_rows(call: pa.Table) -> pa.Table:
-    if not len(call):
-        return _NO_CALLS
-    names = ["node_id", "round", "kind", *_CALL_BODY]
-    return pa.table({
-        name: call[name] if name in call.column_names else pa.nulls(len(call), _CALL_BODY[name]) for name in names
-    })  # fmt: skip
+    kinds = pa.array([kind] * len(node), pa.string()) if isinstance(kind, str) else kind
+    others = {name: body.get(name, pa.nulls(len(node), of_type)) for name, of_type in _CALL_BODY.items()}
+    return pa.table({"node_id": node, "round": round_, "kind": kinds, **others})
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
@@ -366,15 +357,8 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 
     Each node except ``root`` joins at its neighbour on the path to ``root``.
     """
-    linked = neighbours(overlay)
-    order = [overlay.names.index(root) if root is not None else 0]
-    parent = {order[0]: -1}
-    for node in order:
-        for other in linked[node]:
-            if other not in parent:
-                parent[other] = node
-                order.append(other)
-    joining = sorted(order[1:])
+    parent = dict(nx.bfs_predecessors(graph_of(overlay), 0 if root is None else overlay.names.index(root)))
+    joining = sorted(parent)
     return pa.table({
         "node_id": pa.array(joining, pa.int64()),
         "join_point": pa.array([parent[node] for node in joining], pa.int64()),

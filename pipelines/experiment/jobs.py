@@ -167,19 +167,14 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 def is_small(inputs: Inputs) -> bool:
     """Returns whether the runs have so few state rows that planning a round takes longer than executing it."""
-    n_runs = inputs.n_runs
-    return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
+    return _total_state_rows(inputs, inputs.n_runs) <= _FEW_ROWS
 
 
 def runs_per_batch_of(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
-    """Returns the largest number of runs per batch.
-
-    It is estimated from the mean number of state rows of the runs in ``inputs``.
-    """
-    return runs_per_batch(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)), forms)
+    """Returns the largest number of runs per batch, estimated from the mean sizes of the runs in ``inputs``."""
+    return runs_per_batch(n_runs, _total_state_rows(inputs, n_runs), forms)
 
 
-def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:
+def _total_state_rows(inputs: Inputs, n_runs: int) -> int:
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
-    n_nodes, n_links, n_subscriptions, n_calls = (-(-number // n_runs) for number in numbers)
-    return n_nodes, n_links, n_subscriptions, n_calls
+    return n_runs * n_state_rows(*(-(-number // n_runs) for number in numbers))

@@ -5,12 +5,12 @@ The functions of this module neither start an engine nor write files.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
-from pipelines.inputs.overlay.nodes import neighbours
+from pipelines.inputs.overlay.nodes import graph_of
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
 from pipelines.inputs.workload.calls import move_notes
 from pipelines.protocols import PROTOCOLS
@@ -305,27 +305,13 @@ def diameter(overlay: Overlay) -> tuple[int, bool]:
     """
     if not overlay.has_links:
         return 0, True
-    linked = neighbours(overlay)
+    graph = graph_of(overlay)
     if not overlay.is_tree and len(overlay.names) * len(overlay.a) <= _EXACT_STEPS:
-        return max(_farthest(linked, node)[1] for node in range(len(linked))), True
+        return nx.diameter(graph, usebounds=True), True
     # In a tree, the node that is farthest from any given node is an end of a longest path.
-    end, _ = _farthest(linked, 0)
-    return _farthest(linked, end)[1], overlay.is_tree
-
-
-def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int]:
-    """Returns a node with the largest distance from ``start``, and this distance in links."""
-    hops = [-1] * len(neighbours)
-    hops[start] = 0
-    queue = deque([start])
-    node = start
-    while queue:
-        node = queue.popleft()
-        for other in neighbours[node]:
-            if hops[other] < 0:
-                hops[other] = hops[node] + 1
-                queue.append(other)
-    return node, hops[node]
+    hops = nx.single_source_shortest_path_length(graph, 0)
+    hops = nx.single_source_shortest_path_length(graph, max(hops, key=hops.__getitem__))
+    return max(hops.values()), overlay.is_tree
 
 
 def store_tables(protocols: Mapping[str, Form]) -> list[Table]:

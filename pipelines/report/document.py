@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.errors import RoundtableError
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
-from pipelines.inputs.overlay.files import Position, node_positions
+from pipelines.inputs.overlay.files import node_positions
 from pipelines.inputs.overlay.weighted import ContentError
 from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.pictures import CONFIG, specification
@@ -95,7 +95,7 @@ def _replayed(
     ]
 
 
-def places(manifest: Manifest, run_id: int) -> Mapping[str, Position]:
+def places(manifest: Manifest, run_id: int) -> Mapping[str, tuple[float, float]]:
     """Returns longitude and latitude of a run's nodes, by name.
 
     The result is empty if the overlay file has no coordinates or no longer exists.

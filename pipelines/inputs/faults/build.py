@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
@@ -17,7 +19,7 @@ from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, unknown_node
 from pipelines.scenario.faults import (
     BreakGenerator,
     Crash,
@@ -110,15 +112,9 @@ def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number:
     """
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
-    linked = neighbours(overlay)
-    group = [int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))]
-    seen = set(group)
-    for node in group:
-        for other in linked[node]:
-            if other not in seen and len(group) < size:
-                seen.add(other)
-                group.append(other)
-    return sorted(group)
+    centre = int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))
+    near = (node for _, node in nx.bfs_edges(graph_of(overlay), centre))
+    return sorted([centre, *islice(near, max(size - 1, 0))])
 
 
 def build_faults(

@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import FaultError, Problem, listed
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import ids_by_name
+from pipelines.inputs.overlay.nodes import graph_of, ids_by_name
 from pipelines.scenario.faults import ReplaceGenerator
 from pipelines.scenario.link_faults import Replace
 
@@ -47,7 +47,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     Raises:
         FaultError: A link does not exist in the round of its break, or the new link is not possible.
     """
-    ids, tree = ids_by_name(overlay), _graph(overlay)
+    ids, tree = ids_by_name(overlay), graph_of(overlay)
     since: dict[frozenset[int], int] = {}
     ending: dict[frozenset[int], int] = {}
     ends = zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True)
@@ -99,7 +99,7 @@ def drawn_replacements(
 
     The draws assume that no other fault replaces a link of `overlay`.
     """
-    tree, since, ending = _graph(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
+    tree, since, ending = graph_of(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)
     rounds = np.sort(draws_numpy.integers(seed, f"{purpose}.round", *(generator.rounds or (1, horizon)), number))
     afters = draws_numpy.integers(seed, f"{purpose}.after", *generator.after, number)
@@ -123,13 +123,6 @@ def drawn_replacements(
         since[frozenset(new)] = ending[frozenset(old)] = begun
         link, by = ([overlay.names[node] for node in ends] for ends in (old, new))
         yield Replace.model_validate({"kind": "replace", "link": link, "by": by, "round": round_, "after": after})
-
-
-def _graph(overlay: Overlay) -> nx.Graph[int]:
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(len(overlay.names)))
-    graph.add_edges_from(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
-    return graph
 
 
 def _ends(names: tuple[str, str], ids: dict[str, int]) -> _Ends:

@@ -19,7 +19,7 @@ from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.generators import generate
-from pipelines.inputs.overlay.nodes import choose_nodes
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.scenario.overlay import (
     OVERLAY_SOURCES,
@@ -110,11 +110,7 @@ def _central(count: int, brokers: Overlay, place: KeyPath) -> list[int]:
     if count > brokers.n_brokers:
         message = f"count is {count}, the overlay has {brokers.n_brokers} brokers; give at most as many"
         raise OverlayError(Problem(place, message))
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(brokers.n_brokers))
-    ends = (of.tolist() for of in (brokers.a, brokers.b, brokers.latency_rounds))
-    graph.add_weighted_edges_from(zip(*ends, strict=True))
-    far = {node: sum(found.values()) for node, found in nx.all_pairs_dijkstra_path_length(graph)}
+    far = {node: sum(found.values()) for node, found in nx.all_pairs_dijkstra_path_length(graph_of(brokers))}
     return sorted(sorted(far, key=lambda node: (far[node], node))[:count])
 
 

@@ -55,7 +55,6 @@ _PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": par
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
-Position = tuple[float, float]
 
 
 def _named(kind: str) -> set[str]:
@@ -87,19 +86,6 @@ def read_bytes(path: Path) -> bytes:
         raise ContentError(f"{path.name} cannot be unpacked: {error}") from error
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
-    """Returns a map from node name to (longitude, latitude), read from file `path`.
-
-    The map is empty if the format has no coordinates.
-
-    Raises:
-        ContentError: The file cannot be read.
-    """
-    name, content = _content(path, spec.member)
-    kind = spec.format or _format(name, content)
-    return positions(READERS[kind](content), spec.names) if kind in READERS else {}
 
 
 @cached_until_changed(maxsize=512)
@@ -181,8 +167,8 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> 
     return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)
 
 
-def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Position]:
-    """Returns a map from node name to (longitude, latitude) in degrees for the overlay `spec`.
+def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple[float, float]]:
+    """Returns (longitude, latitude) in degrees by node name, for the overlay `spec`.
 
     The map is empty unless the overlay is a topohub network, or a file with coordinates.
 
@@ -195,7 +181,11 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Posit
         names = unique_names([node.get("name") for node in nodes], [str(node["id"]) for node in nodes])
         found = {name: node.get("pos") for name, node in zip(names, nodes, strict=True)}
         return {name: (float(place[0]), float(place[1])) for name, place in found.items() if place}
-    return {} if spec.file is None else file_positions(find_file(spec.file.path, beside), spec.file)
+    if spec.file is None:
+        return {}
+    name, content = _content(find_file(spec.file.path, beside), spec.file.member)
+    kind = spec.file.format or _format(name, content)
+    return positions(READERS[kind](content), spec.file.names) if kind in READERS else {}
 
 
 @lru_cache(maxsize=1)

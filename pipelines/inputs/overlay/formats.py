@@ -40,24 +40,17 @@ def read_graphml(content: bytes) -> Graph:
         ContentError: `content` is no XML or no GraphML, it has several graphs, or an edge names an undeclared node.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            graph: Graph = nx.read_graphml(BytesIO(_flat(content)))
+        document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
     except ET.ParseError as error:
         line, column = error.position
         raise ContentError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
-    except ContentError:
-        raise
-    except _CAUSES as error:
-        cause = str(error.args[0]) if error.args else type(error).__name__
-        raise ContentError(f"not a GraphML file that can be read: {cause}") from error
+    with _read_as("GraphML"):
+        graph: Graph = nx.read_graphml(BytesIO(_flat(document)))
     return graph
 
 
-def _flat(content: bytes) -> bytes:
-    # networkx reads only the first graph, ignores nested graphs, adds undeclared nodes, and turns edge ids into
-    # attributes.
-    document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
+def _flat(document: ET.Element) -> bytes:
+    # networkx reads only the first graph, ignores nested ones, adds undeclared nodes, and takes edge ids as attributes.
     graphs = _children(document, "graph")
     if len(graphs) > 1:
         shown = ", ".join(repr(graph.get("id", "")) for graph in graphs[:5])

@@ -24,7 +24,7 @@ from pipelines.errors import DataFileError, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
+from pipelines.inputs.overlay.weighted import MS_OF, ContentError, WeightedGraph
 from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
@@ -34,7 +34,6 @@ _UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
 Titles: TypeAlias = tuple[str | None, str | None, str | None]
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
-_MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +311,7 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     else:
         row = _named_rows(graph.names, measured.names, field, is_strict=latency.missing == "error")
     is_round_trip = measured.is_round_trip if latency.round_trip is None else latency.round_trip
-    factor = _MS_OF[latency.unit] / (2.0 if is_round_trip else 1.0)
+    factor = MS_OF[latency.unit] / (2.0 if is_round_trip else 1.0)
     if field == "pairs":
         half = "half of it, as of a round trip" if is_round_trip else "all of it, as of one way"
         hint = "" if latency.round_trip is not None else "; latency.round_trip says otherwise"

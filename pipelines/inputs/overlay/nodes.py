@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
@@ -34,6 +35,15 @@ def neighbours(overlay: Overlay) -> list[list[int]]:
         found[a].append(b)
         found[b].append(a)
     return found
+
+
+def graph_of(overlay: Overlay) -> nx.Graph[int]:
+    """Returns the overlay as a graph of node ids, with the latencies from ``a`` to ``b`` as weights of its links."""
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(len(overlay.names)))
+    ends = (column.tolist() for column in (overlay.a, overlay.b, overlay.latency_rounds))
+    graph.add_weighted_edges_from(zip(*ends, strict=True))
+    return graph
 
 
 def leaves(overlay: Overlay) -> Ints:

@@ -20,7 +20,8 @@ EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.3
 FLOOR_MS = 0.5
-_MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+"""Milliseconds of each unit of latency."""
 
 
 class ContentError(ValueError):
@@ -253,7 +254,7 @@ class Columns:
 
     def in_ms(self, values: Floats) -> Floats:
         """Returns `values`, latencies in `unit`, in milliseconds."""
-        return values / FIBRE_KM_PER_MS if self.unit == "km" else values * _MS_OF[self.unit]
+        return values / FIBRE_KM_PER_MS if self.unit == "km" else values * MS_OF[self.unit]
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pyarrow as pa
 
@@ -20,7 +19,7 @@ from pipelines.contract.predicate import canonical, parse_predicates, value_colu
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
 from pipelines.errors import KeyPath, PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, neighbours, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
 from pipelines.scenario.times import Timed
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
@@ -223,9 +222,9 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: 
     if spec.count > last - first + 1:
         message = f"{spec.count} joins do not fit in rounds {first} to {last}, one a round; give more rounds or fewer"
         raise WorkloadError(Problem((*_JOINS, "generate", "count"), message))
-    graph = nx.Graph(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    graph = graph_of(overlay)
     chosen = choose_nodes(spec.nodes, overlay, seed, f"{_JOIN_PURPOSE}.nodes", (*_JOINS, "generate", "nodes")).tolist()
-    ends = {node for node in chosen if node < overlay.n_brokers and node in graph and graph.degree(node) == 1}
+    ends = {node for node in chosen if node < overlay.n_brokers and graph.degree(node) == 1}
     allowed, rows = {node for node in chosen if node < overlay.n_brokers}, list[tuple[int, int]]()
     while len(rows) < spec.count:
         if not ends or len(graph) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -77,11 +78,21 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
     return pa.table([pa.array(flat // width), attribute.dictionary_decode(), *values], schema=ATTRIBUTE)
 
 
-def inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
-    """Returns the first whole number in `texts` that differs from its double in `numbers`.
+def parsed_numbers(texts: pa.Array) -> tuple[pa.Array | None, str | None]:
+    """Parses `texts` as int64, else as float64.
 
-    Returns None if all doubles are exact.
+    Returns:
+        The numbers, or None if a string is no number; the first whole number that differs from its double, or None if
+        all doubles are exact.
     """
+    for kind in (pa.int64(), pa.float64()):
+        with suppress(pa.ArrowInvalid):
+            numbers = pc.cast(texts, kind)
+            return numbers, None if kind == pa.int64() else _inexact_whole(texts, numbers)
+    return None, None
+
+
+def _inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
     is_large = pc.and_(pc.greater_equal(pc.abs(numbers), float(2**53)), pc.match_substring_regex(texts, r"^[+-]?\d+$"))
     large = pc.indices_nonzero(pc.fill_null(is_large, False))
     pairs = zip(texts.take(large).to_pylist(), numbers.take(large).to_pylist(), strict=True)

@@ -14,7 +14,7 @@ from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.overlay.text_formats import is_number
 from pipelines.inputs.timestamps import moments_of
-from pipelines.inputs.workload.contents import inexact_whole
+from pipelines.inputs.workload.contents import parsed_numbers
 from pipelines.scenario.times import Clock
 
 _SHOWN = 5
@@ -53,14 +53,11 @@ def typed_column(column: pa.ChunkedArray) -> pa.Array:
 
 def _typed_texts(texts: pa.Array) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = pc.cast(trimmed, kind)
-        except pa.ArrowInvalid:
-            continue
-        if kind == pa.float64() and (wrong := inexact_whole(trimmed, numbers)) is not None:
-            message = f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact"
-            raise pa.ArrowInvalid(f"{message}; allowed: whole numbers of 64 bits in a column without decimals")
+    numbers, wrong = parsed_numbers(trimmed)
+    if wrong is not None:
+        message = f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact"
+        raise pa.ArrowInvalid(f"{message}; allowed: whole numbers of 64 bits in a column without decimals")
+    if numbers is not None:
         return numbers
     lowered = pc.utf8_lower(trimmed)
     is_logical = pc.all(pc.is_in(lowered, value_set=pa.array(["true", "false", None], pa.string()))).as_py()

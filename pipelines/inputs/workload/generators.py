@@ -109,7 +109,8 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
     columns = _bank_contents(spec, operation, account, (account - 1 + step) % spec.accounts + 1, seed, node, index)
     topic = pa.repeat(pa.scalar(spec.topic, pa.string()), len(node))
     guarantee = pa.array(_GUARANTEES).take(pa.array(operation))
-    keys = [[name] if to is None else [name, to] for name, to in zip(*_names(columns), strict=True)]
+    accounts = (columns[name].to_pylist() for name in ("account", "to"))
+    keys = [[name] if to is None else [name, to] for name, to in zip(*accounts, strict=True)]
     publication = publication_rows(
         node, round_, topic, json_rows(columns, len(node)), guarantee, pa.array(keys, pa.list_(pa.string()))
     )
@@ -132,10 +133,6 @@ def _bank_contents(
 
 def _account(number: Ints) -> pa.Array:
     return pc.binary_join_element_wise("account", pc.cast(pa.array(number), pa.string()), "")
-
-
-def _names(columns: dict[str, pa.Array]) -> tuple[list[str], list[str | None]]:
-    return columns["account"].to_pylist(), columns["to"].to_pylist()
 
 
 def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pipelines.errors import DataFileError
 from pipelines.inputs.overlay.text_formats import is_number
 from pipelines.inputs.text_rows import TextRows, open_data, split, with_decimal_points
-from pipelines.inputs.workload.contents import inexact_whole
+from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
 _LINE = re.compile(rf"{_PAIR.pattern}(?:,{_PAIR.pattern})*")
@@ -114,14 +114,11 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
     column = pa.array(cells, pa.string())
     if not is_numeric:
         return column
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = column.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-        if kind == pa.float64() and (wrong := inexact_whole(column, numbers)) is not None:
-            message = f"{name!r} is the whole number {wrong}, which is not exact beside decimals, or beyond 64 bits"
-            raise DataFileError(f"{places[cells.index(wrong)]}: {message}; allowed: whole numbers of 64 bits")
+    numbers, wrong = parsed_numbers(column)
+    if wrong is not None:
+        message = f"{name!r} is the whole number {wrong}, which is not exact beside decimals, or beyond 64 bits"
+        raise DataFileError(f"{places[cells.index(wrong)]}: {message}; allowed: whole numbers of 64 bits")
+    if numbers is not None:
         return numbers
     place = next(p for p, cell in zip(places, cells, strict=True) if cell is not None and not is_number(cell))
     raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a text in single quotes")
