@@ -151,6 +151,11 @@ def some(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
 
 
+def first_line(error: BaseException) -> str:
+    """Returns the first line of the message of `error`, or the name of its class if the message is empty."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def listed(names: Sequence[str], most: int = 10) -> str:
     """Returns a phrase with the first names, at most `most`, and the number of further names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

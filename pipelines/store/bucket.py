@@ -17,7 +17,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from pipelines.engines.settings import endpoint
-from pipelines.errors import RoundtableError, StoreError
+from pipelines.errors import RoundtableError, StoreError, first_line
 from pipelines.store.damage import disk_error
 from pipelines.store.place import RemotePath, Tag, check_address
 
@@ -164,6 +164,5 @@ def _as_store_error(address: str) -> Iterator[None]:
 
 
 def _unknown(error: Exception, address: str) -> RoundtableError:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    cause = re.sub(r"\?\S+", "", said)  # the query string of a URL may contain a signature
+    cause = re.sub(r"\?\S+", "", first_line(error))  # the query string of a URL may contain a signature
     return StoreError(f"the object store of {address!r} fails: {cause}; check the address and the endpoint")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import Engine, engine_for
 from pipelines.engines.session import Session, open_session
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, first_line
 from pipelines.store.folder import check_empty, new_store
 from pipelines.store.roots import Root, Schema, engine_path, place_of, root_of
 from pipelines.store.store import Store
@@ -185,9 +185,9 @@ def _schema_location(name: str, session: Session) -> str | None:
     except PySparkException as error:
         if error.getCondition() == "SCHEMA_NOT_FOUND":
             return None
-        plain = name.replace("`", "")
+        plain, cause = name.replace("`", ""), first_line(error).rstrip(".")
         raise StoreError(
-            f"the schema {plain!r} cannot be looked up: {_first_line(error)}; the session needs a catalog of this name "
+            f"the schema {plain!r} cannot be looked up: {cause}; the session needs a catalog of this name "
             f"(Spark's own is {SPARKS_OWN}); ./{plain} names a folder"
         ) from error
     told = {str(row[0]): str(row[1] or "") for row in rows}
@@ -223,8 +223,4 @@ def _as_store_error(what: str, to_do: str = "check the rights in this catalog") 
     try:
         yield
     except PySparkException as error:
-        raise StoreError(f"{what}: {_first_line(error)}; {to_do}") from error
-
-
-def _first_line(error: PySparkException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise StoreError(f"{what}: {first_line(error).rstrip('.')}; {to_do}") from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote_plus, unquote_plus, urlsplit
 from uuid import uuid4
 
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, first_line
 from pipelines.store.damage import disk_error
 from pipelines.store.place import RemotePath, Tag, check_address
 
@@ -253,15 +253,14 @@ def _as_store_error(address: str) -> Iterator[None]:
 
 
 def _unknown(error: Exception, address: str) -> StoreError:
-    said = str(error)
-    if "No NameNode hosts found" in said:
+    if "No NameNode hosts found" in str(error):
         server = urlsplit(address).netloc
         cause = (
             f"{server!r} is no name service that HADOOP_CONF_DIR knows: write host and port of the NameNode, or let "
             "HADOOP_CONF_DIR name the folder of hdfs-site.xml"
         )
     else:
-        first = (said.strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         told = re.match(r'RPCError\("[\w.$]*?(\w+)", "(.*?)(?:\\n|"\)|$)', first)
         if told:
             first = f"{told[1]}: {told[2]}".replace('\\"', '"')

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import topohub
 
-from pipelines.errors import nearest, some
+from pipelines.errors import first_line, nearest, some
 from pipelines.files import find_file
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.formats import READERS
@@ -125,7 +125,7 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
             entry = _member(path, member, [name for name in archive.namelist() if not name.endswith("/")])
             return PurePosixPath(entry).name, archive.read(entry)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        cause = f"{error}".partition("\n")[0].rstrip(":") or type(error).__name__
+        cause = first_line(error).rstrip(":")
         raise ContentError(f"{path.name} is no archive that can be unpacked: {cause}") from error
 
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import networkx as nx
 
-from pipelines.errors import nearest
+from pipelines.errors import first_line, nearest
 from pipelines.inputs.overlay.attributed import UNKNOWN, is_coordinate
 from pipelines.inputs.overlay.text_formats import decode
 from pipelines.inputs.overlay.weighted import ContentError
@@ -133,8 +133,7 @@ def _read_as(title: str) -> Iterator[None]:
     except ContentError:
         raise
     except _CAUSES as error:
-        cause = str(error).partition("\n")[0] or type(error).__name__
-        message = f"not a {title} file that can be read: {cause}; check the file, or name another format"
+        message = f"not a {title} file that can be read: {first_line(error)}; check the file, or name another format"
         raise ContentError(message) from error
 
 
