@@ -221,7 +221,7 @@ class History:
         appended = {name: pa.concat_tables(self._rows[name]) for name in _WRITTEN if self._rows[name]}
         concurrently([
             *(partial(self._store.load, name, rows) for name, rows in (appended | closed).items()),
-            *(partial(self._overwrite, name, rows) for name, rows in overwritten.items()),
+            *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
         row = {
             "first_run": [self._batch.first_run],
@@ -236,12 +236,6 @@ class History:
         self._rows.clear()
         self.n_rounds, self.first_round = 0, None
         _release_memory()
-
-    def _overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
-        if isinstance(rows, pa.Table):
-            self._store.load(name, rows, "overwrite")
-        else:
-            self._store.overwrite(name, rows)
 
 
 def _release_memory() -> None:

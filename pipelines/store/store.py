@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, concurrently
-from pipelines.errors import StoreError, VacuumedError
+from pipelines.errors import StoreError, VacuumedError, first_line
 from pipelines.store.folder import resume_hint
 from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
@@ -127,14 +127,16 @@ class Store:
             return str(plain(self.root, self.session.scratch) / name)
         return engine_path(self.path(name))
 
-    def overwrite(self, name: str, rows: DataFrame) -> None:
+    def overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
         """Replaces the rows of a table in one commit; the old version stays readable.
 
         A small table gets no new version if its rows are known to equal ``rows``.
         """
         # The Delta library commits faster than an engine: for Sail, whose rows are in this process, and for few rows.
-        if self.session.engine == "local" or self.is_small:
-            self.load(name, rows.toArrow(), "overwrite")
+        if not isinstance(rows, pa.Table) and (self.session.engine == "local" or self.is_small):
+            rows = rows.toArrow()
+        if isinstance(rows, pa.Table):
+            self.load(name, rows, "overwrite")
             return
         # optimizeWrite lets all cores compute the rows and still writes one file for few rows.
         writer = rows.write.format("delta").mode("overwrite").option("optimizeWrite", "true")
@@ -278,7 +280,7 @@ class Store:
         try:
             yield
         except (DeltaError, pa.ArrowException, OSError) as error:
-            cause = (str(error).strip().splitlines() or [type(error).__name__])[0].split(" 0: <")[0]
+            cause = first_line(error).split(" 0: <")[0]
             raise StoreError(
                 f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
                 "scenario again, with a new --store"
