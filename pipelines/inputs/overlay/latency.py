@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,13 +23,14 @@ from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.errors import DataFileError, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
-from pipelines.inputs.overlay.text_formats import DST, SRC, decode, is_number
+from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode, is_number
 from pipelines.inputs.overlay.weighted import MS_OF, ContentError, WeightedGraph
 from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
 _VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")
+_PAIR = ("source", "destination", "value")
 _UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
 Titles: TypeAlias = tuple[str | None, str | None, str | None]
 MAX_ROUNDS = 1_000_000
@@ -191,12 +192,13 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
             titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
             table = lines.table([str(number) for number in range(len(titles))], skip=int(has_titles))
             rows = with_decimal_points(table)[0].rename_columns([str(number) for number in range(len(titles))])
-        picked = _picked(titles, columns, has_titles=has_titles)
+        wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
+        picked = column_indexes(titles, wanted, has_titles=has_titles)
         values = _numbers(table, rows.column(picked[2]))
     except (DataFileError, pa.ArrowException, OSError) as error:
         raise ContentError(f"{path.name}: {str(error).partition(chr(10))[0]}", "pairs") from error
     except ContentError as error:
-        field = error.field if error.field in ("source", "destination", "value") else "pairs"
+        field = error.field if error.field in _PAIR else "pairs"
         raise ContentError(f"{path.name}: {error}", field) from error
     ends = [pc.utf8_trim_whitespace(pc.cast(rows.column(place), pa.string())).combine_chunks() for place in picked[:2]]
     both = pc.utf8_normalize(pa.concat_arrays(ends), form="NFC").dictionary_encode()
@@ -208,24 +210,6 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
     return MeasuredLatencies(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
-
-
-def _picked(titles: Sequence[str], columns: Titles, *, has_titles: bool) -> list[int]:
-    found = []
-    for number, (field, given, known) in enumerate(
-        zip(("source", "destination", "value"), columns, (SRC, DST, _VALUES), strict=True)
-    ):
-        by_title = (place for name in known for place, title in enumerate(titles) if title.lower() == name)
-        if given is None and has_titles:
-            found.append(next(by_title, -1))
-        else:
-            wanted = given if given is not None else str(number + 1)
-            found.append(titles.index(wanted) if wanted in titles else -1)
-        if found[-1] < 0:
-            shown = ", ".join(repr(title) for title in titles[:20])
-            what = f"no column {given!r};{nearest(given, titles)}" if given else f"no column that is known as {field};"
-            raise ContentError(f"the file has {what} name one of its columns: {shown}", field)
-    return found
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:

@@ -183,7 +183,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
         raise ContentError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
     has_titles = _has_titles(lines, columns)
     titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
-    picked = _column_indexes(titles, columns, has_titles=has_titles)
+    picked = _picked(titles, columns, has_titles=has_titles)
     try:
         table = lines.table([str(number) for number in range(len(titles))], skip=1 if has_titles else 0)
     except (DataFileError, pa.ArrowException) as error:
@@ -210,7 +210,7 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
     try:
         file = pq.ParquetFile(BytesIO(content))
         titles = [nfc(name) for name in file.schema_arrow.names]
-        picked = _column_indexes(titles, columns, has_titles=True)
+        picked = _picked(titles, columns, has_titles=True)
         table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
         rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
                          for place in picked})  # fmt: skip
@@ -244,24 +244,40 @@ def _has_titles(lines: TextRows, columns: Columns) -> bool:
     )  # fmt: skip
 
 
-def _column_indexes(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
+def column_indexes(
+    titles: Sequence[str], wanted: Sequence[tuple[str, str | None, Sequence[str]]], *, has_titles: bool
+) -> list[int]:
+    """Returns the index of each wanted column.
+
+    Args:
+        titles: The titles of the columns; 1, 2, 3 ... for a file without titles.
+        wanted: For each column its key in the scenario, its title or None, and known titles in lower case. Without a
+            title, the column with the first known title is chosen; in a file without titles, the column at this index.
+        has_titles: Whether the file has titles.
+
+    Raises:
+        ContentError: The file lacks a column.
+    """
+    found = []
+    for number, (field, title, known) in enumerate(wanted):
+        named = [str(number + 1)] if title is None else [title]
+        if title is None and has_titles:
+            named = [other for name in known for other in titles if other.lower() == name]
+        if not named or named[0] not in titles:
+            shown = ", ".join(map(repr, titles[:20]))
+            lacking, cure = f"that is known as {field};", f"name one of its columns: {shown}"
+            if title is not None:
+                lacking, cure = f"{title!r};{nearest(title, titles)}", f"its columns are {shown}"
+            raise ContentError(f"the file has no column {lacking} {cure}", field)
+        found.append(titles.index(named[0]))
+    return found
+
+
+def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
     """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
-    found: list[int] = []
-    for field, title, known in (("src", columns.src, SRC), ("dst", columns.dst, DST)):
-        if title is None:
-            by_title = (place for name in known for place, other in enumerate(titles) if other.lower() == name)
-            title = titles[next(by_title, len(found) if not has_titles else -1)] if has_titles else titles[len(found)]
-            if has_titles and title.lower() not in known:
-                title = _DEFAULT[len(found)]
-        found.append(_place(titles, title, field))
-    return found if columns.latency is None else [*found, _place(titles, columns.latency, "latency")]
-
-
-def _place(titles: Sequence[str], title: str, field: str) -> int:
-    if title in titles:
-        return titles.index(title)
-    shown = ", ".join(repr(name) for name in titles[:20])
-    raise ContentError(f"the file has no column {title!r};{nearest(title, titles)} its columns are {shown}", field)
+    latency = [] if columns.latency is None else [("latency", columns.latency, ())]
+    wanted = [("src", columns.src, SRC), ("dst", columns.dst, DST), *latency]
+    return column_indexes(titles, wanted, has_titles=has_titles)
 
 
 def _graph(
