@@ -183,6 +183,16 @@ def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath,
                 yield path, key, name, moment, getattr(item, name)
 
 
+def _exact(
+    time: TimeSpec, items: Iterable[tuple[KeyPath, Strict]]
+) -> Iterator[tuple[KeyPath, str, str, float, int]]:  # fmt: skip
+    """Yields the values of `_moments`, with each time in rounds, with fractions."""
+    found = list(_moments(items))
+    clock = _clock(time, [moment for *_, moment, _ in found])
+    for path, key, name, moment, given in found:
+        yield path, key, name, clock.exact(ms_from_start(moment, clock.origin_ms or 0.0)), given
+
+
 def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of the file
     try:
         return ms_from_start(moment, 0.0) if is_timestamp(moment) else None
@@ -229,12 +239,9 @@ def time_problems(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> It
 
     `items` contains the path and the model of each item of a list. Items that are not `Timed` are skipped.
     """
-    found = list(_moments(items))
-    clock = _clock(time, [moment for *_, moment, _ in found])
-    for path, key, name, moment, given in found:
-        exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
+    for path, key, name, exact, given in _exact(time, items):
         if exact < -0.5:
-            message = f"{key} is {-exact * clock.round_ms * clock.speed:g} ms before the start;"
+            message = f"{key} is {-exact * time.round_ms * time.speed:g} ms before the start;"
             yield Problem((*path, key), f"{message} set time.origin to it or earlier, or remove the part")
         elif abs(exact - given) > 1.0 + 1e-9:
             message = f"{key} is round {exact:g}, and {name} is {given}; allowed: one of the two, so leave one out"
@@ -248,10 +255,5 @@ def listed_timestamps(items: Iterator[tuple[KeyPath, Strict]]) -> Iterator[KeyPa
 
 def rounding_error_ms(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> tuple[float, KeyPath]:
     """Returns the largest difference in ms between an item's time and its round, and the path of this item."""
-    found = list(_moments(items))
-    clock = _clock(time, [moment for *_, moment, _ in found])
-    worst: tuple[float, KeyPath] = (0.0, ())
-    for path, _, _, moment, given in found:
-        exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
-        worst = max(worst, (abs(exact - given) * clock.round_ms, path), key=lambda one: one[0])
-    return worst
+    errors = ((abs(exact - given) * time.round_ms, path) for path, _, _, exact, given in _exact(time, items))
+    return max(errors, key=lambda one: one[0], default=(0.0, ()))

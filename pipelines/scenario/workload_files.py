@@ -16,7 +16,8 @@ ColumnOrRound = Annotated[
 ]
 
 
-class _TimedFile(Checked):
+class _RowFile(Checked):
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
         description="replaces round: column of the time: ms from the start, ISO 8601, or s, ms, us or ns from 1970",
@@ -26,6 +27,12 @@ class _TimedFile(Checked):
         description="unit of numbers in at_ms and until_ms; default: ms from the start; for "
         "timestamps, the unit is detected",
     )
+    nodes: Nodes | None = Field(
+        None,
+        description="the nodes over which the values of column `node` are distributed; "
+        "default: the values are names of nodes",
+    )
+    limit: Count | None = Field(None, description="read only this number of rows, from the first row on")
 
     def _problems(self) -> Iterator[Problem]:
         for key, other in (("at_ms", "round"), ("until_ms", "until")):
@@ -36,10 +43,9 @@ class _TimedFile(Checked):
             yield Problem(("unit",), "unit is given without at_ms; add that, or leave unit out")
 
 
-class SubscriptionFile(_TimedFile):
+class SubscriptionFile(_RowFile):
     """Subscriptions from CSV, JSON lines or Parquet, one subscription per row (e.g. Last.fm ``user_artists.dat``)."""
 
-    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
         None,
         description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
@@ -55,18 +61,11 @@ class SubscriptionFile(_TimedFile):
     until_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="replaces until: column of the time of the unsubscribe call; values as in at_ms"
     )
-    nodes: Nodes | None = Field(
-        None,
-        description="the nodes over which the values of column `node` are distributed; "
-        "default: the values are names of nodes",
-    )
-    limit: Count | None = Field(None, description="read only this number of rows, from the first row on")
 
 
-class PublicationFile(_TimedFile):
+class PublicationFile(_RowFile):
     """Publications from CSV, JSON lines, Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
 
-    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
         None,
         description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
@@ -82,9 +81,3 @@ class PublicationFile(_TimedFile):
     )
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(1, description="rows in each round")
     reverse: Flag = Field(False, description="publish the last row first, for files with the newest row first (PADRES)")
-    nodes: Nodes | None = Field(
-        None,
-        description="the nodes over which the values of column `node` are distributed; "
-        "default: the values are names of nodes",
-    )
-    limit: Count | None = Field(None, description="read only this number of rows, from the first row on")

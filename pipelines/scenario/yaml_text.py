@@ -139,9 +139,8 @@ class _Reader:
         if isinstance(source, yaml.MappingNode):
             return self._mapping(source, place)
         if isinstance(source, yaml.SequenceNode):
-            items: list[ValueNode] = []
             read = [self.measured(item) for item in source.value]
-            items += [node for node, _, _ in read]
+            items = [node for node, _, _ in read]
             return self._collection(ValueNode(items, place), [(size, depth) for _, size, depth in read])
         return self._scalar(cast("yaml.ScalarNode", source), place), 1, 0
 
