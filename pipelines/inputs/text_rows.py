@@ -156,7 +156,9 @@ def split(
     Lines that begin with a character of `comments` are comments. Comments and blank lines are removed. If `only_before`
     is set, they are removed only before the first row, because a later line can belong to a quoted cell.
     """
-    numbered = list(enumerate(text.rstrip().split("\n"), start=1))
+    numbered = list(enumerate(text.split("\n"), start=1))
+    while numbered and not numbered[-1][1].strip():
+        numbered.pop()
     is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
     if only_before:
         first = is_row.index(True) if any(is_row) else len(is_row)

@@ -164,6 +164,12 @@ def test_spaces_around_topics_and_nodes_do_not_count(tmp_path: Path) -> None:
     assert built.subscription["node_id"].to_pylist() == [0, 0]
 
 
+def test_the_last_cell_of_a_file_may_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "s.tsv").write_text("node\ttopic\tround\tuntil\nN1\ta\t0\t5\nN2\tb\t1\t\n\n")
+    file = {"path": "s.tsv", "topic": "topic", "round": "round", "until": "until"}
+    assert build(tmp_path, subscriptions=file).subscription["end_round"].to_pylist() == [5, None]
+
+
 def test_a_first_line_of_numbers_is_a_row_and_its_columns_have_numbers(tmp_path: Path) -> None:
     (tmp_path / "u.tsv").write_text("9\t51\t3\n7\t52\t4\n")
     built = build(tmp_path, subscriptions={"path": "u.tsv", "node": "1", "topic": "2", "nodes": "leaves"})
