@@ -146,7 +146,8 @@ def _asked(predicate: str) -> Parts:
 def _published(row: Mapping[str, Any]) -> Parts:
     content = json.loads(row["content"])
     parts = {"topic": row["topic"], "content": content, "guarantee": row["guarantee"], "keys": row["keys"]}
-    return {name: value for name, value in parts.items() if value}
+    needed = "content" if row["topic"] is None else "topic"  # a scenario refuses a publication with neither of them
+    return {name: value for name, value in parts.items() if value or name == needed}
 
 
 def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:

@@ -39,7 +39,9 @@ protocol: {name: forwarding}
 overlay: {links: [["no", "12"], ["12", "a b", 7], ["a b", "é'\\"x"]], start: joining, join_root: "a b"}
 workload:
   subscriptions: [{at: "no", round: 3, topic: "it's # 1", until: 9}, {at: "12", where: "'x y' > 1e-7 and s prefix '1'"}]
-  publications: [{at: "12", round: 9, content: {"x y": 1.0e+16, "on": "2020-01-01", s: "0123", b: true, "~": "a: b"}}]
+  publications:
+    - {at: "12", round: 9, content: {"x y": 1.0e+16, "on": "2020-01-01", s: "0123", b: true, "~": "a: b"}}
+    - {at: "a b", round: 9, content: {}}
 faults: [{kind: break, links: [["12", "no"]], round: 5, until: 6}]
 time: {rounds: 50}
 """
