@@ -125,6 +125,12 @@ def test_links_of_one_direction_are_counted(tmp_path: Path) -> None:
     assert any("5 of 6 links given in one direction and taken for both" in note for note in overlay.notes)
 
 
+def test_json_may_write_the_ends_of_links_as_strings_and_ids_as_numbers(tmp_path: Path) -> None:
+    nodes, ends = [{"id": 1}, {"id": "2"}, {"id": 3}], [{"source": "1", "target": 3}, {"source": 3, "target": 2}]
+    overlay = build(tmp_path, json.dumps({"nodes": nodes, "links": ends}))
+    assert links(overlay) == {frozenset("13"), frozenset("23")}
+
+
 def test_pajek_names_nodes_by_their_labels(tmp_path: Path) -> None:
     text = '*Vertices 3\n1 "Oslo a" 0.1 0.2 0.5\n2 "Bergen" 0 0 0\n3 "Narvik" 0 0 0\n*Edges\n1 2 4\n2 3 9\n'
     overlay = build(tmp_path, text, latency="weight")

@@ -214,7 +214,7 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
 def read_json(content: bytes) -> Graph:
     """Reads node-link JSON (networkx, D3): an object with a list ``nodes`` and a list ``links`` or ``edges``.
 
-    The id of a node without ``id`` is its index in the list.
+    The id of a node without ``id`` is its index in the list. Ids are compared as strings.
 
     Raises:
         ContentError: The file is not node-link JSON, or a link ends at a node that is not listed.
@@ -226,17 +226,15 @@ def read_json(content: bytes) -> Graph:
     links = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
     if links is None or not isinstance(data.get("nodes"), list) or not isinstance(data[links], list):
         raise ContentError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")
+    graph: Graph = nx.MultiDiGraph() if data.get("directed") else nx.MultiGraph()
     with _read_as("node-link JSON"):
-        nodes = [{"id": number, **node} for number, node in enumerate(data["nodes"])]
-        known = {str(node["id"]) for node in nodes}
-        for link in data[links]:
-            for name in (str(link["source"]), str(link["target"])):
-                if name not in known:
-                    hint = nearest(name, sorted(known)[:2000])
-                    raise ContentError(f"a link ends at {name!r}, which nodes lacks;{hint} allowed: the id of a node")
-        edges = [{key: value for key, value in link.items() if key not in ("key", "id")} for link in data[links]]
-        given = {"directed": False, **data, "multigraph": True, "nodes": nodes, links: edges}
-        graph: Graph = nx.node_link_graph(given, edges=links)
+        graph.graph.update(data.get("graph") or {})
+        for number, node in enumerate(data["nodes"]):
+            graph.add_node(str(node.get("id", number)), **{key: node[key] for key in node if key != "id"})
+        own = ("source", "target", "key", "id")
+        ends = ((str(link["source"]), str(link["target"]), link) for link in data[links])
+        edges = ((u, v, {key: link[key] for key in link if key not in own}) for u, v, link in ends)
+        _add_known(graph, edges, links)
     return graph
 
 
