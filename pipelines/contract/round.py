@@ -83,14 +83,12 @@ class Keeper(Structural):
 
         All frames that have one `name` must have the same columns.
         """
-        ...
 
     def is_empty(self, frame: DataFrame) -> bool:
         """Returns whether a materialised frame is known to be empty, so that steps can be skipped.
 
         An engine that needs a job for the answer returns False.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -179,21 +177,7 @@ class ProtocolForm:
 
 
 class DataflowForm(ProtocolForm, ABC):
-    """The dataflow steps of a protocol. Its instance is ``STEPS`` in the module `contract.protocol.Protocol.steps`.
-
-    Attributes:
-        kinds: The message kinds that the protocol's nodes send, named as in the paper.
-    """
-
-    kinds: Sequence[str] = ()
-
-    @property
-    def told_apart(self) -> Sequence[str]:
-        """The message kinds that `Due.kinds` distinguishes.
-
-        `ANY_KIND` alone means that rounds only test whether any message is due.
-        """
-        return self.kinds
+    """The dataflow steps of a protocol. Its instance is ``STEPS`` in the module `contract.protocol.Protocol.steps`."""
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the relations that have rows before the first round, by name. The default returns no relation.
@@ -229,10 +213,6 @@ class Start:
     keep: Keeper
 
 
-ANY_KIND = "*"
-"""The only item of `Due.kinds` if a protocol does not distinguish message kinds. It states that some message is due."""
-
-
 @dataclass(frozen=True)
 class Due:
     """The messages and calls that nodes handle in a round.
@@ -240,8 +220,8 @@ class Due:
     Attributes:
         inbox: The due messages of nodes that are up.
         calls: The due application calls, or None if no call is due.
-        kinds: The kinds of the due messages (see `DataflowForm.told_apart`), and the kinds of the due calls in lower
-            case. A round skips the steps of kinds that are not due.
+        kinds: The kinds of the due messages, and the kinds of the due calls in lower case. A round skips the steps of
+            kinds that are not due.
     """
 
     inbox: DataFrame

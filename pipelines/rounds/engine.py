@@ -267,7 +267,7 @@ class RoundEngine(Rounds):
 
     def next_round(self) -> int | None:
         """Returns the next round with an event; None if no event remains."""
-        wait = self._counts.next_wait
+        wait = min(self._counts.waits.values(), default=None)
         due = None if wait is None else self.round + wait
         found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
@@ -277,7 +277,8 @@ class RoundEngine(Rounds):
         calls = job.calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
-        kinds = {*self._counts.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
+        due_kinds = (kind for kind, wait in self._counts.waits.items() if wait == upcoming - self.round)
+        kinds = {*due_kinds, *job.calls.kinds(upcoming)}
         inbox = due.where("fate is null") if self._counts.n_doomed else due
         handled = Due(inbox, calls, frozenset(kinds))
         return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, crashes, job.checkpoints)
@@ -289,15 +290,16 @@ class RoundEngine(Rounds):
         """
         job, messages = self._job, list(waiting)
         if result.outbox is not None:
-            outbox = network.Outbox(result.outbox, result.sent_fields)
-            schedule = job.crashes.schedule
-            messages.append(network.put_on_links(outbox, job.run.link, job.latency, job.protocol.payload, schedule))
+            sent = network.put_on_links(
+                result.outbox, result.sent_fields, job.run.link, job.latency, job.protocol.payload, job.crashes.schedule
+            )
+            messages.append(sent)
         flight = union(messages) if messages else job.checkpoints.empty(self._schema)
         parts = {name: self._relations.part(name, rows) for name, rows in result.state.items()}
         return {**parts, _IN_FLIGHT: self._flight(flight)}
 
     def _flight(self, rows: DataFrame) -> Part:
-        return Part(rows, self._schema, network.digest_of_message(self._job.protocol.told_apart))
+        return Part(rows, self._schema, network.DIGEST)
 
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult

@@ -12,12 +12,12 @@ exist in the form ``program`` only (`udfs.nodes`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from pipelines.contract.round import ANY_KIND, in_flight_schema
+from pipelines.contract.round import in_flight_schema
 from pipelines.contract.rows import row_number
 from pipelines.errors import InternalError
 
@@ -31,53 +31,49 @@ With one window partition for each sender, the numbering takes four times as lon
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
 _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_id"
-
-
-@dataclass(frozen=True)
-class Outbox:
-    """The messages that nodes send in a round.
-
-    Attributes:
-        rows: Columns of `contract.round.OUTBOX`, and `fields`.
-        fields: The payload columns in `rows`, and ``latency_rounds``; None if `rows` has all payload columns.
-    """
-
-    rows: DataFrame
-    fields: Collection[str] | None
-
-    def has(self, name: str) -> bool:
-        """Returns whether `rows` has column `name`; a missing column counts as null."""
-        return self.fields is None or name in self.fields
+DIGEST = (
+    "concat_ws(',', kind, coalesce(cast(remaining_rounds as string), ''), cast(fate is null as string),"
+    " coalesce(cast(remaining_rounds = due_round - sent_round as string), ''))"
+)
+"""SQL for the digest of a message in flight: a string of the properties that the driver counts."""
 
 
 def put_on_links(
-    outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
-) -> DataFrame:
-    """Returns the messages of `outbox` as messages in flight. Latencies are constant, so messages keep their order.
+    outbox: DataFrame, fields: Collection[str] | None, link: DataFrame, latency: int | None, payload: T.StructType,
+    crash: DataFrame | None,
+) -> DataFrame:  # fmt: skip
+    """Returns the messages of `outbox` as messages in flight. Links keep order, because their latency is constant.
 
     Args:
-        outbox: The messages; a null ``latency_rounds`` stands for the latency of the link.
+        outbox: The messages, columns of `contract.round.OUTBOX` and `fields`; a null ``latency_rounds`` stands for the
+            latency of the link.
+        fields: The payload columns of `outbox`, and ``latency_rounds``; missing columns count as null. None if `outbox`
+            has all of these columns.
         link: Table ``link``.
         latency: The latency of all links of all runs; None if latencies differ.
         payload: The protocol's payload.
         crash: The crash schedule, with columns `faults.CRASH`; None if no node crashes.
     """
+
+    def has(name: str) -> bool:
+        return fields is None or name in fields
+
     cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
-    body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
+    body = [sql.format(name) for name, sql in cast.items() if has(name)]
     message_id = _ID.format(number=_NUMBER)
-    known = ["source", "source_seq", *(["latency_rounds as named_rounds"] if outbox.has("latency_rounds") else [])]
-    numbered = outbox.rows.selectExpr("run_id", message_id, *_HEAD, *known, *body)
+    known = ["source", "source_seq", *(["latency_rounds as named_rounds"] if has("latency_rounds") else [])]
+    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, *known, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
     wait = "latency_rounds" if latency is None else f"cast({latency} as bigint)"
-    if outbox.has("latency_rounds"):
+    if has("latency_rounds"):
         wait = f"coalesce(named_rounds, {wait})"
     times = [f"sent_round + {wait} as due_round", f"{wait} as remaining_rounds"]
     head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
-    fields = [name if outbox.has(name) else sql.format("null") for name, sql in cast.items()]
+    values = [name if has(name) else sql.format("null") for name, sql in cast.items()]
     if crash is None:
-        return numbered.selectExpr(*head, "cast(null as string) as fate", *fields)
-    return _with_crashes(numbered.selectExpr(*head, *fields), crash, payload.names)
+        return numbered.selectExpr(*head, "cast(null as string) as fate", *values)
+    return _with_crashes(numbered.selectExpr(*head, *values), crash, payload.names)
 
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
@@ -119,27 +115,6 @@ class InFlightCounts:
     n_messages: int
     n_doomed: int
     n_new: int
-
-    @property
-    def next_wait(self) -> int | None:
-        """The number of rounds until the next message is due; None if no message is in flight."""
-        return min(self.waits.values(), default=None)
-
-    def due_kinds(self, step: int) -> Iterable[str]:
-        """Returns the kinds of the messages that are due after `step` rounds."""
-        return (kind for kind, wait in self.waits.items() if wait == step)
-
-
-def digest_of_message(kinds: Sequence[str]) -> str:
-    """Returns SQL for the digest of a message in flight: a string of the properties that the driver counts.
-
-    `kinds` are the message kinds that rounds distinguish.
-    """
-    kind = f"'{ANY_KIND}'" if ANY_KIND in kinds else "kind"
-    is_new = "remaining_rounds = due_round - sent_round"
-    fields = (kind, "cast(remaining_rounds as string)", "cast(fate is null as string)", f"cast({is_new} as string)")
-    told = ", ".join(f"coalesce({field}, '')" for field in fields)
-    return f"concat_ws(',', {told})"
 
 
 def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings
-from pipelines.protocols.delta.messages import BODY, KINDS, PAYLOAD
+from pipelines.protocols.delta.messages import BODY, PAYLOAD
 from pipelines.protocols.delta.phases import faults, forward, joins
 from pipelines.protocols.delta.tables import PATH, STATES
 from pipelines.protocols.delta.work import Work
@@ -31,7 +31,6 @@ from pipelines.protocols.delta.work import Work
 class DeltaProtocol(DataflowForm):
     """The dataflow form of the protocol."""
 
-    kinds = KINDS
     payload = PAYLOAD
     body = BODY
     states = STATES

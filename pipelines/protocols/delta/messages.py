@@ -1,4 +1,8 @@
-"""The messages of protocol ``delta``: kinds, payload, body, and the columns of outbox rows."""
+"""The messages of protocol ``delta``: payload, body, and the columns of outbox rows.
+
+Message kinds are named as in the report. DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB
+answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,6 @@ from pyspark.sql import types as T
 from pipelines.contract.round import in_flight_schema, outbox_types
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING
 
-KINDS = (
-    "JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF", "REJOIN",
-    "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS",
-)  # fmt: skip
-"""The message kinds, named as in the report. DETECT is a report of a node's own failure detector.
-
-PAR_TOP and PAR_SUB answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
-"""
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
 _LINKS = T.ArrayType(

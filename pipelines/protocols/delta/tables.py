@@ -52,7 +52,7 @@ STATES = (
     StateRelation(PATH),
     StateRelation(ROUTING_ENTRY),
     StateRelation(PROCESSING, facts={"routing": "kind <> 'PUB'", "joining": "kind = 'J'"}),
-    StateRelation(WAITING, facts={"waiting": "true"}),
+    StateRelation(WAITING),
     StateRelation(DETECTOR, compact=newest_per_source),
     StateRelation(JOIN, facts={"detached": "status <> 'VALID_JOINED'", "joiners": "true"}, is_durable=True),
     StateRelation(JOIN_REQUEST, facts={"requests": "true"}),
@@ -61,7 +61,7 @@ STATES = (
     StateRelation(STATUS, facts={"returned": "true", "recovering": "status <> 'OPERATIONAL'"}),
     StateRelation(SYNCH, facts={"synchs": "not is_answered"}),
     StateRelation(SYN_REQUEST, facts={"syn_requests": "true"}),
-    StateRelation(TOMBSTONE, facts={"tombstones": "true"}),
+    StateRelation(TOMBSTONE),
     StateRelation(OWN_SUBSCRIPTION, is_durable=True),
     StateRelation(DELIVERED, compact=newest_per_source, is_durable=True),
 )

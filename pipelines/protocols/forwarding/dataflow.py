@@ -98,7 +98,6 @@ def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> 
 class ForwardingProtocol(DataflowForm):
     """The steps of one round of protocol ``forwarding``."""
 
-    kinds = ("SUB", "UNSUB", "PUB")
     payload = PAYLOAD
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""

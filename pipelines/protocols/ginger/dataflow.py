@@ -26,15 +26,9 @@ _START_COLUMNS = {
 class GingerSteps(DataflowForm):
     """The dataflow form of protocol ``ginger``, which the engine runs."""
 
-    kinds = PROTOCOL.kinds
     payload = PAYLOAD
     body = BODY
     states = program_states(PROTOCOL)
-
-    @property
-    def told_apart(self) -> tuple[str, ...]:
-        """The kinds of messages that nodes send in a run without faults."""
-        return _SENT
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the rows of the tables before the first round: the tree, the views, contacts and clients' topics."""
