@@ -46,15 +46,12 @@ class Reader(Structural):
 
     def table(self, name: str) -> DataFrame:
         """Returns the table or view `name` of the store."""
-        ...
 
     def sql(self, text: str) -> DataFrame:
         """Returns the result of query `text` over the tables and views of the store."""
-        ...
 
     def is_finished(self) -> bool:
         """Returns whether all runs of the store have ended."""
-        ...
 
 
 def arrow_rows(

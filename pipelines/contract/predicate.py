@@ -11,7 +11,6 @@ that begins with ``$``.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.settings import MAX_WHOLE, nfc
 from pipelines.errors import PredicateError, nearest
 
 LEVEL, REST = "+", "#"
@@ -31,7 +31,6 @@ _META = re.compile(r"([\\.^$|?*+()\[\]{}])")
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains", "filter"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 TOPIC = "topic"
-MAX_WHOLE = 2**63 - 1
 MAX_WHOLE_DOUBLE = float(2**63 - 1024)
 """The largest double below 2**63."""
 FILTER: Final = "filter"
@@ -160,7 +159,7 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
 def _composed(predicate: Predicate) -> Predicate:
     if predicate.attribute != TOPIC or not isinstance(predicate.value, str):
         return predicate
-    return Predicate(TOPIC, predicate.op, unicodedata.normalize("NFC", predicate.value))
+    return Predicate(TOPIC, predicate.op, nfc(predicate.value))
 
 
 def _as_filter(predicate: Predicate) -> Predicate:
@@ -198,14 +197,6 @@ def _shown_value(value: float | str) -> str:
 def whole_number(value: float) -> int | None:
     """Returns `value` as an int if it is a whole number of 64 bits, else None."""
     return int(value) if -MAX_WHOLE - 1 <= value <= MAX_WHOLE and value == int(value) else None
-
-
-def as_double(value: float) -> float:
-    """Returns the double of `value` for comparisons with numbers that are not whole numbers of 64 bits.
-
-    The greatest whole numbers are rounded down, so that their doubles stay below 2**63.
-    """
-    return min(float(value), MAX_WHOLE_DOUBLE) if isinstance(value, int) else value
 
 
 def read_number(text: str) -> int | float:
@@ -390,5 +381,10 @@ def _comparisons(text: str) -> list[Comparison]:
 
 
 def value_columns(value: float | str) -> tuple[float | None, int | None, str | None]:
-    """Returns ``number, whole, text`` of `value`, the columns of `PREDICATE`."""
-    return (None, None, value) if isinstance(value, str) else (as_double(value), whole_number(value), None)
+    """Returns ``number, whole, text`` of `value`, the columns of `PREDICATE`.
+
+    The greatest whole numbers are rounded down in ``number``, so that their doubles stay below 2**63.
+    """
+    if isinstance(value, str):
+        return None, None, value
+    return min(float(value), MAX_WHOLE_DOUBLE) if isinstance(value, int) else value, whole_number(value), None
