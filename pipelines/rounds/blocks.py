@@ -60,44 +60,6 @@ _TAG = "roundtable-block"
 """The tag of Spark jobs that play blocks."""
 
 
-class BlockRows:
-    """The result of a block.
-
-    Attributes:
-        runs: One row per run, columns of `udfs.nodes.block.block_schema`.
-        last_round: The last round with an event; None if no round had an event.
-        n_handled: The number of due messages.
-    """
-
-    def __init__(self, runs: pa.Table, protocol: ProgramForm) -> None:
-        """Computes the counts from `runs`, the result rows of a block."""
-        self.runs, self._protocol = runs, protocol
-        self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
-        self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
-
-    def history(self, last: int) -> dict[str, pa.Table]:
-        """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses and call events.
-
-        A lost message may be due in a round without another event of its run. The function takes this message from the
-        messages in flight.
-        """
-        lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
-        message = pa.concat_tables([exploded(self.runs, "handled"), lost])
-        return {
-            "message": with_fate(message, "delivered"),
-            "delivery": exploded(self.runs, "delivery").rename_columns({"node_id": "subscriber"}),
-            "node_status": exploded(self.runs, "statuses"),
-            "call_event": exploded(self.runs, "events"),
-        }
-
-    def grown(self) -> dict[str, pa.Table]:
-        """Returns the rows that the block added to append-only relations, by relation.
-
-        The rows are copies: an Arrow view of them would keep all rows of the block in memory.
-        """
-        return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
-
-
 class RunState:
     """The nodes of all runs, and the messages in flight, between two blocks.
 
@@ -153,6 +115,26 @@ class RunState:
         return found.select(in_flight_schema(self._protocol.payload).names)
 
 
+def history_rows(runs: pa.Table, last: int) -> dict[str, pa.Table]:
+    """Returns the history rows of a block up to round `last`: messages, deliveries, statuses and call events.
+
+    A lost message may be due in a round without another event of its run. The function takes this message from the
+    messages in flight.
+
+    Args:
+        runs: The result of the block: one row per run, columns of `udfs.nodes.block.block_schema`.
+        last: The last round with an event.
+    """
+    lost = exploded(runs, "in_flight").filter(pc.field("due_round") <= last)
+    message = pa.concat_tables([exploded(runs, "handled"), lost])
+    return {
+        "message": with_fate(message, "delivered"),
+        "delivery": exploded(runs, "delivery").rename_columns({"node_id": "subscriber"}),
+        "node_status": exploded(runs, "statuses"),
+        "call_event": exploded(runs, "events"),
+    }
+
+
 def with_fate(message: pa.Table, fate: str) -> pa.Table:
     """Returns `message` as rows of table ``message``; a null fate becomes `fate`."""
     fates = pc.fill_null(message["fate"], fate)
@@ -182,6 +164,7 @@ def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
 
 
 def _copied(rows: pa.Table) -> pa.Table:
+    # An Arrow view of a part of a table would keep the whole table in memory.
     parts = [batch.take(pa.array(np.arange(batch.num_rows))) for batch in rows.to_batches()]
     return pa.Table.from_batches(parts, rows.schema)
 
@@ -326,23 +309,22 @@ class Blocks(Rounds):
         if self._block is None or self._block.asked != last:
             self._block = self._submit(last)
         block = self._block
-        found = BlockRows(block.runs.result(), self._protocol)
+        runs = block.runs.result()
         self._block = None
-        if not found.runs["run_id"].equals(self._constants["run_id"]):
+        if not runs["run_id"].equals(self._constants["run_id"]):
             raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
-        over = found.last_round
+        over: int | None = pc.max(runs["last_played"]).as_py()
         if over is None:  # no event, except in the initial state
             over = 0 if self._state is None else block.last
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
-        declared = rows_of(self._protocol.program).plan.appended if len(crashed) else {}
-        for name in (name for name, one in declared.items() if not one.is_durable):
-            self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
-        for name, rows in found.grown().items():
-            self._grown[name].append(rows)
-        self.history.add(upcoming, found.history(over))
-        self._state = RunState(found.runs, self._protocol, over)
+        for name, declared in rows_of(self._protocol.program).plan.appended.items():
+            if len(crashed) and not declared.is_durable:
+                self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
+            self._grown[name].append(_copied(exploded(runs, name)))
+        self.history.add(upcoming, history_rows(runs, over))
+        self._state = RunState(runs, self._protocol, over)
         self.round, self._is_changed = over, True
-        return found.n_handled
+        return pc.sum(pc.list_value_length(runs["handled"])).as_py() or 0
 
     def _submit(self, last: int) -> _Block:
         """Submits the block of the rounds up to `last`."""

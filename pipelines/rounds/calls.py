@@ -97,15 +97,14 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
     )
 
 
-def _schema(key: str, **others: T.DataType) -> T.StructType:
-    fields = [T.StructField(name, BIGINT, False) for name in key.split(",")]
-    return T.StructType(fields + [T.StructField(name, kind, True) for name, kind in others.items()])
-
-
-CALL = _schema(
-    "run_id,node_id,source_seq,round", kind=STRING, subscription_id=BIGINT, join_point=BIGINT,
-    topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
-)  # fmt: skip
+_BODY = {
+    "kind": STRING, "subscription_id": BIGINT, "join_point": BIGINT, "topic": STRING, "guarantee": STRING,
+    "keys": T.ArrayType(STRING), "peer": BIGINT, "role": STRING,
+}  # fmt: skip
+CALL = T.StructType([
+    *(T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "source_seq", "round")),
+    *(T.StructField(name, of_type) for name, of_type in _BODY.items()),
+])  # fmt: skip
 WINDOW = to_arrow_schema(T.StructType([*CALL.fields, T.StructField("matches", LONGS)]))
 """The columns of calls with ``matches``: the sorted ids of the matching subscriptions of a publication, else null."""
 

@@ -169,9 +169,7 @@ def _run(
         _write_inputs(inputs, batch.horizon, store)
     rounds: Rounds
     if isinstance(protocol, ProgramForm):
-        rounds = blocks = Blocks(
-            protocol, store.session, calls, RunFaults(crashes, inputs), history, inputs, setting
-        )  # fmt: skip
+        rounds = blocks = Blocks(protocol, store.session, calls, RunFaults(crashes, inputs), history, inputs, setting)
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
@@ -179,9 +177,7 @@ def _run(
         given = (inputs.node, inputs.link, setting, inputs.subscription)
         run = RunTables(*(checkpoints.load(rows) for rows in given))
         start = _start(experiment, run, calls.all(), crashes.runs, checkpoints)
-        job = Job(
-            batch.protocol, protocol, checkpoints, calls, history, crashes, run, inputs.latency, start.settings
-        )  # fmt: skip
+        job = Job(batch.protocol, protocol, checkpoints, calls, history, crashes, run, inputs.latency, start.settings)
         rounds = engine = RoundEngine(job)
         if last is None:
             engine.start(protocol.start(start))

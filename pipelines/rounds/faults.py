@@ -28,10 +28,8 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
-CRASH = T.StructType(
-    [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
-)  # fmt: skip
-"""The columns of the crash schedule, one row per crash: in ``round``, the node crashes in incarnation ``incarnation``.
+CRASH = T.StructType([*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)])
+"""The columns of the crash schedule: in ``round``, the node crashes in its ``incarnation``. One row per crash.
 
 Column ``end_round`` is the round of the recovery, null if the node never recovers.
 """

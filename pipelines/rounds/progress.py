@@ -73,11 +73,6 @@ class ProgressReading:
     scheduled: int
     seconds_left: float | None
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether round `scheduled` has been played: no call or fault remains."""
-        return self.round >= self.scheduled
-
 
 @dataclass
 class Meter:
@@ -297,7 +292,7 @@ def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time
 
 def _time_left(reading: ProgressReading) -> str:
     """Returns a phrase for the estimated time until the last call or fault, or ``draining`` after that round."""
-    if reading.is_draining:
+    if reading.round >= reading.scheduled:
         return "draining"
     return "" if reading.seconds_left is None else f"{clock_time(reading.seconds_left)} to round {reading.scheduled}"
 

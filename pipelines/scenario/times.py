@@ -183,9 +183,7 @@ def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath,
                 yield path, key, name, moment, getattr(item, name)
 
 
-def _exact(
-    time: TimeSpec, items: Iterable[tuple[KeyPath, Strict]]
-) -> Iterator[tuple[KeyPath, str, str, float, int]]:  # fmt: skip
+def _exact(time: TimeSpec, items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath, str, str, float, int]]:
     """Yields the values of `_moments`, with each time in rounds, with fractions."""
     found = list(_moments(items))
     clock = _clock(time, [moment for *_, moment, _ in found])
