@@ -13,13 +13,12 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
-from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
@@ -114,10 +113,8 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     return built.overlay, built.workload, built.faults
 
 
-def build_mapped_run(
-    run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None
-) -> Mapped:  # fmt: skip
-    """Builds the inputs of one run. If the scenario has several protocols, maps the inputs to the run's protocol.
+def build_mapped_run(run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None) -> Mapped:
+    """Builds the inputs of one run and, in a scenario with several protocols, maps them to the run's protocol.
 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
@@ -394,17 +391,15 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     for name in ("source", "source_seq"):
         publication = publication.append_column(name, issued[name])
     attribute = tables["attribute"].join(published, key, join_type="inner")
-    return Inputs(
-        node=tables["node"], link=tables["link"], call=call.drop_columns(["publication"]),
-        subscription=tables["subscription"], predicate=tables["predicate"],
-        publication=publication.select(["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]),
-        attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "whole", "text"]),
-        crash=tables["crash"], link_fault=tables["link_fault"], nth_fault=tables["nth_fault"], side=tables["side"],
-        pause=tables["pause"], replacement=tables["replacement"], fault_event=tables["fault_event"],
-    )  # fmt: skip
+    values = ["attribute", "number", "whole", "text"]
+    return Inputs(**tables | {
+        "call": call.drop_columns(["publication"]),
+        "publication": publication.select(["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]),
+        "attribute": attribute.select(["run_id", "source", "source_seq", "round", *values]),
+    })  # fmt: skip
 
 
-def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
+def postpone(call: pa.Table, pause: pa.Table) -> Ints:
     """Returns the round of each call in ``call``.
 
     A call of a paused node moves to the round in which the node resumes.
@@ -423,5 +418,5 @@ def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
     return np.where(is_paused, _ints(pause["end_round"])[newest], round_)
 
 
-def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def _ints(column: pa.ChunkedArray) -> Ints:
     return np.asarray(column.to_numpy(), dtype=np.int64)

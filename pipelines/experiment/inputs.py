@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import NTH
+from pipelines.contract.run_inputs import Faults
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """The input tables of all runs; each table has ``run_id`` and the columns named below.
+class Inputs(Faults):
+    """The input tables of all runs. Each table has ``run_id`` and the columns named below; fault tables as in `Faults`.
 
     Attributes:
         node: ``node_id, name, role``; one row per node.
@@ -24,15 +25,6 @@ class Inputs:
         predicate: ``subscription_id, attribute, op, number, whole, text``; one row per comparison.
         attribute: ``source, source_seq, round, attribute, number, whole, text``; one row per attribute of a
             publication.
-        crash: ``node_id, round, end_round``; one row per outage of a node, from ``round`` until before ``end_round``,
-            which is null for a permanent crash. Rows are sorted by (run_id, round, node_id); outages of a node do not
-            touch.
-        link_fault: Columns of `run_inputs.LINK_FAULT`.
-        nth_fault: Columns of `run_inputs.NTH_FAULT`.
-        side: Columns of `run_inputs.SIDE`.
-        pause: Columns of `run_inputs.PAUSE`.
-        replacement: Columns of `run_inputs.REPLACEMENT`.
-        fault_event: Columns of `run_inputs.EVENT`.
     """
 
     node: pa.Table
@@ -42,13 +34,6 @@ class Inputs:
     publication: pa.Table
     predicate: pa.Table
     attribute: pa.Table
-    crash: pa.Table
-    link_fault: pa.Table
-    nth_fault: pa.Table
-    side: pa.Table
-    pause: pa.Table
-    replacement: pa.Table
-    fault_event: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
         """Returns the inputs of the runs with ids from ``first`` to ``last``, inclusive."""
@@ -94,9 +79,8 @@ class Inputs:
 
     @property
     def latency(self) -> int | None:
-        """The latency of all links in rounds; None if links have different latencies."""
-        column = "latency_rounds"
-        found = pc.unique(pa.chunked_array([*self.link[column].chunks, *self.replacement[column].chunks], pa.int64()))
+        """The latency in rounds of all links before the first round; None if links have different latencies."""
+        found = pc.unique(self.link["latency_rounds"])
         return found[0].as_py() if len(found) == 1 else None
 
 

@@ -19,12 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
 from pipelines.errors import InputError, Problem, plural, some
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
@@ -67,21 +66,20 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
     notes = [*given.notes]
     kept = _kept_nodes(spec, given.overlay)
     if kept is not None:
-        overlay = _of_nodes(spec, given.overlay, kept)
+        n_new = int(spec.makes_overlay)
         place = np.full(len(given.overlay.names), _GONE, dtype=np.int64)
-        place[kept] = np.arange(len(overlay.names) - len(kept), len(overlay.names)) if spec.makes_overlay else (
-            np.arange(len(kept))
-        )  # fmt: skip
+        place[kept] = n_new + np.arange(len(kept))
+        overlay = _of_nodes(spec, given.overlay, kept, place)
         notes.append(_overlay_note(spec, given.overlay, kept))
         workload = _moved_calls(spec, given, place)
-        faults, left_out = _kept_faults(given, place, len(overlay.names) - len(kept))
+        faults, left_out = _kept_faults(given, place, n_new)
         notes += left_out
         given = Mapped(overlay, workload, faults)
     workload, left_out = _taken_calls(spec, given.workload)
     return Mapped(given.overlay, workload, given.faults, (*notes, *left_out, *_order_notes(spec, workload)))
 
 
-def _kept_nodes(spec: Protocol, overlay: Overlay) -> npt.NDArray[np.int64] | None:
+def _kept_nodes(spec: Protocol, overlay: Overlay) -> Ints | None:
     """Returns the ids of the nodes that the protocol keeps; None if it keeps the overlay unchanged."""
     everybody = np.arange(len(overlay.names), dtype=np.int64)
     if spec.makes_overlay and overlay.has_links:
@@ -91,13 +89,11 @@ def _kept_nodes(spec: Protocol, overlay: Overlay) -> npt.NDArray[np.int64] | Non
     return None
 
 
-def _of_nodes(spec: Protocol, overlay: Overlay, kept: npt.NDArray[np.int64]) -> Overlay:
+def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, place: Ints) -> Overlay:
     names = tuple(overlay.names[node] for node in kept.tolist())
     if spec.makes_overlay:
         none = np.zeros(0, dtype=np.int64)
         return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names), (SUPERVISOR, SUBSCRIBER))
-    place = np.full(len(overlay.names), _GONE, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
     a, b = place[overlay.a], place[overlay.b]
     has_both = (a != _GONE) & (b != _GONE)
     latency = overlay.latency_rounds[has_both]
@@ -106,14 +102,14 @@ def _of_nodes(spec: Protocol, overlay: Overlay, kept: npt.NDArray[np.int64]) -> 
     return replace(overlay, names=names, n_servers=0, **of_kept)
 
 
-def _overlay_note(spec: Protocol, overlay: Overlay, kept: npt.NDArray[np.int64]) -> str:
+def _overlay_note(spec: Protocol, overlay: Overlay, kept: Ints) -> str:
     if not spec.makes_overlay:
         return f"it has no servers: {plural(overlay.n_servers, 'server')} left out"
     whose = "clients" if overlay.n_clients else "nodes"
     return f"it makes its overlay itself: of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
 
 
-def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) -> Workload:
+def _moved_calls(spec: Protocol, given: Mapped, place: Ints) -> Workload:
     workload = given.workload
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
@@ -129,9 +125,7 @@ def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) ->
     return replace(workload, **moved)
 
 
-def _kept_faults(
-    given: Mapped, place: npt.NDArray[np.int64], n_new: int
-) -> tuple[Faults, Iterator[str]]:  # fmt: skip
+def _kept_faults(given: Mapped, place: Ints, n_new: int) -> tuple[Faults, Iterator[str]]:
     """Returns the faults of the kept nodes, and a note for each type of omitted fault.
 
     ``place`` contains the new id of each node, or `_GONE` if the node is omitted. The ``n_new`` nodes that the protocol
@@ -149,8 +143,8 @@ def _kept_faults(
     return Faults(**moved), _omission_notes(given, place)
 
 
-def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
-    """Yields a note for each type of fault whose nodes or links are omitted; ``place`` as in `_kept_faults`."""
+def _omission_notes(given: Mapped, place: Ints) -> Iterator[str]:
+    """Yields a note for each type of fault whose nodes or links the protocol lacks; ``place`` as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
@@ -163,7 +157,7 @@ def _omission_notes(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str
         yield f"{plural(n_gone, 'fault')} of single links left out"
 
 
-def _renumbered(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
+def _renumbered(rows: pa.Table, place: Ints) -> pa.Table:
     """Returns those of ``rows`` whose nodes the protocol keeps, with new node ids; null ids stay null.
 
     ``place`` contains the new id of each node, or `_GONE` if the node is omitted.

@@ -141,7 +141,10 @@ def built(prepared: Prepared) -> Iterator[Built]:
     for run in combinations:
         key = _inputs_key(run, _INPUTS | ({"protocol"} if PROTOCOLS[run.scenario.protocol.name].check else set()))
         if key not in made:
-            made[key] = _attempt(run, prepared.beside)
+            try:
+                made[key] = build_run(run, prepared.beside)
+            except InputError as error:
+                made[key] = error
         found = made[key]
         if isinstance(found, InputError):
             for problem in found.problems:
@@ -162,13 +165,6 @@ def _inputs_key(run: RunConfig, parts: set[str]) -> str:
     is_tree = needs_tree(run.protocols or [name])
     whose = f"{name} " if run.protocols else ""
     return f"{run.seed} {is_tree} {whose}{run.scenario.model_dump_json(include=parts)}"
-
-
-def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] | InputError:
-    try:
-        return build_run(run, beside)
-    except InputError as error:
-        return error
 
 
 def _grid_values(combinations: Sequence[RunConfig]) -> dict[int, str]:
