@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TypeGuard
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -45,7 +44,6 @@ class Lease:
         self._token = token
         self._number = 0
         self._renewing = Lock()
-        self._renewed = time.monotonic()
 
     def renew(self) -> None:
         """Renews the lease by a conditional write of the lock file.
@@ -54,7 +52,6 @@ class Lease:
             StoreError: The lease expired, and another program has acquired it.
         """
         with self._renewing:
-            begun = time.monotonic()
             if self._tag is not None:
                 self._number += 1
                 self._tag = self._file.update(_text(self._writer, self._token, self._number), self._tag)
@@ -64,7 +61,6 @@ class Lease:
                     f"another program has acquired the lease of the store {store!r}, because this program did not "
                     "renew it in time; end one of them"
                 )
-            self._renewed = begun
 
     def keep(self, ended: Event) -> None:
         """Renews the lease periodically until ``ended`` is set; runs in a thread."""
@@ -168,7 +164,9 @@ def check_store(root: Root) -> None:
     if _is_store(root):
         return
     if not root.exists():
-        beside = sorted(path.name for path in root.parent.iterdir()) if _has_parent(root) else []
+        beside: list[str] = []
+        if isinstance(root, Path) and root.parent.is_dir():
+            beside = sorted(path.name for path in root.parent.iterdir())
         raise StoreError(f"store {str(root)!r} does not exist;{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
@@ -344,10 +342,6 @@ def _n_commits(root: Root) -> int:
     """Returns the number of rows of the ledger: each version after version 0, the creation, adds a row."""
     log = root / ROUND_COMMIT.name / _LOG
     return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
-
-
-def _has_parent(root: Root) -> TypeGuard[Path]:
-    return isinstance(root, Path) and root.parent.is_dir()
 
 
 def _content_clause(root: Root, inside: Sequence[str]) -> str:
