@@ -6,12 +6,11 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
-from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -19,8 +18,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from pipelines.engines.class_archive import ClassArchive
-from pipelines.engines.frames import functions_for, set_functions
-from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars
+from pipelines.engines.frames import CONNECT_MODE, set_functions
+from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error_line
 from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.errors import EngineError
@@ -31,8 +30,12 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 def running_session() -> SparkSession | None:
     """Returns the classic session that a notebook or ``spark-submit`` gave this program; None if it does not exist."""
     if SparkContext._active_spark_context is not None:
-        with functions_for(is_classic=True):  # in Connect mode PySpark would return a session of Sail
+        was_classic = CONNECT_MODE not in os.environ
+        set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail
+        try:
             return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
+        finally:
+            set_functions(is_classic=was_classic)
     return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
 
 
@@ -73,16 +76,14 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             # A process has one JVM: an earlier session may have launched it.
-            gateway = None if SparkContext._gateway else _launch(conf, {"stdout": log, "stderr": log})
-            if gateway is not None:
+            gateway, streams = None, {"stdout": log, "stderr": log}
+            if not SparkContext._gateway:
+                gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
-            raise EngineError(f"Spark does not start: {_last_words(log)}; mend it, {WITHOUT_JAVA}") from error
-
-
-def _launch(conf: SparkConf, streams: Mapping[str, IO[str]]) -> JavaGateway:
-    return launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+            log.seek(0)
+            raise EngineError(f"Spark does not start: {error_line(log)}; mend it, {WITHOUT_JAVA}") from error
 
 
 def _quiet_errors() -> None:
@@ -96,13 +97,6 @@ def _quiet_errors() -> None:
 def _is_no_interruption(record: logging.LogRecord) -> bool:
     told = record.getMessage()
     return not any(what in told for what in ("while sending command", "while shutting down connection"))
-
-
-def _last_words(log: IO[str]) -> str:
-    log.seek(0)
-    lines = [line.strip() for line in log if line.strip()]
-    causes = [line for line in lines if "rror" in line or "xception" in line]
-    return (causes or lines or ["its JVM ended without a word"])[0]
 
 
 def _submitted_session() -> SparkSession:

@@ -6,8 +6,7 @@ They set the mode of PySpark's functions, unite DataFrames, and create DataFrame
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import reduce
 from typing import Final
 
@@ -15,27 +14,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The environment variable that makes PySpark's functions build columns for Spark Connect."""
-
-
-@contextmanager
-def functions_for(*, is_classic: bool) -> Iterator[None]:
-    """Sets the mode of PySpark's functions inside the block: columns for classic Spark, or for Spark Connect."""
-    was_classic = _CONNECT_MODE not in os.environ
-    set_functions(is_classic=is_classic)
-    try:
-        yield
-    finally:
-        set_functions(is_classic=was_classic)
 
 
 def set_functions(*, is_classic: bool) -> None:
     """Sets the mode of PySpark's functions: they build columns for classic Spark, or for Spark Connect."""
     if is_classic:
-        os.environ.pop(_CONNECT_MODE, None)
+        os.environ.pop(CONNECT_MODE, None)
     else:
-        os.environ[_CONNECT_MODE] = "1"
+        os.environ[CONNECT_MODE] = "1"
 
 
 def union(frames: Iterable[DataFrame]) -> DataFrame:

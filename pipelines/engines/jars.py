@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -232,9 +232,14 @@ def _cause(output: str) -> str:
     missing = re.search(r"\[(unresolved dependency.*?)\]", output)
     if missing:
         return missing.group(1)[:300]
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    broken = [line for line in lines if "Exception" in line or "Error" in line]
-    return (broken or lines or ["Spark ended without a word"])[0][:300]
+    return error_line(output.splitlines())[:300]
+
+
+def error_line(output: Iterable[str]) -> str:
+    """Returns the first line of the output of Spark or Java that names an error, else the first line."""
+    lines = [line.strip() for line in output if line.strip()]
+    errors = [line for line in lines if "rror" in line or "xception" in line]
+    return (errors or lines or ["Spark ended without a word"])[0]
 
 
 def central_mirror() -> str | None:
@@ -242,11 +247,11 @@ def central_mirror() -> str | None:
 
     The user's settings take precedence over those of the Maven installation.
     """
-    for file in (Path.home() / ".m2" / "settings.xml", *_maven_settings()):
-        url = mirror_in(file)
-        if url:
-            return url
-    return None
+    homes = [os.environ[name] for name in ("MAVEN_HOME", "M2_HOME") if os.environ.get(name)]
+    if program := shutil.which("mvn"):
+        homes.append(str(Path(program).resolve().parents[1]))
+    files = (Path.home() / ".m2" / "settings.xml", *(Path(home, "conf", "settings.xml") for home in homes))
+    return next(filter(None, map(mirror_in, files)), None)
 
 
 def mirror_in(file: Path) -> str | None:
@@ -262,11 +267,3 @@ def mirror_in(file: Path) -> str | None:
         if url and not is_blocked and of & _OF_CENTRAL and "!central" not in of:
             return url if url.endswith("/") else url + "/"
     return None
-
-
-def _maven_settings() -> list[Path]:
-    homes = [os.environ[name] for name in ("MAVEN_HOME", "M2_HOME") if os.environ.get(name)]
-    program = shutil.which("mvn")
-    if program:
-        homes.append(str(Path(program).resolve().parents[1]))
-    return [Path(home, "conf", "settings.xml") for home in homes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Thread
 from typing import cast
@@ -15,10 +14,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
+from pipelines.engines.names import Engine
 from pipelines.engines.sail_expressions import SendParsed
 from pipelines.engines.settings import endpoint, shipped_settings
 from pipelines.engines.workers import stop_workers
-from pipelines.errors import EngineError
+from pipelines.errors import EngineError, first_line
 
 ANSWER_SECONDS = 10.0
 """Timeout of the first connection to a server; PySpark itself would retry for ten minutes."""
@@ -37,21 +37,18 @@ _ENVIRONMENT = {
 }
 
 
-def connect(
-    url: str, closing: ExitStack, is_near: bool = False, interceptors: Sequence[grpc.UnaryStreamClientInterceptor] = ()
-) -> SparkSession:
+def connect(url: str, closing: ExitStack, *, is_near: bool = False) -> SparkSession:
     """Opens a new session on a server.
 
     Args:
         url: ``sc://host:port``.
         closing: Receives the callback that ends the session.
-        is_near: Whether the server runs in this process.
-        interceptors: gRPC interceptors of all requests.
+        is_near: Whether the server is Sail in this process.
     """
     channel = DefaultChannelBuilder(url, [*_OPTIONS, *(_NEAR_OPTIONS if is_near else ())])
-    for interceptor in interceptors:
-        channel.add_interceptor(interceptor)
-    if not is_near:
+    if is_near:
+        channel.add_interceptor(SendParsed())
+    else:
         _check_answers(channel, url)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
@@ -105,27 +102,25 @@ def connect_given(closing: ExitStack) -> SparkSession:
     except EngineError:
         raise
     except Exception as error:
-        cause = (str(error).strip().splitlines() or [""])[0]
-        raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check the address") from error
+        raise EngineError(
+            f"no Spark Connect server answers at {url}: {first_line(error)}; check the address"
+        ) from error
     for key, value in shipped_settings().items():
         if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)
     return session
 
 
-def is_remote(session: SparkSession) -> bool:
-    """Returns whether a session uses Spark Connect."""
-    return isinstance(session, RemoteSession)
-
-
-def is_sail(session: SparkSession) -> bool:
-    """Returns whether Sail answers a Spark Connect session.
+def engine_of(session: SparkSession) -> Engine:
+    """Returns the engine of a session.
 
     The SQL function ``version()`` returns a release and a revision on Spark, but only a release on Sail.
     ``session.version`` does not distinguish Spark and Sail.
     """
+    if not isinstance(session, RemoteSession):
+        return "spark"
     answer = session.sql("select version()").collect()[0][0]
-    return len(str(answer).split()) == 1
+    return "local" if len(str(answer).split()) == 1 else "connect"
 
 
 def start_sail(closing: ExitStack) -> SparkSession:
@@ -146,4 +141,4 @@ def start_sail(closing: ExitStack) -> SparkSession:
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")
-    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True, interceptors=[SendParsed()])
+    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True)

@@ -31,7 +31,7 @@ import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
-from pipelines.engines.remote import connect_given, is_remote, is_sail, start_sail
+from pipelines.engines.remote import connect_given, engine_of, start_sail
 from pipelines.engines.workers import n_workers_of
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -211,13 +211,6 @@ def _start(
     if engine == "spark":
         return start_classic(scratch, closing, say, scheme, is_small=is_small)
     return start_sail(closing) if engine == "local" else connect_given(closing)
-
-
-def engine_of(spark: SparkSession) -> Engine:
-    """Returns the engine of a session."""
-    if not is_remote(spark):
-        return "spark"
-    return "local" if is_sail(spark) else "connect"
 
 
 def engine_of_program(spark: SparkSession | None) -> Engine | None:

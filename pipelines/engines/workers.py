@@ -60,56 +60,45 @@ def stop_workers() -> None:
         pool.executor.shutdown(wait=False, kill_workers=True)
 
 
-@dataclass(frozen=True)
-class InWorkers:
-    """An Arrow function that worker processes apply to batches of independent rows.
+def _applied(text: bytes, n_workers: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the results of an Arrow function that worker processes apply to batches, in the order of the batches.
 
-    Attributes:
-        text: A pickled function without arguments that returns the Arrow function.
-        n_workers: The number of processes.
+    At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while the
+    caller uses a result. ``text`` is a pickled function without arguments that returns the Arrow function.
+    """
+    pool = _pool(n_workers)
+    under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
+    for part in batches:
+        check()
+        under_way.append(_submitted(text, n_workers, pool, stream_of(part)))
+        if len(under_way) > n_workers:
+            yield from under_way.popleft()()
+    for result in under_way:
+        yield from result()
+
+
+def _submitted(text: bytes, n_workers: int, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
+    """Submits a batch to a process; returns a function that waits for the result.
+
+    If the process dies, the returned function computes the result in this process.
     """
 
-    text: bytes
-    n_workers: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the results in the order of the batches.
-
-        At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while
-        the caller uses a result.
-        """
-        pool = _pool(self.n_workers)
-        under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
-        for part in batches:
-            check()
-            under_way.append(self._submit(pool, stream_of(part)))
-            if len(under_way) > self.n_workers:
-                yield from under_way.popleft()()
-        for result in under_way:
-            yield from result()
-
-    def _submit(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
-        """Submits a batch to a process; returns a function that waits for the result.
-
-        If the process dies, the returned function computes the result in this process.
-        """
-
-        def result() -> list[pa.RecordBatch]:
-            try:
-                return future.result()
-            except BrokenProcessPool:
-                if pool.is_stopped:
-                    raise
-                with _lock:  # a pool with a dead process accepts no further batch
-                    if _pools.get(self.n_workers) is pool:
-                        del _pools[self.n_workers]
-                return apply(self.text, part)
-
+    def result() -> list[pa.RecordBatch]:
         try:
-            future: Future[list[pa.RecordBatch]] = pool.executor.submit(apply, self.text, part)
+            return future.result()
         except BrokenProcessPool:
-            return partial(apply, self.text, part)
-        return result
+            if pool.is_stopped:
+                raise
+            with _lock:  # a pool with a dead process accepts no further batch
+                if _pools.get(n_workers) is pool:
+                    del _pools[n_workers]
+            return apply(text, part)
+
+    try:
+        future: Future[list[pa.RecordBatch]] = pool.executor.submit(apply, text, part)
+    except BrokenProcessPool:
+        return partial(apply, text, part)
+    return result
 
 
 def n_workers_of(engine: str) -> int:
@@ -125,7 +114,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
             depends on one row of its input. Importable parts are pickled by name.
         n_workers: The number of processes; with fewer than two the function runs in this process.
     """
-    return make() if n_workers < 2 else InWorkers(_start_processes(make, n_workers), n_workers)
+    return make() if n_workers < 2 else partial(_applied, _start_processes(make, n_workers), n_workers)
 
 
 @contextmanager
