@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -94,6 +94,18 @@ def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
     return {str: "<text>", int: "<number>"}.get(type(value))
 
 
+Listed = TypeVar("Listed")
+Generated = TypeVar("Generated")
+Group = TypeVar("Group")
+ListOr = Annotated[
+    Annotated[list[Listed], Tag("<list>")] | Annotated[Generated, Tag("<generate>")], by_form(nodes_form)
+]
+"""A list of `Listed`, or a mapping with key ``generate``."""
+NamesOr = Annotated[
+    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")] | Annotated[Group, Tag("<text>")],
+    by_form(nodes_form),
+]
+"""A list of names of nodes, or the name of a group of nodes."""
 Nodes = Annotated[
     Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
     | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]

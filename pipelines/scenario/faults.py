@@ -12,15 +12,14 @@ from pipelines.contract.settings import (
     ORDERED,
     FilePath,
     Flag,
+    NamesOr,
     NodeName,
     Positive,
     Round,
     Share,
     Strict,
-    by_form,
     by_name,
     end_problems,
-    nodes_form,
     one_of,
     repetition_problems,
 )
@@ -171,11 +170,7 @@ class CrashGenerator(Checked):
     rate: CrashRate | None = Field(None, description="distributions of the alternating up and down times of each node")
     trace: CrashTrace | None = Field(None, description="recorded outages")
     rounds: _Rounds | None = Field(None, description="first and last round of crashes; default: 0 and time.rounds")
-    nodes: Annotated[
-        Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
-        | Annotated[Literal["all", "leaves", "inner", "clients"], Tag("<text>")],
-        by_form(nodes_form),
-    ] = Field(
+    nodes: NamesOr[Literal["all", "leaves", "inner", "clients"]] = Field(
         "all",
         description="which nodes may crash: names, all, leaves, clients, or inner (the brokers without clients; in an "
         "overlay without clients all brokers)",
@@ -272,11 +267,7 @@ class PauseGenerator(DrawnTimes):
     """Pauses of nodes that are generated from the seed."""
 
     kind: Literal["pause"] = Field(description="selects this type of fault")
-    nodes: Annotated[
-        Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
-        | Annotated[Literal["all", "leaves"], Tag("<text>")],
-        by_form(nodes_form),
-    ] = Field("all", description="which nodes may pause: names, all, or leaves")
+    nodes: NamesOr[Literal["all", "leaves"]] = Field("all", description="which nodes may pause: names, all, or leaves")
 
 
 class PartitionGenerator(DrawnTimes):

@@ -15,6 +15,8 @@ from pipelines.contract.settings import (
     FilePath,
     Flag,
     LatencyRounds,
+    ListOr,
+    NamesOr,
     NodeName,
     Nodes,
     Positive,
@@ -22,7 +24,6 @@ from pipelines.contract.settings import (
     Share,
     Strict,
     by_form,
-    nodes_form,
     one_of,
     repetition_problems,
 )
@@ -295,11 +296,7 @@ class Server(Attached):
 class GeneratedServers(Checked):
     """Generated servers: one server at each selected broker."""
 
-    at: Annotated[
-        Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
-        | Annotated[Literal["all", "central"], Tag("<text>")],
-        by_form(nodes_form),
-    ] = Field(
+    at: NamesOr[Literal["all", "central"]] = Field(
         "central",
         description="brokers: names, all, or central: the brokers with the lowest total latency to all other brokers",
     )
@@ -353,14 +350,10 @@ class OverlaySpec(Checked):
         " them",
     )
     latency: Latency | None = Field(None, description="link latencies that replace those of the source")
-    clients: Annotated[
-        Annotated[list[ListedClient], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
-        by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list, or a generator")
-    servers: Annotated[
-        Annotated[list[Server], Tag("<list>")] | Annotated[ServerGenerator, Tag("<generate>")],
-        by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list, or a generator, for protocols with servers at brokers")
+    clients: ListOr[ListedClient, ClientGenerator] = Field(default_factory=list, description="a list, or a generator")
+    servers: ListOr[Server, ServerGenerator] = Field(
+        default_factory=list, description="a list, or a generator, for protocols with servers at brokers"
+    )
     start: Literal["joined", "joining"] = Field(
         "joined",
         description="joined: all links exist in round 0; joining: the protocol's join operation creates every link",

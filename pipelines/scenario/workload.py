@@ -12,6 +12,7 @@ from pipelines.contract.predicate import parse_predicates
 from pipelines.contract.settings import (
     MAX_NODES,
     ORDERED,
+    ListOr,
     Natural,
     NodeName,
     Nodes,
@@ -397,9 +398,9 @@ class WorkloadSpec(Checked):
     topics: Literal["exact", "mqtt"] = Field(
         default="exact", description="mqtt: + and # in topics of subscriptions are MQTT wildcards; exact: plain names"
     )
-    joins: Annotated[
-        Annotated[list[Join], Tag("<list>")] | Annotated[JoinGenerator, Tag("<generate>")], by_form(nodes_form)
-    ] = Field(default_factory=list, description="nodes that join the overlay during a run: a list, or a generator")
+    joins: ListOr[Join, JoinGenerator] = Field(
+        default_factory=list, description="nodes that join the overlay during a run: a list, or a generator"
+    )
     moves: list[Move] = Field(
         default_factory=list,
         description="applications that move with their subscriptions to another node, in any order",
