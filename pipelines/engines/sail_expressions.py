@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache, reduce
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -37,6 +37,7 @@ _TYPES: Final = {
     "boolean": DataType(boolean=DataType.Boolean()),
 }  # fmt: skip
 _COMPARISONS: Final = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_Part = TypeVar("_Part")
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
 
 
@@ -155,10 +156,15 @@ class _Parser:
             raise _OtherSyntaxError
         return name.strip("`")
 
-    def _names(self) -> list[str]:
-        names = [self._name()]
+    def _separated(self, part: Callable[[], _Part]) -> list[_Part]:
+        """Reads one or more parts, separated by commas."""
+        parts = [part()]
         while self._took(","):
-            names.append(self._name())
+            parts.append(part())
+        return parts
+
+    def _names(self) -> list[str]:
+        names = self._separated(self._name)
         self._expect(")")
         return names
 
@@ -211,9 +217,7 @@ class _Parser:
         """Reads arguments up to the closing parenthesis."""
         if self._took(")"):
             return []
-        items = [self._argument()]
-        while self._took(","):
-            items.append(self._argument())
+        items = self._separated(self._argument)
         self._expect(")")
         return items
 
@@ -299,19 +303,16 @@ class _Parser:
         if name == "array":
             kind = DataType(array=DataType.Array(element_type=self._type(), contains_null=True))
         elif name == "struct":
-            kind = DataType(struct=DataType.Struct(fields=self._fields()))
+            kind = DataType(struct=DataType.Struct(fields=self._separated(self._struct_field)))
         else:
             raise _OtherSyntaxError
         self._expect(">")
         return kind
 
-    def _fields(self) -> list[DataType.StructField]:
-        fields: list[DataType.StructField] = []
-        while not fields or self._took(","):
-            name = self._name()
-            self._expect(":")
-            fields.append(DataType.StructField(name=name, data_type=self._type(), nullable=True))
-        return fields
+    def _struct_field(self) -> DataType.StructField:
+        name = self._name()
+        self._expect(":")
+        return DataType.StructField(name=name, data_type=self._type(), nullable=True)
 
     def _reference(self) -> proto.Expression:
         name = self._take()
@@ -331,14 +332,10 @@ class _Parser:
         self._expect("(")
         self._expect("partition")
         self._expect("by")
-        parts, orders = [self._or()], []
-        while self._took(","):
-            parts.append(self._or())
+        parts, orders = self._separated(self._or), list[proto.Expression.SortOrder]()
         if self._took("order"):
             self._expect("by")
-            orders.append(self._order())
-            while self._took(","):
-                orders.append(self._order())
+            orders = self._separated(self._order)
         self._expect(")")
         window = proto.Expression.Window(window_function=function, partition_spec=parts, order_spec=orders)
         return proto.Expression(window=window)
