@@ -187,9 +187,10 @@ def open_session(
     with ExitStack() as closing:
         scratch = open_scratch(closing)
         given = spark or (running_session() if chosen == "spark" else None)
-        session = _described(
-            given or _start(chosen, scratch, closing, say, scheme, is_small), given is None, scratch, closing.pop_all()
-        )
+        found = given or _start(chosen, scratch, closing, say, scheme, is_small)
+        kind, cores = engine_of(found), os.cpu_count() or 1
+        partitions = cores if kind == "local" else int(found.conf.get("spark.sql.shuffle.partitions") or cores)
+        session = Session(found, kind, kind == "spark", partitions, given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)
     session.activate()
     return session
@@ -217,13 +218,6 @@ def engine_of_program(spark: SparkSession | None) -> Engine | None:
     """Returns the engine of ``spark``, else of the classic session of this program; None if neither session exists."""
     found = spark or running_session()
     return None if found is None else engine_of(found)
-
-
-def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStack) -> Session:
-    engine = engine_of(spark)
-    cores = os.cpu_count() or 1
-    partitions = cores if engine == "local" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
-    return Session(spark, engine, engine == "spark", partitions, owns, scratch, closing)
 
 
 def open_scratch(closing: ExitStack) -> Path:

@@ -28,7 +28,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import EngineError, InternalError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, Jobs, batches_of, forms_of, is_small, jobs_of
+from pipelines.experiment.jobs import Batch, batches_of, forms_of, is_small, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
@@ -82,13 +82,6 @@ class Experiment:
     def forms(self) -> Mapping[str, tuple[Form, str]]:
         """The form that plays the runs of each protocol, and the reason for it; raises the errors of `forms_of`."""
         return forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
-
-    def jobs(self, protocol: ProtocolForm) -> Jobs:
-        """Returns the division of the rounds of `protocol` into jobs and commits."""
-        return jobs_of(
-            form="program" if isinstance(protocol, ProgramForm) else "dataflow",
-            n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
-        )  # fmt: skip
 
     def of(self, batch: Batch) -> Experiment:
         """Returns the experiment with the runs of `batch` only."""
@@ -159,7 +152,10 @@ def _run(
         rows=None if last is None else stored(CALL_LOG.name, last).toArrow(),
     )  # fmt: skip
     history = History(store, batch, log, names)
-    jobs = experiment.jobs(protocol)
+    jobs = jobs_of(
+        form="program" if isinstance(protocol, ProgramForm) else "dataflow", n_runs=len(experiment.runs),
+        asked=experiment.rounds_per_job, commit_every=experiment.commit_every,
+    )  # fmt: skip
 
     def state(at: Commit) -> dict[str, DataFrame]:
         whole = [known.table.name for known in protocol.states if known.derived_from is None]
