@@ -26,7 +26,6 @@ from pipelines.inputs.overlay.build import build_overlay, describe
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.formats import read_graphml
 from pipelines.inputs.overlay.weighted import (
-    Columns,
     WeightedGraph,
     great_circle_km,
     largest_component,
@@ -44,12 +43,12 @@ GRAPHML_HEAD = (
     '<key id="x" for="node" attr.name="Longitude" attr.type="double"/>\n'
     '<graph edgedefault="undirected">\n'
 )
-BY_POSITION = Columns("src", "dst")
+BY_POSITION = FileOverlay(path="graph.graphml")
 ROCKETFUEL = "NODES 2\nlabel x y\nA 0 0\nB 0 0\n\nEDGES 1\nlabel src dest weight bw delay\nL 0 1 1 1 7\n"
 PSSIM = "No of nodes:2\nNo of edges:1\n\nNodes:\n0\t1\t9\n1\t1\t9\n\nEdges:\n0\t0\t1\t25\n"
 
 
-def parse_graphml(content: bytes, columns: Columns) -> WeightedGraph:
+def parse_graphml(content: bytes, columns: FileOverlay) -> WeightedGraph:
     return weighted_graph(read_graphml(content), columns)
 
 

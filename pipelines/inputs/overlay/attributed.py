@@ -14,14 +14,15 @@ from pipelines.errors import nearest
 from pipelines.inputs.overlay.text_formats import delay
 from pipelines.inputs.overlay.weighted import (
     FLOOR_MS,
-    Columns,
     ContentError,
     WeightedGraph,
     great_circle_km,
+    in_ms,
     merge_parallel,
     propagation_ms,
     unique_names,
 )
+from pipelines.scenario.overlay import FileOverlay
 
 UNKNOWN = ("", "None")
 _LIKE_LATENCIES = ("latency", "delay", "rtt")
@@ -38,7 +39,7 @@ def is_coordinate(attribute: str | None) -> bool:
     return (attribute or "").lower() in (*_LATITUDE, *_LONGITUDE)
 
 
-def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
+def weighted_graph(graph: nx.Graph[Any], columns: FileOverlay) -> WeightedGraph:
     """Returns the overlay of `graph`, whose nodes and edges have attributes.
 
     Node names come from attribute ``columns.names``, else from ``label`` or ``name``, else from the ids of the nodes.
@@ -97,7 +98,7 @@ def _names(nodes: Nodes, wanted: str | None) -> tuple[tuple[str, ...], str]:
     return unique_names(labels, ids), attribute
 
 
-def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], columns: Columns) -> Floats:
+def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], columns: FileOverlay) -> Floats:
     found = []
     for u, v, data in edges:
         value = data.get(name, defaults.get(name, 0 if u == v else None))
@@ -107,7 +108,7 @@ def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], col
             message = f"the edge of {u!r} and {v!r} has no attribute {name!r};{nearest(name, known)} {shown}"
             raise ContentError(message, "latency")
         found.append(delay(value, f"the edge of {u!r} and {v!r}, {name}"))
-    return columns.in_ms(np.array(found, dtype=np.float64))
+    return in_ms(np.array(found, dtype=np.float64), columns.latency_unit)
 
 
 def _attributes(edges: Sequence[Edge]) -> list[str]:

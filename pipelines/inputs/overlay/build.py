@@ -339,9 +339,7 @@ def _with_latency(
         field = "matrix" if latency.matrix is not None else "pairs"
         if (given := latency.matrix or latency.pairs) is not None:
             path = _found(given, beside, ("overlay", "latency", field))
-            found = latencies.measured_ms(graph, latency, path, seed)
-            notes = (*graph.notes, *found.notes)
-            return replace(graph, ms=found.ms, back_ms=found.back_ms, latency_note="", notes=notes)
+            return latencies.measured_graph(graph, latency, path, seed)
         ms = latencies.drawn_ms(graph, latency, seed, round_ms)
     return replace(graph, ms=ms, back_ms=None, latency_note="")
 

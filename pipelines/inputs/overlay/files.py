@@ -24,7 +24,6 @@ from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.formats import READERS
 from pipelines.inputs.overlay.text_formats import parse_parquet, parse_pssim, parse_rocketfuel, parse_text
 from pipelines.inputs.overlay.weighted import (
-    Columns,
     ContentError,
     WeightedGraph,
     merge_parallel,
@@ -69,8 +68,8 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     Raises:
         ContentError: The file cannot be read, its format is unknown, or its content does not match its format.
     """
-    columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
-    return _load(path, spec.member, spec.format, columns, tuple(sorted(spec.model_fields_set & _SETTINGS)))
+    whole = spec.model_copy(update={"tree": None, "root": None})  # all trees of a graph share the parsed file
+    return _load(path, whole, tuple(sorted(spec.model_fields_set & _SETTINGS)))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -89,22 +88,20 @@ def read_bytes(path: Path) -> bytes:
 
 
 @cached_until_changed(maxsize=512)
-def _load(
-    path: Path, member: str | None, given_kind: OverlayFormat | None, columns: Columns, given: tuple[str, ...]
-) -> WeightedGraph:
-    name, content = _content(path, member)
+def _load(path: Path, spec: FileOverlay, given: tuple[str, ...]) -> WeightedGraph:
+    name, content = _content(path, spec.member)
     if not content.strip():
         raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")
-    kind = given_kind or _format(name, content)
+    kind = spec.format or _format(name, content)
     for field in given:
         if field not in _named(kind):
             why = "is no edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
             raise ContentError(f"{name}, read as {kind}, {why}; leave {field} out", field)
-    if "latency_unit" in given and "latency" in _named(kind) and columns.latency is None:
+    if "latency_unit" in given and "latency" in _named(kind) and spec.latency is None:
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
         raise ContentError(message, "latency_unit")
     try:
-        return _parse(kind, name, content, columns)
+        return _parse(kind, name, content, spec)
     except ContentError as error:
         raise ContentError(f"{name}: {error}", error.field) from error
 
@@ -159,7 +156,7 @@ def _format(name: str, content: bytes) -> OverlayFormat:
     raise ContentError(f"{name} has no format that is known; name it with format, or convert it; {_FORMATS}")
 
 
-def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> WeightedGraph:
+def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay) -> WeightedGraph:
     if kind in READERS:
         return weighted_graph(READERS[kind](content), columns)
     if kind in _PARSERS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
@@ -254,23 +254,8 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
     return spread
 
 
-@dataclass(frozen=True, eq=False)
-class LinkLatencies:
-    """One-way latencies of links, computed from a file.
-
-    Attributes:
-        ms: Latency from ``a`` to ``b`` in ms; shape (links,).
-        back_ms: Latency from ``b`` to ``a`` in ms; shape (links,). None if equal to `ms`.
-        notes: Sentences on the derivation of the latencies.
-    """
-
-    ms: Floats
-    back_ms: Floats | None
-    notes: tuple[str, ...]
-
-
-def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
-    """Returns one-way latencies of the links of `graph`, from a matrix or a list of pairs in file `path`.
+def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> WeightedGraph:
+    """Returns `graph` with one-way latencies of its links, from a matrix or a list of pairs in file `path`.
 
     By default a node takes the row with its name. If ``draw_rows`` is set or the matrix has no names, a row is drawn
     for each node, without replacement. If ``per_direction`` is set, a link has one latency for each direction;
@@ -282,7 +267,7 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
     field = "matrix" if latency.matrix is not None else "pairs"
     columns = (latency.source, latency.destination, latency.value)
     measured = read_matrix(path) if field == "matrix" else read_pairs(path, columns)
-    notes = []
+    notes = list(graph.notes)
     if latency.draw_rows or measured.names is None:
         if measured.size < (n_nodes := len(graph.names)):
             message = f"the matrix has {measured.size} rows and the overlay {n_nodes} nodes; take a larger matrix"
@@ -313,12 +298,13 @@ def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -
         notes.append(f"{n_holes} of {len(there):,} not known in {path.name}: {latency.missing}")
     apart = np.abs(there - back) * factor
     if latency.per_direction:
-        return LinkLatencies(there * factor, back * factor if apart.any() else None, tuple(notes))
+        back_ms = back * factor if apart.any() else None
+        return replace(graph, ms=there * factor, back_ms=back_ms, latency_note="", notes=tuple(notes))
     if apart.any() and field == "pairs":
         n_apart = int((apart > 0).sum())
         notes.append(f"{n_apart:,} of {plural(len(apart), 'link')} differ by direction, by up to {apart.max():g} ms, "
                      "and take the mean; latency.per_direction: true keeps both")  # fmt: skip
-    return LinkLatencies((there + back) / 2.0 * factor, None, tuple(notes))
+    return replace(graph, ms=(there + back) / 2.0 * factor, back_ms=None, latency_note="", notes=tuple(notes))
 
 
 def _known(values: Floats, latency: Latency) -> Floats:

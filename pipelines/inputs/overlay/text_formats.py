@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, nearest
-from pipelines.inputs.overlay.weighted import Columns, ContentError, WeightedGraph, merge_parallel, unique_names
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, in_ms, merge_parallel, unique_names
 from pipelines.inputs.text_rows import TextRows, split, with_decimal_points
+from pipelines.scenario.overlay import FileOverlay
 
 Lines = Iterator[tuple[int, str]]
 _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
@@ -26,7 +27,7 @@ _TITLES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
 
-def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
+def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
     """Reads a Rocketfuel ``.graph`` file. Nodes are named by their labels.
 
     The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines ``label src dest
@@ -46,10 +47,11 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
         delays.append(delay(fields[5], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
     names = unique_names(labels, map(str, range(n_nodes)))
-    return merge_parallel(names, ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
+    ms = in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
+    return merge_parallel(names, ends, ms, is_directed=True)
 
 
-def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
+def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
     """Reads a topology of the pssim simulator. Nodes are named by their ids.
 
     The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
@@ -77,7 +79,8 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
         ends.append((index[fields[1]], index[fields[2]]))
         delays.append(delay(fields[3], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
+    ms = in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
+    return merge_parallel(tuple(index), ends, ms, is_directed=True)
 
 
 def decode(content: bytes) -> str:
@@ -166,7 +169,7 @@ def _no_more(lines: Lines, expected: str) -> None:
         raise ContentError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
 
 
-def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> WeightedGraph:
+def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> WeightedGraph:
     """Reads an edge list in text. Nodes have ids in the order of their first appearance.
 
     If `delimiter` is `None`, the delimiter is detected. The function also detects whether the first line has titles;
@@ -201,7 +204,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: Columns) -> Weigh
     return _graph(rows.select([str(place) for place in picked]), table.place, titles, picked, columns, notes)
 
 
-def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
+def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
     """Reads an edge list in Parquet, with `columns` as in `parse_text`.
 
     Raises:
@@ -228,7 +231,7 @@ def _is_matrix(lines: TextRows) -> bool:
     return not lines.first[0] or all(is_number(cell) and float(cell) == 0 for cell in diagonal)
 
 
-def _has_titles(lines: TextRows, columns: Columns) -> bool:
+def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
     if given and all(name.isdigit() and int(name) <= len(first) for name in given) and not {*given} & {*first}:
         return False
@@ -273,7 +276,7 @@ def column_indexes(
     return found
 
 
-def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> list[int]:
+def _picked(titles: Sequence[str], columns: FileOverlay, *, has_titles: bool) -> list[int]:
     """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
     latency = [] if columns.latency is None else [("latency", columns.latency, ())]
     wanted = [("src", columns.src, SRC), ("dst", columns.dst, DST), *latency]
@@ -281,7 +284,7 @@ def _picked(titles: Sequence[str], columns: Columns, *, has_titles: bool) -> lis
 
 
 def _graph(
-    rows: pa.Table, place: Callable[[int], str], titles: Sequence[str], picked: Sequence[int], columns: Columns,
+    rows: pa.Table, place: Callable[[int], str], titles: Sequence[str], picked: Sequence[int], columns: FileOverlay,
     notes: list[str],
 ) -> WeightedGraph:  # fmt: skip
     if not rows.num_rows:
@@ -302,7 +305,7 @@ def _graph(
         return merge_parallel(tuple(names), links, latency_note=_NO_LATENCY, notes=notes, is_directed=True)
     cells = rows.column(2).to_pylist()
     ms = np.array([delay("" if cell is None else cell, place(row)) for row, cell in enumerate(cells)])
-    return merge_parallel(tuple(names), links, columns.in_ms(ms), notes=notes, is_directed=True)
+    return merge_parallel(tuple(names), links, in_ms(ms, columns.latency_unit), notes=notes, is_directed=True)
 
 
 def is_number(cell: str) -> bool:

@@ -234,27 +234,9 @@ def propagation_ms(km: Floats) -> Floats:
     return np.where(known, ms, np.median(ms[known]) if known.any() else FLOOR_MS)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The names of columns or attributes in a file of links.
-
-    Attributes:
-        src: The column of one end of a link. If None, the column is detected.
-        dst: The column of the other end. If None, the column is detected.
-        latency: The column or attribute of the latency; None if the file has no latencies.
-        unit: The unit of the latency. With ``km`` the value is a length of fibre.
-        names: The node attribute that contains the names. None selects ``label``, else ``name``, else the ids.
-    """
-
-    src: str | None = None
-    dst: str | None = None
-    latency: str | None = None
-    unit: LatencyUnit = "ms"
-    names: str | None = None
-
-    def in_ms(self, values: Floats) -> Floats:
-        """Returns `values`, latencies in `unit`, in milliseconds."""
-        return values / FIBRE_KM_PER_MS if self.unit == "km" else values * MS_OF[self.unit]
+def in_ms(values: Floats, unit: LatencyUnit) -> Floats:
+    """Returns `values`, latencies in `unit`, in milliseconds. Unit ``km`` is the length of a fibre."""
+    return values / FIBRE_KM_PER_MS if unit == "km" else values * MS_OF[unit]
 
 
 @lru_cache(maxsize=64)
