@@ -261,8 +261,8 @@ class FaultsDue:
     Attributes:
         crashed: The nodes that crash: ``run_id, node_id, incarnation, round``.
         recovered: The nodes that recover, with their new incarnation.
-        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``; null: they never
-            recover.
+        down: The nodes that are down after the round, with the crashed incarnation and ``end_round``, which is null if
+            the node never recovers.
         disturbed: The runs in which a node has crashed up to this round.
         may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
             skip duplicate detection.

@@ -134,9 +134,9 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
 
 
 def repetition_problems(path: KeyPath, values: Sequence[object]) -> Iterator[Problem]:
-    """Yields a problem for each of `values`, the list at `path`, that equals an earlier one.
+    """Yields a problem for each of `values`, the list at `path`, that equals an earlier value.
 
-    1 and 1.0 are equal, 1 and true are not.
+    1 equals 1.0, but 1 does not equal true.
     """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):

@@ -114,7 +114,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
 
 
 def build_mapped_run(run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None) -> Mapped:
-    """Builds the inputs of one run and, in a scenario with several protocols, maps them to the run's protocol.
+    """Builds the inputs of one run. If the scenario has several protocols, maps the inputs to the run's protocol.
 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
@@ -317,7 +317,10 @@ def row_numbers(rows: pa.Table) -> pa.Array:
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Returns all calls of a run, by type and in the order of the workload, including calls after the horizon."""
+    """Returns the calls of a run, grouped by type, in the order of the workload. Omits late unsubscriptions.
+
+    An unsubscription is late if it is after the horizon.
+    """
     subscribe, publish, other = workload.subscription, workload.publication, workload.other_call
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
         pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)

@@ -144,7 +144,7 @@ def _kept_faults(given: Mapped, place: Ints, n_new: int) -> tuple[Faults, Iterat
 
 
 def _omission_notes(given: Mapped, place: Ints) -> Iterator[str]:
-    """Yields a note for each type of fault whose nodes or links the protocol lacks; ``place`` as in `_kept_faults`."""
+    """Yields a note for each type of fault whose nodes or links are omitted; ``place`` as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()

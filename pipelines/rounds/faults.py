@@ -29,7 +29,7 @@ from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType([*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)])
-"""The columns of the crash schedule: in ``round``, the node crashes in its ``incarnation``. One row per crash.
+"""The columns of the crash schedule, one row per crash: in ``round``, the node crashes in incarnation ``incarnation``.
 
 Column ``end_round`` is the round of the recovery, null if the node never recovers.
 """
@@ -153,10 +153,11 @@ class RunFaults:
 
     Attributes:
         crashes: The crash schedule.
-        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None without these faults.
-        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None without these faults.
-        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None without
-            partitions.
+        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None if no such fault
+            exists.
+        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None if no such fault exists.
+        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None if no partition
+            exists.
         duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
             reserved for copies. So the ids of a run do not depend on the other runs of its job.
     """

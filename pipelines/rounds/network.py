@@ -42,7 +42,7 @@ def put_on_links(
     outbox: DataFrame, fields: Collection[str] | None, link: DataFrame, latency: int | None, payload: T.StructType,
     crash: DataFrame | None,
 ) -> DataFrame:  # fmt: skip
-    """Returns the messages of `outbox` as messages in flight. Links keep order, because their latency is constant.
+    """Returns the messages of `outbox` as messages in flight. Latencies are constant, so messages keep their order.
 
     Args:
         outbox: The messages, columns of `contract.round.OUTBOX` and `fields`; a null ``latency_rounds`` stands for the

@@ -80,7 +80,7 @@ def _nodes(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _names(path: KeyPath, value: object) -> Iterator[tuple[KeyPath, str]]:
-    """Yields each string in `value`, which may be nested lists, with the path of the string."""
+    """Yields each string in `value` (a string or nested lists of strings), and the path of the string."""
     if isinstance(value, str):
         yield path, value
     for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):

@@ -245,7 +245,7 @@ class LoadedScenario:
     overrides: tuple[str, ...]
 
     def locate(self, path: KeyPath) -> str:
-        """Returns ``file:line:column``, or the ``--set``, of the value at `path`.
+        """Returns ``file:line:column`` of the value at `path`, or the ``--set`` that set the value.
 
         If no value exists at `path`, the result is the position of the nearest ancestor.
         """

@@ -82,7 +82,7 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: KeyPath) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields each step of `path` that exists in the tree, with the node that it leads to; skips all other steps."""
+    """Yields each step of `path` that exists in the tree, with the node to which it leads; skips missing steps."""
     node = root
     for step in path:
         child = node.child(step)

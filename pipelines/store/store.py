@@ -132,7 +132,8 @@ class Store:
 
         A small table gets no new version if its rows are known to equal ``rows``.
         """
-        # The Delta library commits faster than an engine: for Sail, whose rows are in this process, and for few rows.
+        # The Delta library commits faster than Sail, whose rows are in this process, and faster than Spark if there are
+        # few rows.
         if not isinstance(rows, pa.Table) and (self.session.engine == "local" or self.is_small):
             rows = rows.toArrow()
         if isinstance(rows, pa.Table):

@@ -165,7 +165,7 @@ def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay)
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple[float, float]]:
-    """Returns (longitude, latitude) in degrees by node name, for the overlay `spec`.
+    """Returns a map from node name to (longitude, latitude) in degrees for the overlay `spec`.
 
     The map is empty unless the overlay is a topohub network, or a file with coordinates.
 

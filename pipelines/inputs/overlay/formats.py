@@ -50,7 +50,8 @@ def read_graphml(content: bytes) -> Graph:
 
 
 def _flat(document: ET.Element) -> bytes:
-    # networkx reads only the first graph, ignores nested ones, adds undeclared nodes, and takes edge ids as attributes.
+    # networkx reads only the first graph, ignores nested graphs, adds undeclared nodes, and turns edge ids into
+    # attributes.
     graphs = _children(document, "graph")
     if len(graphs) > 1:
         shown = ", ".join(repr(graph.get("id", "")) for graph in graphs[:5])

@@ -53,7 +53,7 @@ def leaves(overlay: Overlay) -> Ints:
 
 
 def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:
-    """Returns the ids of the chosen nodes. Ids are ascending, or for listed names in the order of the list.
+    """Returns the ids of the chosen nodes. If `nodes` is a list, the ids are in its order, otherwise ascending.
 
     `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
     ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).

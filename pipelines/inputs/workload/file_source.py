@@ -103,7 +103,7 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
-    """Yields the key of the scenario that names the first column with timestamps in a readable file.
+    """Yields the scenario key that names the first column of timestamps in a file. The file must be readable.
 
     If no named column contains timestamps, nothing is yielded.
     """
