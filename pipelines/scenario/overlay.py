@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import networkx as nx
@@ -48,22 +48,19 @@ SUBSCRIBER = "subscriber"
 Kind = Literal[
     "line", "star", "ring", "grid", "balanced_tree", "random_tree", "erdos_renyi", "barabasi_albert", "watts_strogatz"
 ]
-_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    kind: (frozenset(required), frozenset(optional))
-    for kind, required, optional in (
-        ("line", {"nodes"}, ()),
-        ("star", {"nodes"}, ()),
-        ("ring", {"nodes"}, ()),
-        ("grid", (), {"nodes", "rows", "columns"}),
-        ("balanced_tree", {"nodes"}, {"branching"}),
-        ("random_tree", {"nodes"}, {"max_degree"}),
-        ("erdos_renyi", {"nodes", "probability"}, ()),
-        ("barabasi_albert", {"nodes"}, {"attach"}),
-        ("watts_strogatz", {"nodes", "probability"}, {"neighbours"}),
-    )
+_FIELDS: Mapping[Kind, tuple[set[str], set[str]]] = {
+    "line": ({"nodes"}, set()),
+    "star": ({"nodes"}, set()),
+    "ring": ({"nodes"}, set()),
+    "grid": (set(), {"nodes", "rows", "columns"}),
+    "balanced_tree": ({"nodes"}, {"branching"}),
+    "random_tree": ({"nodes"}, {"max_degree"}),
+    "erdos_renyi": ({"nodes", "probability"}, set()),
+    "barabasi_albert": ({"nodes"}, {"attach"}),
+    "watts_strogatz": ({"nodes", "probability"}, {"neighbours"}),
 }
 """Maps a kind of generated overlay to its required keys and its optional keys."""
-_OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
+_OWN = set[str]().union(*(required | optional for required, optional in _FIELDS.values()))
 
 
 class Latency(Checked):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, in_ms, merge_parallel, unique_names
@@ -40,15 +41,11 @@ def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
     n_nodes = _section(lines, "NODES")
     labels = [_fields(lines, "label x y", "NODES", n_nodes, k)[1][0] for k in range(n_nodes)]
     n_edges = _section(lines, "EDGES")
-    ends, delays = [], []
-    for k in range(n_edges):
-        line, fields = _fields(lines, "label src dest weight bw delay", "EDGES", n_edges, k)
-        ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
-        delays.append(delay(fields[5], f"line {line}"))
+    edges = [_fields(lines, "label src dest weight bw delay", "EDGES", n_edges, k) for k in range(n_edges)]
+    ends = [(_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)) for line, fields in edges]
     _no_more(lines, f"{n_edges} edges")
     names = unique_names(labels, map(str, range(n_nodes)))
-    ms = in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
-    return merge_parallel(names, ends, ms, is_directed=True)
+    return merge_parallel(names, ends, _delays(edges, columns), is_directed=True)
 
 
 def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -70,17 +67,19 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
             raise ContentError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
         index[fields[0]] = k
     _headed(lines, "Edges:", has_count=False)
-    ends, delays = [], []
-    for k in range(n_edges):
-        line, fields = _fields(lines, "id from to delay", "Edges:", n_edges, k)
-        for end in fields[1:3]:
-            if end not in index:
-                raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
-        ends.append((index[fields[1]], index[fields[2]]))
-        delays.append(delay(fields[3], f"line {line}"))
+    edges = [_fields(lines, "id from to delay", "Edges:", n_edges, k) for k in range(n_edges)]
+    for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
+        if end not in index:
+            raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
     _no_more(lines, f"{n_edges} edges")
-    ms = in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
-    return merge_parallel(tuple(index), ends, ms, is_directed=True)
+    ends = [(index[fields[1]], index[fields[2]]) for _, fields in edges]
+    return merge_parallel(tuple(index), ends, _delays(edges, columns), is_directed=True)
+
+
+def _delays(edges: Sequence[tuple[int, list[str]]], columns: FileOverlay) -> Floats:
+    """Returns the delay of each edge in ms; it is the last field of the edge's line."""
+    delays = [delay(fields[-1], f"line {line}") for line, fields in edges]
+    return in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
 
 
 def decode(content: bytes) -> str:
