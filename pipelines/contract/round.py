@@ -201,7 +201,6 @@ class Start:
         paths: Takes a number n; returns the δ-paths of up to n hops between the nodes that are in the overlay before
             the first round.
         settings: The distinct settings objects of the runs.
-        crashing: The runs with a scheduled crash.
         keep: As in `Round`.
     """
 
@@ -209,7 +208,6 @@ class Start:
     calls: DataFrame
     paths: Callable[[int], DataFrame]
     settings: Sequence[Any]
-    crashing: RunSet
     keep: Keeper
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import ProgramForm
-from pipelines.contract.round import DataflowForm, ProtocolForm, RunSet, RunTables, Start
+from pipelines.contract.round import DataflowForm, ProtocolForm, RunTables, Start
 from pipelines.contract.rows import ties_named
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
@@ -172,7 +172,7 @@ def _run(
     elif isinstance(protocol, DataflowForm):
         given = (inputs.node, inputs.link, setting, inputs.subscription)
         run = RunTables(*(checkpoints.load(rows) for rows in given))
-        start = _start(experiment, run, calls.all(), crashes.runs, checkpoints)
+        start = _start(experiment, run, calls.all(), checkpoints)
         job = Job(batch.protocol, protocol, checkpoints, calls, history, crashes, run, inputs.latency, start.settings)
         rounds = engine = RoundEngine(job)
         if last is None:
@@ -185,7 +185,7 @@ def _run(
         Loop(rounds, jobs, batch.horizon).run(inputs.scheduled_round(batch.horizon), observe)
 
 
-def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Checkpoints) -> Start:
+def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Checkpoints) -> Start:
     """Returns the argument from which a protocol computes the initial state of its nodes.
 
     The paths in this argument exclude nodes that join during the run.
@@ -205,7 +205,7 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, crashing: R
         return own.unionByName(found)
 
     settings = {repr(one.scenario.protocol): one.scenario.protocol for one in experiment.runs}
-    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
+    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], keep)
 
 
 def _write_inputs(inputs: Inputs, horizon: int, store: Store) -> None:

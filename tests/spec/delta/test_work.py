@@ -224,7 +224,7 @@ def test_at_the_start_joined_nodes_see_delta_and_one_hops_and_joiners_nothing(sa
         {"node_id": n, "kind": kind, "join_point": 1, "source_seq": 1} for n, kind in kinds.items()
     ))  # fmt: skip
     settings = [DeltaSettings(name="delta", delta=1), DeltaSettings(name="delta", delta=0)]
-    start = Start(run=run, calls=calls, paths=paths, settings=settings, crashing=RunSet(is_all=False), keep=Keep())
+    start = Start(run=run, calls=calls, paths=paths, settings=settings, keep=Keep())
     state = dataflow.STEPS.start(start)
     assert asked == [2]
     assert found(state["path"], "node_id target") == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]
