@@ -200,7 +200,7 @@ class FileRows:
         except WorkloadError as error:
             self._problems.extend(error.problems)
             return np.empty(0, dtype=np.int64)
-        group: Ints = np.arange(self.table.num_rows) if column is None else self._groups("node", column)[0]
+        group: Ints = np.arange(self.table.num_rows) if column is None else self._groups(column)[0]
         return np.asarray(chosen[group % len(chosen)], dtype=np.int64)
 
     def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
@@ -210,7 +210,7 @@ class FileRows:
         if column is None:
             return np.empty(0, dtype=np.int64)
         ids = ids_by_name(self._overlay)
-        group, names = self._groups("node", column)
+        group, names = self._groups(column)
         unknown = [i for i, node in enumerate(names) if node not in ids]
         for i in unknown[:_SHOWN]:
             row = int(np.flatnonzero(group == i)[0]) + 1
@@ -220,9 +220,9 @@ class FileRows:
             self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are no nodes of the overlay")
         return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
 
-    def _groups(self, key: str, texts: pa.Array) -> tuple[Ints, list[str]]:
+    def _groups(self, texts: pa.Array) -> tuple[Ints, list[str]]:
         is_empty = texts.is_null().to_numpy(zero_copy_only=False)
-        self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a value")
+        self._refuse_rows("node", is_empty, lambda _: "the cell is empty; give it a value")
         encoded = pc.fill_null(texts, "").dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
