@@ -57,14 +57,14 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
         ScenarioError: The number of runs is above `MAX_RUNS`, or a value of the grid is wrong.
     """
     seeds, grid = loaded.scenario.runs.all_seeds(), loaded.scenario.runs.grid
-    varied = {path: _values(loaded, path) for path in grid}
-    factors = [*map(len, varied.values()), len(seeds)]
+    counts = (len(values.values() if isinstance(values, ValueRange) else values) for values in grid.values())
+    factors = [*counts, len(seeds)]
     if (number := prod(factors)) > MAX_RUNS:
         message = f"grid and seeds make {' x '.join(map(str, factors))} = {number} runs; allowed: {MAX_RUNS}"
         raise ScenarioError([f"{loaded.locate(('runs',))}: {message}, so drop seeds or values"])
     scenarios: list[tuple[Scenario, dict[str, Any]]] = []
     complaints: set[Complaint] = set()
-    for combination in product(*([(path, node) for node in nodes] for path, nodes in varied.items())):
+    for combination in product(*([(path, node) for node in _values(loaded, path)] for path in grid)):
         scenario, found = _with_values(loaded, combination)
         complaints.update(found)
         if len(complaints) >= _MAX_COMPLAINTS:
