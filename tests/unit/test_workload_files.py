@@ -108,6 +108,14 @@ def test_whole_numbers_of_64_bits_are_exact_in_every_format(tmp_path: Path) -> N
         assert built.attribute["whole"].to_pylist() == list(LARGE), name
 
 
+def test_numbers_in_strings_are_read_from_every_type_of_strings(tmp_path: Path) -> None:
+    text = pa.array(["7", "8", "7"])
+    for name, column in (("s", text), ("l", text.cast(pa.large_string())), ("d", text.dictionary_encode())):
+        pq.write_table(pa.table({"id": column}), tmp_path / f"{name}.parquet")
+        built = build(tmp_path, publications={"path": f"{name}.parquet", "nodes": ["N1"]})
+        assert built.publication["content"].to_pylist() == ['{"id":7}', '{"id":8}', '{"id":7}'], name
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

@@ -38,8 +38,10 @@ def typed_column(column: pa.ChunkedArray) -> pa.Array:
         pa.ArrowInvalid: Content cannot hold the column's type, or no single type represents all its numbers exactly.
     """
     values = column.combine_chunks()
-    if pa.types.is_string(values.type):
-        return _typed_texts(values)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _typed_texts(pc.cast(values, pa.string()))
     if pa.types.is_boolean(values.type):
         return values
     if pa.types.is_integer(values.type):
