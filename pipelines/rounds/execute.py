@@ -39,6 +39,7 @@ from pipelines.rounds.faults import Crashes, RunFaults, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
+from pipelines.store.damage import messages
 from pipelines.store.folder import resume_hint
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
@@ -238,12 +239,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
 
 def is_executor_lost(error: BaseException) -> bool:
     """Returns whether `error`, the error of a job, reports a lost executor."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if _LOST.search(str(seen)):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
+    return any(map(_LOST.search, messages(error)))
 
 
 def execute_and_survive(

@@ -66,7 +66,7 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
-    text = " ".join(_texts(error))
+    text = " ".join(messages(error))
     for pattern, cause in _CAUSES:
         if pattern.search(text):
             return StoreError(f"{store} cannot be written: {cause}")
@@ -83,7 +83,8 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     return None
 
 
-def _texts(error: BaseException | None) -> Iterator[str]:
+def messages(error: BaseException | None) -> Iterator[str]:
+    """Yields the message of an error, and the messages of the errors that caused it."""
     while error is not None:
         yield str(error)
         error = error.__cause__ or error.__context__
