@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
-import zlib
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
+from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import cached_until_changed, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
@@ -29,7 +28,6 @@ _MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 _PROFILE = ("PERIODICITY", "LOOPAFTER")
 _SHOWN = 5
 _HEAD = 65_536
-_DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +74,8 @@ def named_format(path: Path, given: str | None) -> str | None:
         return given if given in ("named", "simgrid") else None
     if path.suffix in (".parquet", ".pq"):
         return "named"
-    try:
-        with open_data(path) as stream:
-            first = split(stream.read(_HEAD).decode("utf-8-sig", "replace")).first
-    except _DAMAGED as error:
-        raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
+    with readable(path), open_data(path) as stream:
+        first = split(stream.read(_HEAD).decode("utf-8-sig", "replace")).first
     if first and first[0].split()[0] in _PROFILE:
         return "simgrid"
     titles = [title.lower() for title in first]
@@ -128,11 +123,8 @@ def has_timestamps(path: Path, spec: CrashTrace) -> bool:
 
 
 def _text(path: Path) -> str:
-    try:
-        with open_data(path) as stream:
-            return stream.read().decode("utf-8-sig")
-    except _DAMAGED as error:
-        raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
+    with readable(path), open_data(path) as stream:
+        return stream.read().decode("utf-8-sig")
 
 
 @cached_until_changed(maxsize=4)

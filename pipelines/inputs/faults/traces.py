@@ -6,7 +6,8 @@ import csv
 import lzma
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,30 +87,31 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
 
 
 def _titles(path: Path) -> list[str]:
-    try:
+    with readable(path):
         with open_data(path) as stream:
             text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
         # The Failure Trace Archive separates titles by blanks after "#", LANL by commas.
         return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
-    except _DAMAGED as error:
-        raise _unreadable(path, error) from error
 
 
 def _stripped(titles: Iterable[str]) -> list[str]:
     return [title.strip() for title in titles]
 
 
-def _unreadable(path: Path, error: Exception) -> DataFileError:
-    return DataFileError(f"{path} cannot be read as a trace: {' '.join(str(error).split())}; check the file")
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Converts an error about the content of trace `path` to a `DataFileError`."""
+    try:
+        yield
+    except _DAMAGED as error:
+        told = " ".join(str(error).split())
+        raise DataFileError(f"{path} cannot be read as a trace: {told}; check the file") from error
 
 
 def _read(path: Path, **options: object) -> pd.DataFrame:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many cells
-            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
-    except _DAMAGED as error:
-        raise _unreadable(path, error) from error
+    with readable(path), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many cells
+        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
 
 
 def _fta(path: Path, titles: list[str], system: int | None) -> Trace:
