@@ -137,7 +137,6 @@ class TimeSpec(Strict):
 
 
 _CALLS = ("subscriptions", "publications", "joins", "calls", "moves")
-_LISTS: tuple[KeyPath, ...] = (*(("workload", name) for name in _CALLS), ("faults",))
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
@@ -147,21 +146,26 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     The function computes only the rounds that the scenario does not set. Invalid values stay unchanged, because the
     model reports them later.
     """
-    if not isinstance(data, Mapping) or not (found := list(_timed_items(data))):
+    if not isinstance(data, Mapping):
         return data
-    clock = _clock(data.get("time"), [item.get(key) for _, item in found for key, _ in _KEYS])
-    changed: dict[KeyPath, Any] = {path: _rounded(item, clock) for path, item in found}
-    return _replaced(data, changed, ())
-
-
-def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    for path in _LISTS:
-        part: Any = data
-        for step in path:
-            part = part.get(step) if isinstance(part, Mapping) else None
-        for index, item in enumerate(part if isinstance(part, (list, tuple)) else ()):
-            if isinstance(item, Mapping) and any(item.get(key) is not None for key, _ in _KEYS):
-                yield (*path, index), item
+    workload = data.get("workload")
+    parts = {"faults": data.get("faults")}
+    if isinstance(workload, Mapping):
+        parts |= {name: workload.get(name) for name in _CALLS}
+    lists = {name: part for name, part in parts.items() if isinstance(part, (list, tuple))}
+    items = [item for part in lists.values() for item in part if isinstance(item, Mapping)]
+    moments = [moment for item in items for key, _ in _KEYS if (moment := item.get(key)) is not None]
+    if not moments:
+        return data
+    clock = _clock(data.get("time"), moments)
+    changed = {
+        name: [_rounded(item, clock) if isinstance(item, Mapping) else item for item in part]
+        for name, part in lists.items()
+    }
+    result = {**data, "faults": changed.pop("faults")} if "faults" in changed else dict(data)
+    if isinstance(workload, Mapping):
+        result["workload"] = {**workload, **changed}
+    return result
 
 
 def _clock(given: Any, moments: Iterable[Any]) -> Clock:  # noqa: ANN401 - any value of the file
@@ -220,16 +224,6 @@ def _is_later(item: Mapping[str, Any], clock: Clock) -> bool:
         return "at_ms" in item and ms_from_start(item["until_ms"], clock.origin_ms or 0.0) > begin
     except (ValueError, TypeError):
         return False
-
-
-def _replaced(part: Any, changed: Mapping[KeyPath, Any], path: KeyPath) -> Any:  # noqa: ANN401 - any value of the file
-    if path in changed:
-        return changed[path]
-    if not any(one[: len(path)] == path for one in changed):
-        return part
-    if isinstance(part, Mapping):
-        return {key: _replaced(value, changed, (*path, key)) for key, value in part.items()}
-    return [_replaced(value, changed, (*path, index)) for index, value in enumerate(part)]
 
 
 def time_problems(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import prepare, prepare_given
+from pipelines.scenario.times import with_rounds
 
 BASE: dict[str, Any] = {
     "name": "t",
@@ -205,3 +207,11 @@ def test_the_workloads_that_failed_are_refused_with_the_cure_and_read_with_it(
     wanted = np.rint((stamps - stamps.min()) / pd.Timedelta(milliseconds=250)).astype(int).tolist()
     assert workload.publication["round"].to_pylist() == wanted == [0, 1, 4]
     assert [eval(text)["value"] for text in workload.publication["content"].to_pylist()] == rows.value.tolist()  # noqa: S307
+
+
+def test_the_rounds_of_many_times_take_time_linear_in_their_number() -> None:
+    items = [{"at": "A", "topic": "a", "at_ms" if index % 2 else "round": index} for index in range(20_000)]
+    begin = time.perf_counter()
+    found = with_rounds({"workload": {"publications": items}, "time": {"round_ms": 10}})
+    assert time.perf_counter() - begin < 10  # a quadratic computation takes 100 s
+    assert [item["round"] for item in found["workload"]["publications"][:12]] == [0, 0, 2, 0, 4, 1, 6, 1, 8, 1, 10, 1]
