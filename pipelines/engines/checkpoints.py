@@ -80,7 +80,7 @@ class _Slots:
 
     Attributes:
         types: The SQL type of each shared column.
-        of: For each relation, the shared column of each field; the run and the node have columns of their own.
+        of: For each relation, the column of each field. The run and the node have the columns ``run_id`` and ``place``.
     """
 
     types: Mapping[str, str]
@@ -295,9 +295,9 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
     of = {}
     for name, schema in schemas.items():
         place, n_of_type = _place(schema.names), Counter[str]()
-        of[name] = dict[str, str]()
+        of[name] = {"run_id": "run_id"} | ({} if place is None else {place: "place"})
         for field in schema:
-            if field.name not in ("run_id", place):
+            if field.name not in of[name]:
                 kind = field.dataType.simpleString()
                 of[name][field.name] = names.setdefault((kind, n_of_type[kind]), f"c{len(names)}")
                 n_of_type[kind] += 1
@@ -312,7 +312,7 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
     frames = []
     for name, part in parts.items():
         field_of = {slot: field for field, slot in slots.of[name].items()}
-        place = _place(part.schema.names) or "null"
+        place = field_of.get("place", "null")
         head = [f"'{name}' as tag", f"{part.digest} as digest", "run_id", f"cast({place} as bigint) as place"]
         columns = (
             f"cast({f'`{field_of[slot]}`' if slot in field_of else 'null'} as {kind}) as {slot}"
@@ -327,7 +327,7 @@ def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) 
 
     Column ``n_rows`` contains the number of rows; it is null in fetched rows.
     """
-    read = sorted({slot for name in fetched for slot in slots.of[name].values()})
+    read = [slot for slot in slots.types if any(slot in slots.of[name].values() for name in fetched)]
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]
     counts = whole.groupBy("tag", "digest").count().selectExpr(
         "tag", "digest", "count as n_rows", "cast(null as bigint) as run_id", "cast(null as bigint) as place", *nulls
@@ -340,21 +340,13 @@ def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) 
     return counts.unionByName(wanted)
 
 
-def _sources(name: str, schema: T.StructType, slots: _Slots) -> dict[str, str]:
-    """Returns, for each field of relation ``name``, the column that contains it in the result of `_tagged`."""
-    node = _place(schema.names)
-    return {"run_id": "run_id", **({} if node is None else {node: "place"}), **slots.of[name]}
-
-
 def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
-    sources = _sources(name, schema, slots)
-    return cut.where(f"tag = '{name}'").selectExpr(*(f"{sources[field.name]} as `{field.name}`" for field in schema))
+    return cut.where(f"tag = '{name}'").selectExpr(*(f"{slots.of[name][field]} as `{field}`" for field in schema.names))
 
 
 def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
     rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
-    sources = _sources(name, schema, slots)
-    columns = [rows[sources[field.name]].cast(field.type) for field in wanted]
+    columns = [rows[slots.of[name][field.name]].cast(field.type) for field in wanted]
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
 
 
