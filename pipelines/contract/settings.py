@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
@@ -148,6 +148,17 @@ def repetition_problems(path: KeyPath, values: Sequence[object]) -> Iterator[Pro
             yield Problem(
                 (*path, index), f"{shown} there already, as number {before + 1} of the list; allowed: each value once"
             )
+
+
+def repeated_links(links: Iterable[tuple[Any, ...]]) -> Iterator[Problem]:
+    """Yields a problem for each link ``(a, b, ...)`` of key ``links`` that is a self-loop or repeats an earlier one."""
+    first: dict[frozenset[str], int] = {}
+    for index, (a, b, *_) in enumerate(links):
+        if a == b:
+            yield Problem(("links", index), f"the link joins {a!r} to itself; allowed: two different nodes")
+        elif (before := first.setdefault(frozenset((a, b)), index)) != index:
+            message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list"
+            yield Problem(("links", index), f"{message}; write each once, in either direction")
 
 
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:

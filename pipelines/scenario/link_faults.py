@@ -18,6 +18,8 @@ from pipelines.contract.settings import (
     Strict,
     end_problems,
     one_of,
+    repeated_links,
+    repetition_problems,
 )
 from pipelines.errors import Problem
 from pipelines.scenario.times import Timed, TimedSpan
@@ -44,13 +46,7 @@ class LinkFaultSpec(TimedSpan):
         if self.links is None and self.direction == "forward":
             message = "direction is forward, and no links say where from; add links, or leave direction out"
             yield Problem(("direction",), message)
-        first: dict[frozenset[str], int] = {}
-        for index, (a, b) in enumerate(self.links or []):
-            if a == b:
-                yield Problem(("links", index), f"the link joins {a!r} to itself; allowed: two different nodes")
-            elif (before := first.setdefault(frozenset((a, b)), index)) != index:
-                message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list; write it once"
-                yield Problem(("links", index), message)
+        yield from repeated_links(self.links or ())
 
 
 class MessageFault(LinkFaultSpec):
@@ -73,9 +69,7 @@ class MessageFault(LinkFaultSpec):
     def _problems(self) -> Iterator[Problem]:
         yield from super()._problems()
         yield from self._choice_problems()
-        for index, name in enumerate(self.kinds or []):
-            if (self.kinds or []).index(name) != index:
-                yield Problem(("kinds", index), f"{name!r} is there already; allowed: each kind once")
+        yield from repetition_problems(("kinds",), self.kinds or ())
 
     def _choice_problems(self) -> Iterator[Problem]:
         if self.nth is None:

@@ -25,6 +25,7 @@ from pipelines.contract.settings import (
     Strict,
     by_form,
     one_of,
+    repeated_links,
     repetition_problems,
 )
 from pipelines.errors import Problem, listed, nearest
@@ -126,14 +127,7 @@ def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
 
     A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
     """
-    first: dict[frozenset[str], int] = {}
-    for index, (a, b, *_) in enumerate(links):
-        if a == b:
-            message = f"the link joins {a!r} to itself; allowed: links between two different nodes"
-            yield Problem(("links", index), message)
-        elif (before := first.setdefault(frozenset((a, b)), index)) != index:
-            message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list; links are"
-            yield Problem(("links", index), f"{message} undirected: write each once, in either direction")
+    yield from repeated_links(links)
     graph: nx.Graph[str] = nx.Graph()
     graph.add_edges_from((a, b) for a, b, *_ in links)
     parts = [next(iter(part)) if len(part) == 1 else min(part) for part in nx.connected_components(graph)]

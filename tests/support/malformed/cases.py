@@ -117,7 +117,7 @@ WRONG_OVERLAYS = (
     _case("a node without a name", HEAD + "overlay: {links: [[A, §'']]}\n", "is ''", "1 to 200 characters"),
     _case("a self-loop", HEAD + "overlay: {links: [[A, B], §[B, B]]}\n", "'B' to itself", "two different nodes"),
     _case("a link twice", HEAD + "overlay: {links: [[A, B], §[A, B, 2]]}\n", "number 1 of the list", "write each once"),
-    _case("a link back", HEAD + "overlay: {links: [[A, B], §[B, A]]}\n", "undirected", "write each once"),
+    _case("a link back", HEAD + "overlay: {links: [[A, B], §[B, A]]}\n", "number 1 of the list", "either direction"),
     _case("two parts", HEAD + "overlay: {links: §[[A, B], [C, D]]}\n", "2 parts", "'A', 'C'", "add links"),
     _case(
         "an unknown kind", HEAD + "overlay: {generate: {kind: §lin, nodes: 3}}\n", "did you mean 'line'?", "random_tree"

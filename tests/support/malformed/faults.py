@@ -38,7 +38,7 @@ WRONG_LINK_FAULTS = (
         "a loss without a link", _faults("{kind: loss, rate: 1.0, links: [§[A, C]]}"), "no link", "linked with 'A': B"
     ),
     _case("a loss at a node", _faults("{kind: loss, rate: 1.0, links: [§[A, A]]}"), "to itself", "two different"),
-    _case("a loss twice", _faults("{kind: loss, rate: 1.0, links: [[A, B], §[B, A]]}"), "number 1", "write it once"),
+    _case("a loss twice", _faults("{kind: loss, rate: 1.0, links: [[A, B], §[B, A]]}"), "number 1", "write each once"),
     _case("no links at all", _faults("{kind: loss, rate: 1.0, links: §[]}"), "an empty list", "one or more"),
     _case("a loss from nowhere", _faults("{kind: loss, rate: 1.0, direction: §forward}"), "where from", "add links"),
     _case(
@@ -46,7 +46,7 @@ WRONG_LINK_FAULTS = (
     ),
     _case("a loss over at once", _faults("{kind: loss, rate: 1.0, round: 3, until: §3}"), "not after round 3", "4 or"),
     _case("a late loss", _faults("{kind: loss, rate: 1.0, round: §1001}"), "after the horizon", "0 to 1000"),
-    _case("kinds twice", _faults("{kind: loss, rate: 1.0, kinds: [PUB, §PUB]}"), "there already", "each kind once"),
+    _case("kinds twice", _faults("{kind: loss, rate: 1.0, kinds: [PUB, §PUB]}"), "there already", "each value once"),
     _case("no bad time", _faults("{kind: loss, rate: 1.0, burst: {good: 9, bad: §0.5}}"), "is 0.5", "from 1 to"),
     _case("half a burst", _faults("{kind: loss, rate: 1.0, burst: §{good: 9}}"), "lacks the key 'bad'", "mean number"),
     _case("a misspelt loss", _faults("{kind: §los, rate: 1.0}"), "did you mean 'loss'?"),
