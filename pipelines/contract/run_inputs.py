@@ -184,3 +184,13 @@ def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.table([pa.array(column, field.type) for column, field in columns], schema)
+
+
+def row_numbers(rows: pa.Table) -> pa.Array:
+    """Returns an array with the index of each row of a table, from 0."""
+    return pa.array(np.arange(len(rows)), pa.int64())
+
+
+def index_in_group(owner: Ints) -> Ints:
+    """Returns the index of each row, from 0, among the rows with the same value in the ascending array `owner`."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)

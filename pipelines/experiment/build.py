@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
-from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
+from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload, index_in_group, row_numbers
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
@@ -311,11 +311,6 @@ def parameters_json(run: RunConfig) -> str:
     return json.dumps({**settings, **given}, sort_keys=True)
 
 
-def row_numbers(rows: pa.Table) -> pa.Array:
-    """Returns an array with the index of each row of a table, from 0."""
-    return pa.array(np.arange(len(rows)), pa.int64())
-
-
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
     """Returns the calls of a run, grouped by type, in the order of the workload. Omits late unsubscriptions.
 
@@ -372,21 +367,18 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     The joins of a node come first. Its other calls follow in the order of (round, type, index in the workload).
     """
     call = tables["call"]
-    run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
+    owner, round_ = (_ints(call["run_id"]) << 32) + _ints(call["node_id"]), _ints(call["round"])
     kind = _ints(pc.index_in(call["kind"], value_set=_CALL_ORDER))
-    order = np.lexsort((np.arange(len(call)), kind, round_, kind != 0, node, run))
-    same = (run[order][1:] == run[order][:-1]) & (node[order][1:] == node[order][:-1])
-    position = np.arange(len(call))
-    first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same])[: len(call)], position, 0))
+    order = np.lexsort((np.arange(len(call)), kind, round_, kind != 0, owner))
     seq = np.empty(len(call), dtype=np.int64)
-    seq[order] = position - first + 1
+    seq[order] = index_in_group(owner[order]) + 1
     call = call.append_column("source_seq", pa.array(seq))
     call = call.set_column(call.column_names.index("round"), "round", pa.array(postpone(call, tables["pause"])))
     published = call.filter(pc.equal(call["kind"], "publish"))
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
     key = ["run_id", "publication"]
-    position = pa.array(np.arange(len(tables["publication"])))
+    position = row_numbers(tables["publication"])
     issued = (
         tables["publication"].select(key).append_column("position", position).join(published, key, join_type="inner")
     )

@@ -25,6 +25,7 @@ from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.contract.predicate import compiled
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import in_flight_schema
+from pipelines.contract.run_inputs import row_numbers
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.engines.workers import (
@@ -143,8 +144,7 @@ def with_fate(message: pa.Table, fate: str) -> pa.Table:
 
 def without(rows: pa.Table, node: pa.Table) -> pa.Table:
     """Returns the rows of `rows` at nodes that are not in `node` (``run_id, node_id``)."""
-    index = pa.array(range(len(rows)), pa.int64())
-    kept = rows.select(_NODE).append_column("index", index).join(node, _NODE, join_type="left anti")
+    kept = rows.select(_NODE).append_column("index", row_numbers(rows)).join(node, _NODE, join_type="left anti")
     return rows.take(kept["index"].sort())
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.contract.predicate import compiled
+from pipelines.contract.run_inputs import row_numbers
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
@@ -186,9 +187,9 @@ class Calls:
         spark = self._checkpoints.session.spark
         attribute = frame_of(spark, self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE))
         found = matches(attribute, anchored_predicates(frame_of(spark, self._predicate))).toArrow()
-        index = found.select(_PUBLICATION).append_column("index", pa.array(range(len(found)), pa.int64()))
+        index = found.select(_PUBLICATION).append_column("index", row_numbers(found))
         given = call.select(["run_id", "node_id", "source_seq"]).rename_columns(_PUBLICATION)
-        place = given.append_column("place", pa.array(range(len(call)), pa.int64()))
+        place = given.append_column("place", row_numbers(call))
         joined = place.join(index, _PUBLICATION, join_type="left outer").sort_by("place")
         return found["matches"].take(joined["index"])
 

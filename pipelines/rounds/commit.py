@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipelines.contract.run_inputs import row_numbers
 from pipelines.engines.session import concurrently
 from pipelines.experiment.jobs import Batch
 from pipelines.store.store import Store
@@ -149,7 +150,7 @@ class CallLog:
 
 def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:
     """Returns `rows` with the columns `columns` of `given`, joined by `key`, which is unique in `given`."""
-    index = given.select(key).append_column("index", pa.array(range(len(given)), pa.int64()))
+    index = given.select(key).append_column("index", row_numbers(given))
     found = rows.join(index, list(key), join_type="inner")
     taken = given.take(found["index"])
     return pa.table({name: (found if name in found.column_names else taken)[name] for name in columns})

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import FaultsDue, RunSet
-from pipelines.contract.run_inputs import Ints
+from pipelines.contract.run_inputs import Ints, index_in_group
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.experiment.inputs import Inputs
 from pipelines.tables import BIGINT, FAULT_EVENT
@@ -50,7 +50,8 @@ class Crashes:
     def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
         """Numbers the incarnations in `crash`, which has one row per crash: ``run_id, node_id, round, end_round``."""
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
-        rows = ordered.add_column(2, "incarnation", _incarnations(ordered))
+        node = (ordered["run_id"].to_numpy() << 32) + ordered["node_id"].to_numpy()
+        rows = ordered.add_column(2, "incarnation", pa.array(index_in_group(node)))
         self._node = ordered.select(["run_id", "node_id"])
         self._start = rows["round"].to_numpy()
         self._end = pc.fill_null(rows["end_round"], np.iinfo(np.int64).max).to_numpy()
@@ -124,15 +125,6 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
     for end in ("src", "dst"):
         event = event.append_column(end, pa.nulls(len(event), pa.int64()))
     return event.filter(pc.less_equal(event["round"], horizon)).select(FAULT_EVENT.columns)
-
-
-def _incarnations(ordered: pa.Table) -> pa.Array:
-    """Returns for each crash in `ordered` the number of earlier crashes of its node."""
-    run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
-    rank = np.arange(len(ordered))
-    is_first = np.ones(len(ordered), dtype=bool)
-    is_first[1:] = (run[1:] != run[:-1]) | (node[1:] != node[:-1])
-    return pa.array(rank - np.maximum.accumulate(np.where(is_first, rank, 0)), pa.int64())
 
 
 def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipelines.contract.run_inputs import Floats, Ints
+from pipelines.contract.run_inputs import Floats, Ints, index_in_group
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
@@ -182,32 +182,30 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
     """Returns a copy of a trace in which the up times and the down times of each node are permuted at random."""
     first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
-    place = np.arange(len(trace.node)) - first[trace.node]
-    down = (trace.end - trace.start)[_permuted(trace.node, place, seed, f"{purpose}.down")]
-    up = _up_times(trace, place, seed, purpose)
+    down = (trace.end - trace.start)[_permuted(trace.node, seed, f"{purpose}.down")]
+    up = _up_times(trace, seed, purpose)
     total = np.concatenate([[0.0], np.cumsum(up + down)])
     end = total[1:] - total[first[trace.node]]
     return Trace(trace.n_nodes, trace.node, end - down, end, trace.hours)
 
 
-def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
+def _up_times(trace: Trace, seed: int, purpose: str) -> Floats:
     # The permutation of a node's up times includes the up time after its last outage.
-    before = np.where(place == 0, 0.0, np.roll(trace.end, 1))
+    before = np.where(index_in_group(trace.node) == 0, 0.0, np.roll(trace.end, 1))
     last_end = np.zeros(trace.n_nodes)
     np.maximum.at(last_end, trace.node, trace.end)
     owner = np.concatenate([trace.node, np.arange(trace.n_nodes)])
     order = np.argsort(owner, kind="stable")
     owner = owner[order]
-    index = np.arange(len(owner)) - np.searchsorted(owner, owner)
     up = np.concatenate([trace.start - before, trace.hours - last_end])[order]
-    is_before = index < np.bincount(trace.node, minlength=trace.n_nodes)[owner]
-    drawn: Floats = up[_permuted(owner, index, seed, f"{purpose}.up")][is_before]
+    is_before = index_in_group(owner) < np.bincount(trace.node, minlength=trace.n_nodes)[owner]
+    drawn: Floats = up[_permuted(owner, seed, f"{purpose}.up")][is_before]
     return drawn
 
 
-def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
+def _permuted(owner: Ints, seed: int, purpose: str) -> Ints:
     # Returns a permutation that moves each row only among the rows of its owner; the owners are ascending.
-    return np.lexsort((draws_numpy.bits(seed, purpose, owner, index), owner)).astype(np.int64)
+    return np.lexsort((draws_numpy.bits(seed, purpose, owner, index_in_group(owner)), owner)).astype(np.int64)
 
 
 def mapped(

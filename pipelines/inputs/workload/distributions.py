@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipelines.contract.run_inputs import Floats, Ints
+from pipelines.contract.run_inputs import Floats, Ints, index_in_group
 from pipelines.inputs import draws_numpy
 
 _RACE_CELLS = 4_000_000
@@ -115,10 +115,8 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
 
 def _first_free(taken: Ints, owners: int, size: int) -> Ints:
     # `taken` holds owner * size + rank, ascending.
-    owner, rank = taken // size, taken % size
-    starts = np.searchsorted(taken, np.arange(owners, dtype=np.int64) * size)
-    position = np.arange(len(taken)) - starts[owner]
-    return np.bincount(owner[rank == position], minlength=owners).astype(np.int64)
+    owner, rank = np.divmod(taken, size)
+    return np.bincount(owner[rank == index_in_group(owner)], minlength=owners).astype(np.int64)
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
