@@ -117,7 +117,8 @@ def test_a_graph_that_networkx_writes_is_read_as_networkx_has_it(tmp_path: Path,
 
 def test_links_of_one_direction_are_counted(tmp_path: Path) -> None:
     text = (
-        'digraph { A -> B; B -> A; B -> C; subgraph cluster_x { C -> D [ms=2]; "E e" } D -> {"E e" F}; A:p -> D:q:n }'
+        'digraph { A -> B; B -> A; B -> C; subgraph cluster_x { C -> D [ms=2]; "E e" } D -> {"E e":r F}; '
+        'A:p -> "D":q:n }'
     )
     pytest.importorskip("pydot")
     overlay = build(tmp_path, text)

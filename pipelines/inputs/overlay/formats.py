@@ -27,6 +27,7 @@ _CAUSES = (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeEr
 _SECTION = r"^\s*{}\s*\(\s*$(.*?)^\s*\)\s*$"
 _NODE = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*$")
 _LINK = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)(.*)$")
+_DOT_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|[^:]+')
 _ROUTER = re.compile(r"^(\d+)\s+@(\S*)\s.*?->(.*?)=(\S+)\s+r\d+\s*$")
 
 
@@ -199,9 +200,9 @@ def read_dot(content: bytes) -> Graph:
 
 
 def _dot_ends(end: Any) -> list[str]:  # noqa: ANN401 - pydot has no types
-    if isinstance(end, str):
-        return [_bare(end if end.startswith('"') else end.partition(":")[0])]
-    return [_bare(name) for name in end["nodes"]]  # an edge to a subgraph leads to all its nodes
+    # An edge to a subgraph leads to all its nodes. Ends can name a port of a node: "a":port.
+    names = [end] if isinstance(end, str) else end["nodes"]
+    return [_bare(_DOT_NAME.findall(name)[0]) for name in names]
 
 
 def _bare(text: str) -> str:
