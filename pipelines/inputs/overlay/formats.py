@@ -159,9 +159,18 @@ def read_gexf(content: bytes) -> Graph:
 
 
 def read_pajek(content: bytes) -> Graph:
-    """Reads Pajek. A node's id in the returned graph is its label in the file."""
+    """Reads Pajek. A node's id in the returned graph is its label in the file.
+
+    Raises:
+        ContentError: The file cannot be read, or several nodes have the same label.
+    """
+    text = decode(content)
     with _read_as("Pajek"):
-        graph: Graph = nx.parse_pajek(decode(content).splitlines())
+        graph: Graph = nx.parse_pajek(text.splitlines())
+    wanted = sum(map(int, re.findall(r"(?im)^\*vertices\s+(\d+)", text)))
+    if len(graph) < wanted:
+        labels = f"{wanted} vertices have {len(graph)} different labels"
+        raise ContentError(f"{labels}; each vertex has a label of its own")
     return graph
 
 
@@ -219,7 +228,8 @@ def read_json(content: bytes) -> Graph:
     The id of a node without ``id`` is its index in the list. Ids are compared as strings.
 
     Raises:
-        ContentError: The file is not node-link JSON, or a link ends at a node that is not listed.
+        ContentError: The file is not node-link JSON, two nodes have the same id, or a link ends at a node that is not
+            listed.
     """
     try:
         data = json.loads(decode(content))
@@ -232,7 +242,10 @@ def read_json(content: bytes) -> Graph:
     with _read_as("node-link JSON"):
         graph.graph.update(data.get("graph") or {})
         for number, node in enumerate(data["nodes"]):
-            graph.add_node(str(node.get("id", number)), **{key: node[key] for key in node if key != "id"})
+            name = str(node.get("id", number))
+            if name in graph:
+                raise ContentError(f"two nodes have the id {name!r}; each node has an id of its own")
+            graph.add_node(name, **{key: node[key] for key in node if key != "id"})
         own = ("source", "target", "key", "id")
         ends = ((str(link["source"]), str(link["target"]), link) for link in data[links])
         edges = ((u, v, {key: link[key] for key in link if key not in own}) for u, v, link in ends)
