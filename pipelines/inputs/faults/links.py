@@ -173,7 +173,7 @@ class LinkRows:
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
         """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon.
 
-        Faults of one kind and place that overlap or touch have one start and one end in common.
+        Faults of one kind and place that overlap or touch share one event for the start and one for the end.
         """
         self._spans[kind, node, *pair].add(start, end)
 
