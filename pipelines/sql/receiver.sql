@@ -6,8 +6,8 @@
 --   an unsubscription was issued, an unconfirmed publication is not requested.
 -- * If the protocol does not confirm calls: the subscription is active from the first matching publication that was
 --   delivered to its node after the subscription was issued, until an unsubscription. A publication is requested only
---   if its due_round precedes the unsubscription; otherwise it may have been in flight at the unsubscription. A
---   delivery to a node counts for every matching subscription of this node.
+--   if its due_round precedes the unsubscription, and no copy of it was on a link at the unsubscription. A delivery to a
+--   node counts for every matching subscription of this node.
 -- :due_round round by which the delivery is due. If the protocol's confirmation implies delivery, it is the round of
 --   the publication's confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
@@ -37,16 +37,25 @@ with delivered as (
   left join delivered d on d.run_id = m.run_id and d.subscriber = s.subscriber
     and d.source = m.source and d.source_seq = m.source_seq
   left join slowest w on w.run_id = m.run_id
+), on_link as (
+  select distinct c.run_id, c.subscription_id, c.source, c.source_seq
+  from candidate c
+  join message m on m.run_id = c.run_id and m.source = c.source and m.source_seq = c.source_seq
+    and m.sent_round <= c.unsubscribed_round and m.due_round >= c.unsubscribed_round
+  where not c.confirms
 ), stood as (
-  select run_id, subscriber, source, source_seq, publication_round, due_round, confirms,
-    min(subscription_id) as subscription_id
-  from candidate
+  select c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.confirms,
+    min(c.subscription_id) as subscription_id
+  from candidate c
+  left join on_link l on l.run_id = c.run_id and l.subscription_id = c.subscription_id and l.source = c.source
+    and l.source_seq = c.source_seq
   where case
     when confirms then confirmed_round <= publication_round
       and (unsubscribed_round is null or unsubscribed_round >= due_round)
-    else service_round <= publication_round and (unsubscribed_round is null or unsubscribed_round > due_round)
+    else service_round <= publication_round
+      and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))
   end
-  group by run_id, subscriber, source, source_seq, publication_round, due_round, confirms
+  group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.confirms
 ), absent as (
   select s.run_id, s.subscriber, s.source, s.source_seq, min(n.crash_round) as crash_round
   from stood s

@@ -282,3 +282,22 @@ def test_audits_describe_themselves() -> None:
     described = dict(describe())
     assert list(described)[:3] == ["exactly_once", "source_order", "conf_implies_delivered"]
     assert described["level_2"].endswith("(delta only)")
+
+
+def test_a_publication_on_a_link_at_an_unsubscription_is_not_requested(sail: Session, tmp_path: Path) -> None:
+    """A's publication needs 4 rounds, G's 2. In run 0, D pauses from round 84 to 90 and unsubscribes in round 90."""
+    parts = scenario(
+        protocol={"name": "epidemic"}, overlay={"links": [["A", "D", 4], ["D", "G", 2]]},
+        workload={
+            "subscriptions": [{"at": "D", "round": 0, "topic": "a", "until": 90}],
+            "publications": [{"at": "G", "round": 80, "topic": "a"}, {"at": "A", "round": 84, "topic": "a"}],
+        },
+        time={"rounds": 300},
+    )  # fmt: skip
+    pause = {**parts, "faults": [{"kind": "pause", "node": "D", "round": 84, "until": 90}]}
+    store = run_all(run_configs([pause, parts]), sail, tmp_path / "link")
+    requested = StoreReader(sail, store.root).sql("select run_id, source_name from receiver").collect()
+    assert sorted(map(tuple, requested)) == [(0, "G"), (1, "A"), (1, "G")]
+    assert audited(store, PROTOCOLS["epidemic"]).verdict == "valid"
+    lost = planted(store, tmp_path, delivery=removed("run_id = 1 and latency_rounds = 4"))
+    assert [run for run, *_ in found(lost, "exactly_once", "epidemic")] == [1]
