@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,22 @@ def test_a_lopsided_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
 def test_an_overfull_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
     overfull = planted(gossipsub, tmp_path, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))
     assert "bounded_mesh" in broken(audited(overfull, "gossipsub"))
+
+
+def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, tmp_path: Path) -> None:
+    """B has four neighbours from the GRAFT of round 396 to the horizon 400; a message is in flight until round 401."""
+    dense = scenario(
+        protocol={**GOSSIP, "d_lo": 2, "d_hi": 3, "d_out": 1, "d_lazy": 2, "prune_backoff": 4, "unsubscribe_backoff": 2,
+                  "fanout_ttl": 2, "seen_ttl": 12},
+        overlay={"links": [[*pair] for pair in combinations("ABCDEFGH", 2)]},
+        workload={"subscriptions": [{"at": "G", "round": 20, "topic": "a"}]},
+        faults=[{"kind": "crash", "node": "F", "round": 369, "until": 399}],
+        time={"rounds": 400},
+    )  # fmt: skip
+    store = run_all(run_configs([dense], [7]), sail, tmp_path / "dense")
+    assert max(len(mesh) for (mesh,) in rows(store, "state_topic", "mesh")) == 4
+    assert max(row for (row,) in rows(store, "message", "due_round")) == 401
+    assert broken(audited(store, "gossipsub")) == {}
 
 
 @pytest.mark.parametrize(

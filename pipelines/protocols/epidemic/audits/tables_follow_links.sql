@@ -1,7 +1,9 @@
 -- At the end no subscription table has an entry for a link that has ended (rule E16). The audit considers only
 -- replacements before the last message. It does not check dispatchers that are down.
 with ended as (
-  select run_id, max(due_round) as round from sent_message group by run_id
+  select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as round
+  from sent_message
+  group by run_id
 ), changed as (
   select l.run_id, l.a, l.b, max(case when l.kind = 'unlink' then l.round end) as end_round,
     max(case when l.kind = 'link' then l.round end) as begin_round

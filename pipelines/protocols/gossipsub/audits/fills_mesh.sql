@@ -17,8 +17,6 @@ with moved as (
   join run r on r.run_id = f.run_id
   join (select run_id, max(latency_rounds) as latency_rounds from link group by run_id) l on l.run_id = f.run_id
   group by f.run_id
-), ended as (
-  select run_id, max(due_round) as round from sent_message group by run_id
 ), blocked as (
   select run_id, topic, node_id, kept.key as peer, kept.value as until_round
   from (select run_id, topic, node_id, explode(backoff) as kept from state_topic) of_peer
