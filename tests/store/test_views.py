@@ -130,7 +130,9 @@ def test_a_message_that_serves_no_call_has_details_too(sail: Session, delta_stor
     reader = StoreReader(sail, root)
     columns = """run_id, message_id + 1000000 as message_id, kind, src, dst, sent_round, due_round, fate,
         cast(null as bigint) as source, cast(null as bigint) as source_seq, body"""
-    Store(root, sail).append("message", reader.sql(f"select {columns} from message where kind = 'PUB' and dst = {N3}"))
+    Store(root, sail).load(
+        "message", reader.sql(f"select {columns} from message where kind = 'PUB' and dst = {N3}").toArrow()
+    )
     text = "select distinct src_name, dst_name, source_name from message_detail where source is null"
     assert rows(reader, text) == {("N1", "N3", None)}
 
@@ -169,10 +171,10 @@ def test_duplicates_are_found_where_they_are_planted(sail: Session, delta_store:
     for name in ("duplicate_message", "duplicate_delivery"):
         assert rows(reader, f"select * from {name}") == set()
     late = "select run_id, subscriber, source, source_seq, 35L as round, 5L as latency_rounds, hops from delivery"
-    store.append("delivery", reader.sql(f"{late} where subscriber = {S4}"))
+    store.load("delivery", reader.sql(f"{late} where subscriber = {S4}").toArrow())
     late = """select run_id, message_id + 1000000 as message_id, kind, src, dst, 32L as sent_round, 34L as due_round,
         'duplicate' as fate, source, source_seq, body from message"""
-    store.append("message", reader.sql(f"{late} where kind = 'PUB' and dst = {N3}"))
+    store.load("message", reader.sql(f"{late} where kind = 'PUB' and dst = {N3}").toArrow())
     text = (
         "select subscriber_name, source_name, source_seq, n_deliveries, first_round, last_round from duplicate_delivery"
     )
@@ -357,13 +359,13 @@ def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
         "guarantee": pa.nulls(number, pa.string()), "keys": pa.nulls(number, pa.list_(pa.string())),
         "confirmed_round": pa.nulls(number, pa.int64()),
     })  # fmt: skip
-    store.append("publication", sail.spark.createDataFrame(published, PUBLICATION.schema))
+    store.load("publication", sail.spark.createDataFrame(published, PUBLICATION.schema).toArrow())
     compared = predicate_rows(pa.table({"predicate": pa.array([canonical(parts) for parts in wanted])}))
     compared = compared.rename_columns({"subscription": "subscription_id"})
     compared = compared.add_column(0, "run_id", pa.array([3] * len(compared), pa.int64()))
-    store.append("predicate", sail.spark.createDataFrame(compared, PREDICATE.schema))
+    store.load("predicate", sail.spark.createDataFrame(compared, PREDICATE.schema).toArrow())
     ledger = [(3, 3, 0, 0, 0, True, json.dumps({}))]
-    store.append("round_commit", sail.spark.createDataFrame(ledger, ROUND_COMMIT.schema))
+    store.load("round_commit", sail.spark.createDataFrame(ledger, ROUND_COMMIT.schema).toArrow())
     return root, {
         (3, subscription, 1, publication)
         for subscription, parts in enumerate(wanted)
