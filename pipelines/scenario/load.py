@@ -325,23 +325,12 @@ def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
         return
     for text, place in grid.key_places.items():
         path = parse_path(text)
-        wrong = None if _is_setting(root, path) else unknown_step(path)
+        wrong = unknown_step(path)
         if wrong is not None:
             yield Complaint(place, wrong)
         elif path[0] in _FIXED:
             message = f"{text} cannot be varied: {_FIXED[str(path[0])]}; allowed: values of the other parts"
             yield Complaint(place, message)
-
-
-def _is_setting(root: ValueNode, path: KeyPath) -> bool:
-    """Returns whether ``path`` is a setting of the scenario's protocol.
-
-    Most grids vary settings, and `unknown_step` takes 0.3 CPU seconds to derive the schema of a scenario.
-    """
-    name = plain(nearest_node(root, ("protocol", "name")))
-    protocol = PROTOCOLS.get(name) if isinstance(name, str) else None
-    settings = () if protocol is None else protocol.settings.model_fields
-    return path in [("protocol", key) for key in settings]
 
 
 def scenario_text(path: Path) -> str:

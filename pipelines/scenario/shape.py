@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from pipelines.errors import KeyPath, listed, nearest
+from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.tree import ValueNode
 
@@ -89,7 +90,12 @@ def keys(schemas: Iterable[Schema]) -> list[str]:
 
 
 def unknown_step(path: KeyPath) -> str | None:
-    """Returns the error message for the first step of `path` that the model lacks; None if the model has all steps."""
+    """Returns the error message for the first step of `path` that the model lacks; None if the model has all steps.
+
+    Most paths are settings of protocols, and the schema of a scenario takes 0.3 CPU seconds to derive.
+    """
+    if any(path == ("protocol", name) for one in PROTOCOLS.values() for name in one.settings.model_fields):
+        return None
     for length, step in enumerate(path):
         if at_path(path[: length + 1]):
             continue
