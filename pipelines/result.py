@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -326,11 +326,9 @@ class Result:
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
 
-    @contextmanager
-    def suited(self) -> Iterator[bool]:
+    def suited(self) -> AbstractContextManager[bool]:
         """Configures the engine for the size of the store inside the ``with`` block, see `suited_to`."""
-        with suited_to(self.store.absolute(), self.session) as is_very_small:
-            yield is_very_small
+        return suited_to(self.store.absolute(), self.session)
 
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables into a schema; replaces existing tables of these names.

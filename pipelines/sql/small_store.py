@@ -7,7 +7,7 @@ longer than reading, so this reader computes each view once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -42,18 +42,24 @@ def reader_of(session: Session, root: Root) -> StoreReader:
     Raises:
         StoreError: The location is not a store.
     """
-    is_small = Store(root, session).n_bytes() <= FEW_BYTES
-    return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
+    return _reader(session, root, Store(root, session).n_bytes())
+
+
+def _reader(session: Session, root: Root, n_bytes: int) -> StoreReader:
+    return SmallStoreReader(session, root) if n_bytes <= FEW_BYTES else StoreReader(session, root)
+
+
+def suited_to(root: Root, session: Session) -> AbstractContextManager[bool]:
+    """Configures the engine for the size of a store; the configuration lasts until the end of the ``with`` block.
+
+    Returns:
+        A context manager; its value is whether the store has at most `VERY_FEW_BYTES`.
+    """
+    return _suited(session, Store(root, session).n_bytes())
 
 
 @contextmanager
-def suited_to(root: Root, session: Session) -> Iterator[bool]:
-    """Configures the engine for the size of a store; the configuration lasts until the end of the ``with`` block.
-
-    Yields:
-        Whether the store has at most `VERY_FEW_BYTES`.
-    """
-    n_bytes = Store(root, session).n_bytes()
+def _suited(session: Session, n_bytes: int) -> Iterator[bool]:
     is_very_small = n_bytes <= VERY_FEW_BYTES
     with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=is_very_small):
         yield is_very_small
@@ -76,12 +82,13 @@ def fast_reader(
     Yields:
         The reader, the session of the engine, and whether one partition is enough for the queries.
     """
-    if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
+    n_bytes = Store(root, session).n_bytes()
+    if session.engine == "spark" and session.owns and n_bytes <= INTERPRETED_BYTES:
         with beside(session) as other:
-            yield reader_of(other, root), other, True
+            yield _reader(other, root, n_bytes), other, True
         return
-    with suited_to(root, session) as is_very_small:
-        yield opened or reader_of(session, root), session, is_very_small
+    with _suited(session, n_bytes) as is_very_small:
+        yield opened or _reader(session, root, n_bytes), session, is_very_small
 
 
 class SmallStoreReader(StoreReader):
