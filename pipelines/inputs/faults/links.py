@@ -229,7 +229,9 @@ class LinkRows:
         events = [*self._relinked]
         for (kind, *place), spans in self._spans.items():
             for start, end in spans.items:
-                events += [(start, kind, *place), (end, f"{kind}_end", *place)][: 2 if end <= self.horizon else 1]
+                events.append((start, kind, *place))
+                if end <= self.horizon:
+                    events.append((end, f"{kind}_end", *place))
         events.sort(key=lambda row: [(value is not None, value) for value in row])
         return (
             table_of(strikes, LINK_FAULT),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Floats, Ints
-from pipelines.errors import DataFileError, listed, nearest, plural
+from pipelines.errors import DataFileError, first_line, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode, is_number
@@ -196,7 +196,7 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
         picked = column_indexes(titles, wanted, has_titles=has_titles)
         values = _numbers(table, rows.column(picked[2]))
     except (DataFileError, pa.ArrowException, OSError) as error:
-        raise ContentError(f"{path.name}: {str(error).partition(chr(10))[0]}", "pairs") from error
+        raise ContentError(f"{path.name}: {first_line(error)}", "pairs") from error
     except ContentError as error:
         field = error.field if error.field in _PAIR else "pairs"
         raise ContentError(f"{path.name}: {error}", field) from error

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
-from pipelines.errors import DataFileError, nearest
+from pipelines.errors import DataFileError, first_line, nearest
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, in_ms, merge_parallel, unique_names
 from pipelines.inputs.text_rows import TextRows, split, with_decimal_points
 from pipelines.scenario.overlay import FileOverlay
@@ -217,7 +217,7 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
         rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
                          for place in picked})  # fmt: skip
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ContentError(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
+        raise ContentError(f"not a Parquet file that can be read: {first_line(error)}") from error
     return _graph(rows, lambda row: f"row {row + 1}", titles, picked, columns, [])
 
 
