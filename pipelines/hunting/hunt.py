@@ -27,7 +27,7 @@ from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
-from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn, labelled
+from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn, with_calls
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
@@ -272,8 +272,9 @@ class _Search:
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
         overlay, workload, _ = build_run(self._run, self._beside)
+        graph = with_calls(overlay, workload)
         try:
-            number, schedules = crash_sets(labelled(overlay, workload), most, first, self.around.downs[0])
+            number, schedules = crash_sets(graph, most, first, self.around.downs[0])
         except ValueError as error:
             raise QueryError(str(error)) from error
         self._say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first[0]} to {first[1]}")
@@ -289,8 +290,8 @@ class _Search:
         """
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not (until_found and self._findings):
-            n_played, (least, largest) = self._counts["played"], _AT_ONCE
-            size = _AT_FIRST if n_played < _SEEDS else min(max(n_played // 2, least), largest)
+            n_played = self._counts["played"]
+            size = _AT_FIRST if n_played < _SEEDS else int(np.clip(n_played // 2, *_AT_ONCE))
             batch = self._batch(schedules, min(size, most - n_played))
             if not batch:
                 break

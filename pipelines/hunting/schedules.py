@@ -308,7 +308,7 @@ def _drawn(
     return {"kind": str(kind), **named, **of_kind}
 
 
-def labelled(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
+def with_calls(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
     """Returns the graph of an overlay for `crash_sets`: the label of a node lists its calls."""
     labels: dict[int, list[str]] = {}
     for table in (workload.subscription, workload.publication, workload.join, workload.other_call):

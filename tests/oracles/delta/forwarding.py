@@ -55,7 +55,7 @@ def refuse(node: Node, m: Multicast) -> None:
 
 
 def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
-    """Algorithm 1, lines 10 to 18, for a first copy, or, if ``sender`` is None, for a message of the node itself."""
+    """Algorithm 1, lines 10 to 18, for a first copy; ``sender`` None stands for a message of the node itself."""
     item = Item(
         message=m,
         msg_id=m.stamp if sender is None else node.stamp(),

@@ -16,7 +16,7 @@ class Multicast:
     """A copy of a J, SUB, UNSUB, PUB or REJOIN message, with the fields that its kind needs.
 
     If the copy is Guided, ``to`` contains the paths to the members of Γ, each with a flag: whether all nodes behind its
-    end have confirmed. Otherwise ``to`` is None.
+    end have confirmed. Otherwise ``to`` has the value None.
     """
 
     kind: str
@@ -81,7 +81,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message on a link; ``dst_incarnation`` is None if the sender cannot know the incarnation of the receiver."""
+    """A message on a link; ``dst_incarnation`` None: the sender cannot know the incarnation of the receiver."""
 
     kind: str
     src: int

@@ -277,7 +277,7 @@ def test_an_orphan_counts_a_voter_out_of_its_view(store: Store, title: str) -> N
 
 
 def test_who_was_told_to_wait_notices_a_failure_soon(store: Store) -> None:
-    """B0 joins a sub-tree in order to take B3 in, and fails; B4 joins at B3 meanwhile."""
+    """B0 joins a sub-tree in order to take B3 in, and fails. Before the repair ends, B4 joins at B3."""
     run = Pinned(store, "told to wait")
     answers = run.messages("ParentResponse", "body", "sent_round")
     assert JOINING in {json.loads(body)["answer"] for src, _, body, _ in answers if src == "B0"}
