@@ -56,16 +56,17 @@ def run(
             the engine in the scenario. ``auto`` selects the active session of this program, else ``spark`` if Java is
             found, else ``local``.
         overrides: One string or several strings ``path=value``, which replace values of the scenario.
-        commit_every: The number of rounds between commits. None stands for 20 if a job plays one round. If a job plays
-            several rounds, None stands for 200, or for 500 with 16 or more runs.
+        commit_every: The number of rounds between commits. None stands for 20 in form ``dataflow``. In form
+            ``program``, None stands for 200, or for 500 if a batch has 16 or more runs.
         batch_runs: The number of runs that one job plays concurrently. Batches of this size are played one after
             another. None stands for the number of runs that fits into memory.
-        rounds_per_job: The number of rounds that one job plays, at least 1. None stands for all rounds up to the next
-            commit if the protocol is a node program and one core can play a whole run. The rows do not depend on this
-            number.
+        rounds_per_job: The number of rounds that one job of form ``program`` plays, at least 1. None stands for all
+            rounds up to the next commit. A job of form ``dataflow`` always plays one round. The rows do not depend on
+            this number.
         form: ``program`` plays each run as node programs, many rounds a job. ``dataflow`` plays each round of all runs
-            as a few Spark jobs. ``auto`` selects ``program`` for runs of up to 20,000 nodes. None stands for the value
-            of ROUNDTABLE_FORM, or else the form in the scenario. Both forms write equal rows.
+            as a few Spark jobs. ``auto`` selects ``dataflow`` for runs of more than 20,000 nodes if the protocol has
+            this form, else ``program``. None stands for the value of ROUNDTABLE_FORM, or else the form in the scenario.
+            Both forms write equal rows.
         observe: A function that receives the progress after each job. None shows a progress bar in a notebook, and logs
             the progress elsewhere.
 
@@ -102,8 +103,7 @@ def run_prepared(
 ) -> Result:  # fmt: skip
     """Runs a scenario without an audit.
 
-    ``prepared`` is the scenario, read and expanded into runs. ``say`` receives progress messages before the first
-    round. The other parameters are those of `run`.
+    ``say`` receives messages for the user before the first round. `run` documents the other parameters.
     """
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
@@ -178,8 +178,8 @@ def resume_store(
 ) -> Result:  # fmt: skip
     """Resumes an interrupted run without an audit.
 
-    `Result.is_audited` returns whether the store has an audit. ``observe`` receives the progress after each job.
-    ``say`` receives messages before the first round.
+    A finished store is only opened. ``observe`` receives the progress after each job, and ``say`` receives messages
+    for the user before the first round.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -199,9 +199,10 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns a context manager that provides the progress callback.
+    """Returns a context manager whose value is the progress callback of a run.
 
-    The callback is ``observe`` if set, else a progress bar in a notebook, else the logger.
+    The callback is ``observe`` if it is set. Otherwise, the callback updates a progress bar in a notebook, and writes
+    to the log elsewhere.
     """
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
@@ -238,10 +239,7 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
-    """Returns a callback that reports the number of runs whose inputs are built.
-
-    The callback reports at most once every `_SAY_SECONDS`.
-    """
+    """Returns a callback that takes the number of built runs, and calls ``say`` at most once every `_SAY_SECONDS`."""
     due = time.monotonic() + _SAY_SECONDS
 
     def built(number: int) -> None:

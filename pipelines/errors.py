@@ -146,7 +146,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def some(names: Iterable[str], most: int = 5) -> str:
-    """Returns the first ``most`` names as a list for a message, with ``...`` in place of further names."""
+    """Returns the first ``most`` names as a comma-separated list; ``...`` stands for the omitted names."""
     first = [*islice(names, most + 1)]
     return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
 
@@ -157,7 +157,7 @@ def first_line(error: BaseException) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Returns a phrase with the first names, at most `most`, and the number of further names."""
+    """Returns the first ``most`` names as a comma-separated list, followed by the number of omitted names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -24,9 +24,9 @@ def installed_data() -> Path:
 
 @contextmanager
 def remembered(files: dict[str, Path]) -> Iterator[None]:
-    """Uses ``files`` as the cache of `find_file` inside the block.
+    """Inside the ``with`` block, `find_file` caches its results in ``files``, which maps paths in a scenario to files.
 
-    ``files`` maps a path in a scenario to the file that `find_file` found.
+    A path that ``files`` contains at the start of the block is not searched.
     """
     token = _FOUND.set(files)
     try:

@@ -45,7 +45,10 @@ class Table:
 
 
 def table(name: str, grain: str, key: str, *columns: tuple[str, T.DataType, str]) -> Table:
-    """Returns a `Table`; ``key`` is a comma-separated list, and ``run_id`` precedes the given key and columns."""
+    """Returns a `Table` with ``columns`` and the comma-separated key columns ``key``.
+
+    The function adds ``run_id`` as the first column and as the first column of the key.
+    """
     fields = [T.StructField("run_id", BIGINT, True, {"comment": "the run, see table run"})]
     fields += [T.StructField(column, kind, True, {"comment": comment}) for column, kind, comment in columns]
     return Table(name, grain, ("run_id", *(part for part in key.split(",") if part)), T.StructType(fields))

@@ -95,9 +95,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 
 
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
-    """Returns a copy of a store in which tables are changed; ``changes`` maps names of tables to changes.
+    """Copies store ``clean`` into a folder below ``root``, applies ``changes`` to its tables, and returns the copy.
 
-    The ledger of the copy names the new versions of these tables.
+    ``changes`` maps names of tables to changes. The last commit of the copy refers to the changed table versions.
     """
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)

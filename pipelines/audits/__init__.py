@@ -1,1 +1,4 @@
-"""The audits, which check guarantees from the history alone. An audit is a query that returns the violating rows."""
+"""Audits, which check the guarantees of protocols against the stored history.
+
+An audit is a query that returns one row for each violation.
+"""

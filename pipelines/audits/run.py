@@ -97,7 +97,7 @@ class Finding:
 
 
 class Beyond(NamedTuple):
-    """A run whose faults exceed the bound of its protocol; ``round`` is the first round beyond the bound."""
+    """A run that exceeds the fault bound or breaks a network assumption of its protocol, from round ``round`` on."""
 
     run_id: int
     round: int
@@ -105,9 +105,9 @@ class Beyond(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """A run whose guarantees the protocol declares undecided at the end of the run (`Protocol.undecided`).
+    """A run that ended before its guarantees can be decided, according to query `Protocol.undecided`.
 
-    ``round`` is the first undecided round, or the last round of the run.
+    ``round`` is the round that the query returns.
     """
 
     run_id: int
@@ -121,7 +121,7 @@ class RunVerdict(NamedTuple):
     Attributes:
         run_id: The id of the run.
         verdict: The verdict of the run.
-        within_bound: Whether the faults of the run are within the bound of the protocol.
+        within_bound: Whether the protocol tolerates the faults of the run.
         rounds: The last round of the run with an event.
     """
 
@@ -135,9 +135,9 @@ class RunVerdict(NamedTuple):
 class AuditReport:
     """The results of all audits of a store: a finding for each audit and protocol, and a verdict for each run.
 
-    ``beyond`` lists the runs that exceed the bound. ``undecided`` lists the runs that the protocol declares undecided
-    (`Protocol.undecided`). ``untested`` lists the runs that test nothing. ``violation`` contains the rows of table
-    ``violation``.
+    ``beyond`` lists the runs whose faults the protocol does not tolerate. ``undecided`` lists the runs that ended
+    before their guarantees can be decided. ``untested`` lists the runs in which no delivery was expected. ``violation``
+    contains the rows of table ``violation``.
     """
 
     findings: tuple[Finding, ...]
@@ -179,7 +179,7 @@ def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns the name and summary of each audit. If the audit belongs to a protocol, the summary names it."""
+    """Returns the name and summary of each audit. The summary of a protocol's audit names the protocol."""
     own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
@@ -187,7 +187,8 @@ def describe() -> list[tuple[str, str]]:
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
     """Checks the guarantees of all runs of a store, and writes nothing.
 
-    The guarantees of a run are those of its protocol. In the report, protocols are ordered by their first run.
+    A run is checked by the general audits and by the audits of its protocol. The report lists protocols in the order
+    of their first runs.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, protocol_named(name)) for name in names}
@@ -204,7 +205,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
 
 
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks the guarantees of ``protocol`` in all runs of a store with this protocol only, and writes nothing."""
+    """Checks the guarantees of all runs that ``reader`` returns, and writes nothing. All runs have one protocol."""
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
@@ -213,9 +214,9 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
         checked = [_check(audit, found[audit.name], since, reader) for audit in audits]
         violation = pa.concat_tables([_VIOLATION.empty_table(), *(rows for _, rows in checked if rows is not None)])
         findings = _findings(reader, [finding for finding, _ in checked], violation)
-        can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
+        is_complete = reader.is_finished() and all(finding.error is None for finding in findings)
         untested = untested_runs(reader, protocol, since.keys())
-        runs = _run_verdicts(evidence, violation, since, can_tell, {run.run_id for run in untested})
+        runs = _run_verdicts(evidence, violation, since, is_complete, {run.run_id for run in untested})
         undecided: list[Row] = []
         if protocol.undecided != NO_RUN:
             undecided = evidence.table(_UNDECIDED).select(*Undecided._fields).orderBy(*Undecided._fields).collect()
@@ -224,7 +225,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
-    """Returns all violations of guarantee ``name``, excused or not, as rows with columns `FOUND`."""
+    """Returns all violations of guarantee ``name``, including excused ones, as rows with the columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
         return audit.rows(evidence).collect()
@@ -252,9 +253,9 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
-    """Returns the runs that exceed the protocol's bound or break one of its network assumptions.
+    """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
-    The result has one entry for each of these runs, with the first round beyond the bound and all reasons.
+    The result has one entry for each of these runs. The entry contains the first such round and all reasons.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
@@ -307,10 +308,10 @@ def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
 def _check(
     audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
 ) -> tuple[Finding, pa.Table | None]:  # fmt: skip
-    """Returns the finding of an audit, and the rows of the audit in table ``violation``.
+    """Returns the finding of an audit, and its rows for table ``violation``, or None if the audit failed.
 
-    The finding has empty ``shown`` and ``shown_excused``. If the audit failed, ``None`` replaces the rows. ``since``
-    maps each run beyond the bound to its first round beyond the bound.
+    `_findings` sets ``shown`` and ``shown_excused`` of the finding later. ``since`` maps each run that exceeds the
+    fault bound to the first round in which it does.
     """
     if isinstance(found, Exception):
         return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
@@ -324,9 +325,10 @@ def _check(
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``.
 
-    Rows of runs beyond the bound are excused, with three exceptions. An audit with ``is_unconditional`` excuses no row.
-    Before the first round beyond the bound, an audit with ``is_dated`` excuses no row, and an audit with
-    ``is_of_deliveries`` excuses no row about a delivery that happened.
+    A row is excused if its run exceeds the fault bound, with three exceptions. If the audit ``is_unconditional``, no
+    row is excused. ``since`` maps a run to the first round beyond the bound. If the audit ``is_dated``, rows before
+    this round are not excused. If the audit ``is_of_deliveries``, rows for deliveries that happened before this round
+    are not excused.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
@@ -358,7 +360,7 @@ def _order(rows: pa.Table) -> pa.Array:
 
 
 def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
-    """Returns the findings with ``shown`` and ``shown_excused``, taken from the rows ``violation``."""
+    """Returns ``findings``, with ``shown`` and ``shown_excused`` set to the first rows of ``violation``."""
     runs, firsts = set[int](), {}
     if not len(violation):
         return [*findings]
@@ -385,13 +387,13 @@ def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) 
 
 
 def _run_verdicts(
-    evidence: Evidence, violation: pa.Table, beyond: Collection[int], can_tell: bool, untested: Collection[int]
+    evidence: Evidence, violation: pa.Table, beyond: Collection[int], is_complete: bool, untested: Collection[int]
 ) -> tuple[RunVerdict, ...]:
     """Returns the verdict of each run.
 
-    A run with an unexcused violation is invalid. Otherwise the verdict is unknown in three cases: ``can_tell`` is False
-    because an audit failed or the runs of the store are not finished; the run is undecided at its end (relation
-    ``busy_run``); or the run is in ``untested``.
+    A run with an unexcused violation is invalid. Any other run has verdict unknown if it is in ``untested`` or in
+    relation ``busy_run``, or if ``is_complete`` is False; else it is valid. ``is_complete`` is False if an audit failed
+    or a run of the store is not finished.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []
@@ -399,7 +401,7 @@ def _run_verdicts(
         verdict: Verdict = "valid"
         if run in broken:
             verdict = "invalid"
-        elif not can_tell or is_busy or run in untested:
+        elif not is_complete or is_busy or run in untested:
             verdict = "unknown"
         found.append(RunVerdict(run, verdict, run not in beyond, rounds))
     return tuple(found)

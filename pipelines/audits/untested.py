@@ -1,4 +1,4 @@
-"""Finds runs that test nothing: no delivery is due, so each guarantee about deliveries holds trivially."""
+"""Finds untested runs. In these runs no delivery was expected, so guarantees about deliveries hold trivially."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _ASKED = "select distinct run_id from receiver"
 
 
 class Untested(NamedTuple):
-    """A run in which no delivery happened and no delivery was due, with the reason why no delivery was due."""
+    """A run in which no delivery happened and none was expected, with the reason."""
 
     run_id: int
     reason: str
 
 
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
-    """Returns the runs that test nothing, ordered by id; ``beyond`` contains the ids of runs beyond the bound.
+    """Returns the untested runs, ordered by id.
 
-    If the protocol has audits, a run with messages but without a publication is tested: these audits check it. In a run
-    beyond the bound, faults may have prevented all subscriptions. So a run beyond the bound is untested only if no
-    publication matches a subscription.
+    A run with messages but without publications counts as tested if the protocol has audits, because they check the
+    messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. In these runs, faults may
+    have prevented subscriptions, so they are untested only if no publication matches a subscription.
     """
     silent = reader.sql(_NO_DELIVERY).collect()
     if not silent:

@@ -1,4 +1,7 @@
-"""Runs a command and exits with the exit code of its outcome. Errors are printed in one line, without a traceback."""
+"""The exit codes of ``roundtable``, and the handling of errors and of Ctrl-C.
+
+Errors are printed in one line, without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,9 @@ class Commands(TyperGroup):
         return sys.exit(_code_of(run)) if standalone_mode else run()
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
-        """Runs a command, and turns an interruption (Ctrl-C) into exit code 130.
+        """Runs a command; exits with code 130 if the user presses Ctrl-C.
 
-        Otherwise Typer would report the interruption as its own error.
+        Typer alone would report Ctrl-C as an error.
         """
         with INTERRUPTION:
             try:
@@ -57,35 +60,35 @@ class Commands(TyperGroup):
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
                 # An engine that Ctrl-C interrupts can raise an error of its own instead of KeyboardInterrupt.
-                if not INTERRUPTION.came and not isinstance(error, KeyboardInterrupt):
+                if not INTERRUPTION.is_interrupted and not isinstance(error, KeyboardInterrupt):
                     raise
                 complain("; ".join(("interrupted", *_notes(error))))
                 raise typer.Exit(INTERRUPTED) from None
 
 
 class Interruption:
-    """A context manager around a command; handles Ctrl-C, by which the user interrupts the command.
+    """A context manager that handles Ctrl-C while a command runs.
 
     Attributes:
-        came: Whether the user has interrupted the command.
+        is_interrupted: Whether the user has pressed Ctrl-C.
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.is_interrupted = False
         self._before: Any = None
 
     def listen(self) -> None:
         """Installs the signal handler.
 
-        The method is called again after the start of an engine, because engines install signal handlers of their own.
+        Callers repeat the call after an engine has started, because engines install their own signal handlers.
         """
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._take)
 
     def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
-        """Returns a progress callback that calls `listen` and then ``note``.
+        """Returns a callback that calls `listen` and then ``note``.
 
-        The callback calls `listen` because an engine that started in the meantime may have replaced the signal handler.
+        It calls `listen` because an engine may have started, and replaced the signal handler, since the last message.
         """
 
         def say(text: str) -> None:
@@ -95,12 +98,12 @@ class Interruption:
         return say
 
     def _take(self, number: int, frame: object) -> None:
-        self.came = True
+        self.is_interrupted = True
         raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
         """Installs the signal handler."""
-        self.came, self._before = False, signal.getsignal(signal.SIGINT)
+        self.is_interrupted, self._before = False, signal.getsignal(signal.SIGINT)
         self.listen()
         return self
 

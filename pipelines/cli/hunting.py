@@ -78,12 +78,12 @@ def hunt(
 ) -> None:  # fmt: skip
     """Search for fault schedules that break a guarantee.
 
-    The scenario is played once without changes. Each schedule then targets a message of this run: the first, middle or
-    last message for each type and each status of the receiver. In the round of this message, or in an adjacent round,
-    the sender or receiver crashes, pauses or recovers; or the message is lost, duplicated or delayed. If a schedule
-    reaches a new state, faults are added to it. Each finding is shrunk, named by its cause and stored in the corpus; a
-    page in the corpus shows the coverage. Exit code 1: a guarantee is broken; 2: every schedule exceeded the fault
-    model that the protocol tolerates.
+    The command first plays the scenario without changes. Messages of this run are grouped by their type and by the
+    protocol status of their receiver. A schedule targets the first, middle or last message of a group. In the round of
+    this message, or in an adjacent round, the sender or receiver crashes, pauses or recovers; or the message is lost,
+    duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each finding is
+    shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit code 1: a
+    guarantee is broken; 2: every schedule exceeded the fault model that the protocol tolerates.
     """
     from pipelines.experiment.prepared import prepare
 
@@ -119,7 +119,7 @@ def _window(given: str | None) -> tuple[int, int] | None:
     """Returns the rounds A and B of the string ``A:B``, where A ≤ B; None if ``given`` is ``None``.
 
     Raises:
-        QueryError: ``given`` is not of this form.
+        QueryError: ``given`` does not have the form ``A:B``, or A is greater than B.
     """
     if given is None:
         return None

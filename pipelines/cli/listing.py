@@ -62,10 +62,7 @@ def _summary(path: Path) -> str:
 
 
 def _described(module: str) -> Lines:
-    """Returns the names and summaries that function ``describe`` of a module returns.
-
-    The module is imported only when its names are needed.
-    """
+    """Imports ``module`` and returns the names and summaries that its function ``describe`` returns."""
     lines: Lines = import_module(module).describe()
     return lines
 
@@ -104,7 +101,7 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a scenario for the input files to the new file ``file``, and prints the next steps for the user.
+    """Writes a scenario that uses the input files to the new file ``file``, and prints the user's next commands.
 
     Raises:
         DataFileError: The file exists or cannot be written, or an input file cannot be read.
@@ -156,7 +153,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: A phrase with the result of the check; if the check failed, also with the remedy.
+        found: The result as a phrase. If the check failed, the phrase includes the remedy.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 
@@ -172,7 +169,7 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """Runs the checks and yields their results; the self-test is last."""
+    """Runs the checks and yields their results. The last check plays scenario `_TEST` on engine local."""
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
     yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
     yield _spark()

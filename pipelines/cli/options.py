@@ -53,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a callback for shell completion. The callback returns the ``names`` that begin with its argument."""
+    """Returns a callback that completes an option value in the shell to those of ``names`` that begin with it."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -62,9 +62,9 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def _begun_scenario(incomplete: str) -> list[str]:
-    """Returns the names of installed scenarios that begin with a prefix, for shell completion.
+    """Returns the names of installed scenarios that begin with ``incomplete``, for shell completion.
 
-    If no name begins with the prefix, the shell completes file names.
+    If the result is empty, the shell completes file names.
     """
     from pipelines.scenario.load import shipped
 
@@ -79,7 +79,7 @@ def rounds_of_a_job(value: str) -> str:
 
 
 def place(given: str) -> Root | Schema:
-    """Converts a command-line argument to the location of a store, or to a schema."""
+    """Converts a command-line argument to the folder or address of a store, or to a schema ``catalog.schema``."""
     from pipelines.store.roots import place_of
 
     return place_of(given)
@@ -103,7 +103,10 @@ def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer
 
 
 def _remote(url: str | None) -> str | None:
-    """Stores the server's address in SPARK_REMOTE, which the engine and PySpark read."""
+    """Checks ``url``, the address of a Spark Connect server, and stores it in SPARK_REMOTE.
+
+    Engine connect and PySpark read this environment variable.
+    """
     if url is not None:
         if not url.startswith("sc://"):
             raise typer.BadParameter(f"{url!r} is not an address of a Spark Connect server; write sc://host:port")
@@ -244,7 +247,7 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 
 
 def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of `ASKED_ENGINES`
-    """Opens the store of a command. The engine may replace the signal handler of `ends.Interruption`."""
+    """Opens a store for a command, and reinstalls the handler of Ctrl-C, which the engine may have replaced."""
     from pipelines.api import open_store
 
     result = open_store(folder, engine=engine)
@@ -254,9 +257,9 @@ def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of 
 
 @contextmanager
 def opened_output(path: Path | None) -> Iterator[TextIO]:
-    """Opens the output of a command: stdout if ``path`` is ``None``, else a temporary file.
+    """Opens the output of a command: the file ``path``, or stdout if ``path`` is ``None``.
 
-    At the end of the ``with`` block, the temporary file is renamed to ``path``.
+    The file is written under a temporary name and renamed to ``path`` at the end of the ``with`` block.
 
     Raises:
         QueryError: The file cannot be written.

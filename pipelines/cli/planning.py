@@ -79,10 +79,10 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
 
     Returns:
         An object with the keys ``scenario``, ``n_runs``, ``seeds``, ``protocols``, ``engine``, ``settings``,
-        ``rounds``, ``round_ms`` and ``n_batches``; ``notes``: sentences about parts of the scenario; ``mappings``:
-        sentences; ``forms``: the form of each protocol, and the reason; ``costs``: an estimate, or null if unknown;
-        ``combinations``: the fields of `Combination`, whose counts are those of the first seed; ``message_kinds``: the
-        message types of each protocol; ``tables``: the tables and their grain.
+        ``rounds``, ``round_ms`` and ``n_batches``; ``notes``: the notes of `plan.notes`; ``mappings``: the sentences of
+        `plan.mappings`; ``forms``: the form of each protocol, and the reason for it; ``costs``: the fields of `Costs`,
+        or null if the costs are unknown; ``combinations``: the fields of `Combination`, counted in the run of the first
+        seed; ``message_kinds``: the message types of each protocol; ``tables``: the tables and their grain.
     """
     rows = combinations(prepared)
     seeds = prepared.scenario.runs.all_seeds()
@@ -134,9 +134,9 @@ def _times(prepared: Prepared) -> str:
 
 
 def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
-    """Returns sentences about the default numbers of rounds per job and per commit.
+    """Returns phrases about the default numbers of rounds per job and per commit.
 
-    Protocols with equal numbers share a sentence.
+    If protocols have different numbers, each distinct phrase names its protocols.
     """
     found = {}
     for name, form in forms.items():
@@ -177,9 +177,10 @@ def _cells(row: Combination) -> list[object]:
 
 
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
-    """Prints the number of messages of each type in all runs, and the names of the types.
+    """Prints the number of messages per type, summed over all runs, and the names of the message types.
 
-    If all protocols need trees and no run has faults, the number is an upper bound; otherwise it is an estimate.
+    The number assumes that the message of a call crosses each link once. It is an upper bound if all protocols need
+    trees as overlays and no run has faults, else an estimate.
     """
     total = n_seeds * sum(row.n_crossings for row in rows)
     needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)

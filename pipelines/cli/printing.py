@@ -43,7 +43,7 @@ def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None
 
     Args:
         lines: The lines.
-        indent: Spaces before continuation lines, in addition to the margin of the line.
+        indent: Spaces before continuation lines, in addition to the leading spaces of the line.
         out: The stream; None for stdout.
     """
     stream = out if out is not None else sys.stdout
@@ -56,7 +56,7 @@ def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None
 
 
 def unbroken(command: str) -> str:
-    """Returns a command that `print_lines` does not wrap, so that users can copy it."""
+    """Replaces the spaces in ``command`` by `_NO_BREAK`, so that `print_lines` prints the command in one line."""
     return command.replace(" ", _NO_BREAK)
 
 
@@ -127,11 +127,11 @@ def print_table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None,
     n_keys: int = 0,
 ) -> None:  # fmt: skip
-    """Prints a table for a terminal; numbers are rounded to six digits.
+    """Prints a table; numbers are rounded to six significant digits.
 
-    If the table is too wide for the terminal, each column with the same value in all rows is removed from the table,
-    and its value is printed below. If the table is still too wide, it is split into tables that repeat the key columns.
-    If no such split fits, each value is printed in its own line. If the stream is not a terminal, every table fits.
+    If the table is too wide for the terminal, each column with one value in all rows is removed from the table, and its
+    value is printed below. If the table is still too wide, it is split into tables that repeat the key columns. If no
+    such split fits, each value is printed in its own line. A stream that is not a terminal has a width of `_WIDE`.
 
     Args:
         names: The names of the columns.
@@ -185,16 +185,16 @@ class _Grid:
     are_numbers: Sequence[bool]
     n_keys: int
 
-    def of(self, places: Sequence[int]) -> Self:
-        """Returns the table with only the columns at the indexes ``places``."""
-        cells = [[row[place] for place in places] for row in self.cells]
-        n_keys = sum(place < self.n_keys for place in places)
-        return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
+    def of(self, indexes: Sequence[int]) -> Self:
+        """Returns the table with only the columns at ``indexes``."""
+        cells = [[row[index] for index in indexes] for row in self.cells]
+        n_keys = sum(index < self.n_keys for index in indexes)
+        return type(self)([self.names[i] for i in indexes], cells, [self.are_numbers[i] for i in indexes], n_keys)
 
     def constant_columns(self) -> list[int]:
-        """Returns the indexes of the columns, except key columns, that have the same value in all rows.
+        """Returns the indexes of the columns with one value in all rows; key columns are never included.
 
-        The result is empty if it would contain all columns, or if the table has fewer than two rows.
+        The result is empty if all columns are constant, or if the table has fewer than two rows.
         """
         places = enumerate(zip(*self.cells, strict=True))
         alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
@@ -202,9 +202,9 @@ class _Grid:
         return same if len(same) < len(self.names) else []
 
     def parts(self, width: int) -> list[Self]:
-        """Splits the table into tables that fit the width.
+        """Splits the columns into tables that fit the width; each table has the key columns.
 
-        Each part has the key columns and some of the other columns. The result is empty if no split fits.
+        The result is empty if a single column and the key columns exceed the width.
         """
         if self.names and self.fits(width):
             return [self]
@@ -238,7 +238,7 @@ class _Grid:
         stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """Returns, for each column, the minimum width, and the width at which no string is folded."""
+        """Returns the minimum and the maximum width of each column. At the maximum width no string is folded."""
         found = []
         for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
             longest = max((row[place].cell_len for row in self.cells), default=0)

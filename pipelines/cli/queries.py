@@ -33,10 +33,10 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints the publications that moving applications missed, and a table of deliveries by cause.
+    """Prints the publications that applications missed while they moved, and a table of deliveries by cause.
 
-    The table counts missing, repeated, late and excused deliveries. Below it, the first delivery of the first cause is
-    explained hop by hop. ``run_id`` None means all runs.
+    The table counts missing, repeated, late and excused deliveries. The function also explains the first delivery of
+    the first cause hop by hop. ``run_id`` None means all runs.
     """
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story
@@ -158,8 +158,8 @@ def compare_node(
     """Compare a node's state before and after its crashes.
 
     Counts the rows of the node in each state table. State is stored at commits only, so the counts are those of the
-    last commit before the crash, the first commit after the recovery, and the last commit of the run. Null means that
-    no such commit exists. With `run --commit-every 1`, every round has a commit.
+    last commit before the crash, the first commit after the recovery, and the last commit of the run. A count is null
+    if no such commit exists or VACUUM removed it. With `run --commit-every 1`, every round has a commit.
     """
     with opened_store(folder, engine) as result:
         run_id = the_run(result.runs, run_id)
@@ -207,9 +207,10 @@ def sql(
 
 
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
-    """Print a run as a history of operations, for checkers.
+    """Print a run as a history of operations, which Jepsen's checkers read.
 
-    Prints one JSON object per line with index, type, process (the node's id), node (its name), f, value and time.
+    Prints one JSON object per line with the fields of a Jepsen operation: index, type, process (the id of the node),
+    node (its name), f (the name of the operation), value, and time (in nanoseconds).
     """
     from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history

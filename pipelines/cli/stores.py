@@ -93,7 +93,7 @@ def _runs(path: Root) -> tuple[int | None, str, str]:
 
 
 def _varied(parameters: Sequence[str]) -> Iterator[str]:
-    """Yields, for each parameter that differs between runs, its path and its values as a phrase."""
+    """Yields a phrase ``path: value, value`` for each parameter that differs between runs."""
     given = labelled([json.loads(text) for text in dict.fromkeys(parameters)])
     for path in dict.fromkeys(path for values in given for path in values):
         values = list(dict.fromkeys(shown(one[path]) for one in given if path in one))
@@ -105,8 +105,8 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
     """Removes a store, or all stores in a folder, after a confirmation on the terminal.
 
-    If ``is_sure``, no confirmation is requested. A store is renamed before its files are removed. Thus, if the removal
-    is interrupted, no partial store remains under the store's name.
+    If ``is_sure``, no confirmation is requested. A store is renamed before its files are removed, so an interrupted
+    removal leaves no partial store under the original name.
 
     Raises:
         StoreError: The folder does not exist or has no store, a program writes a store in the folder, or the user did
@@ -135,8 +135,8 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If link ``latest`` in the parent folder points to this store, the link is set to the newest remaining store in the
-    parent folder, or removed if no store remains.
+    If link ``latest`` in the parent folder points to this store, the link is redirected to the newest store that
+    remains in the parent folder, or removed if none remains.
     """
     store = store.resolve()
     link = store.parent / LATEST

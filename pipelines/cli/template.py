@@ -124,7 +124,8 @@ def _overlay(path: Path) -> str:
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the subscriptions.
 
-    If ``path`` is ``None``, the scenario subscribes to each topic in the table of publications.
+    If ``path`` is ``None``, nodes subscribe to the topics in ``publications``. If ``publications`` is ``None`` or has
+    no topics, the subscriptions are generated.
     """
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
@@ -142,7 +143,8 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of the publications.
 
-    If ``path`` is ``None``, the scenario publishes on each topic in the table of subscriptions.
+    If ``path`` is ``None``, nodes publish on the topics in ``subscriptions``. If ``subscriptions`` is ``None`` or has
+    no topics, the publications are generated.
     """
     if path is not None:
         return _table(path, "publications", names, spread=spread)
@@ -154,7 +156,7 @@ def _publications(path: Path | None, subscriptions: Path | None, names: Collecti
 
 
 def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
-    """Returns part ``time`` of the scenario.
+    """Returns the YAML of key ``time`` of the scenario.
 
     If the tables have timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp.
     """
@@ -199,7 +201,11 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Maps keys of the scenario to columns of a table, or to None if the table has no such column."""
+    """Maps the keys of a workload file (``node``, ``topic``, ``round``, ...) to the columns of table ``path``.
+
+    A key without a column maps to None. ``what`` is ``subscriptions`` or ``publications``. ``names`` contains the nodes
+    of the overlay.
+    """
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
     kinds: dict[str, tuple[str, ...]] = {"topic": _TOPIC, "round": _ROUND, "at_ms": _TIME}
@@ -226,7 +232,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns the column titles of a table, and then its first `_SAMPLE` rows, as strings."""
+    """Returns a list with the column titles of a table, followed by its first `_SAMPLE` rows as strings."""
     table = _loaded(path)
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]

@@ -147,9 +147,10 @@ def diff(
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns lines for a terminal: first the parameters ``given``, then the difference ``found``.
+    """Returns a description of ``found`` in lines for a terminal, preceded by the parameters ``given``.
 
-    ``given`` maps each parameter that differs to its values in the first and in the second run.
+    ``given`` maps each parameter that differs between the two runs to its value in the first run and its value in the
+    second run.
     """
     lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
     if found is None:

@@ -1,7 +1,7 @@
 """Prints and formats the results of runs: tables of runs and measures, violations, and the verdict.
 
-A run is beyond the bound if its faults exceed the fault model of its protocol. Violations of a run beyond the bound are
-excused.
+A run is beyond the bound if its faults exceed the fault model of its protocol. Violations of these runs are excused
+(module `audits.run`).
 """
 
 from __future__ import annotations
@@ -148,7 +148,10 @@ def _ms_of(measure: str) -> str:
 
 
 def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
-    """Returns the mean of measure ``name`` with its confidence interval; for a duration, also the mean in ms."""
+    """Returns the mean of measure ``name`` with its confidence interval, as a string; durations also in ms.
+
+    ``found`` maps a run id and a measure to the mean and the ends of its confidence interval.
+    """
     ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
     mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
@@ -158,7 +161,7 @@ def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: in
 
 
 def print_question(result: Result) -> None:
-    """Prints the command ``roundtable why`` for this store if wanted deliveries are missing."""
+    """Prints the command that explains the missing wanted deliveries (view ``wanted_delivery``), if any are missing."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         missing = n_wanted - n_delivered
@@ -170,7 +173,7 @@ def print_question(result: Result) -> None:
 def print_findings(result: Result, report: AuditReport) -> None:
     """Prints the broken guarantees, the guarantees whose audit failed, and the excused violations.
 
-    Then prints the runs beyond the bound, undecided runs, and runs that tested nothing.
+    Then prints the runs beyond the bound, the undecided runs, and the untested runs, each with the reason.
     """
     for finding in report.findings:
         if finding.error is not None:
@@ -246,7 +249,7 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
-    """Returns the reason why runs are undecided although all audits succeeded."""
+    """Returns a phrase with the reason why ``n_unknown`` runs have verdict unknown although all audits succeeded."""
     untested = {run.run_id for run in report.untested}
     n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
     ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
@@ -300,7 +303,7 @@ def violations(report: AuditReport) -> dict[str, int | None]:
 
 
 def _missing_within(result: Result) -> Iterator[str]:
-    """Yields one phrase with the number of missing wanted deliveries of runs within the bound, also by excuse.
+    """Yields a phrase with the number of wanted deliveries that are missing in runs within the bound, also per excuse.
 
     Yields nothing if no delivery is missing.
     """
@@ -313,7 +316,7 @@ def _missing_within(result: Result) -> Iterator[str]:
 
 
 def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields one phrase with the number of runs beyond the bound, their lost deliveries and their excused violations.
+    """Yields a phrase with the number of runs beyond the bound, and of their lost deliveries and excused violations.
 
     Yields nothing if no run is beyond the bound.
     """
@@ -359,9 +362,9 @@ def _state(finding: Finding) -> str:
 def _publication_numbers(
     result: Result, shown: Sequence[ViolationRow]
 ) -> dict[tuple[int, str | None, int | None], int]:
-    """Returns the number, from 1, of each publication among the publications of its source.
+    """Numbers the publications of each source from 1, for the runs of the violations ``shown``.
 
-    The result maps (run id, source name, call number) to this number, for the runs of the violations ``shown``.
+    The result maps run id, source name and call number of a publication to this number.
     """
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:

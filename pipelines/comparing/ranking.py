@@ -37,10 +37,10 @@ class Ranked:
 def ranked(
     rows: Iterable[Mapping[str, Any]], settings: Mapping[int, Mapping[str, Any]], wants: Sequence[Want], measure: str
 ) -> list[Ranked]:
-    """Ranks candidates by the mean number of violated criteria per run, and then by the mean of ``measure``.
+    """Ranks candidates by the mean number of violated criteria per run; the lowest mean comes first.
 
-    Lower means come first. ``rows`` contains the rows of view `comparison`. ``settings`` maps each run id to the result
-    of `candidates.settings_of`.
+    Candidates with equal means are ordered by the mean of ``measure``. ``rows`` contains the rows of view `comparison`.
+    ``settings`` maps each run id to the result of `candidates.settings_of`.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

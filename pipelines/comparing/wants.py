@@ -1,8 +1,8 @@
 """Parses and evaluates the criteria of a comparison, such as ``exactly_once, per_source_order, p95 < 500 ms``.
 
-A criterion is the name of a guarantee, or a measure and a limit; it is evaluated for each run. A measure is a numeric
-column of view `comparison`, or a short name in `_TIMES` or `_MEASURES`. For a short name in `_TIMES`, which are
-durations, the limit needs a unit.
+A criterion is the name of a guarantee, or a measure with a limit. Each criterion is evaluated for each run. A measure
+is a numeric column of view `comparison`, or a short name in `_TIMES` or `_MEASURES`. The limit of a short name in
+`_TIMES` is a duration and needs a unit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 @dataclass(frozen=True)
 class Condition:
-    """A limit of one measure, a column of view `comparison`, in the unit of the column."""
+    """A limit for column ``measure`` of view `comparison`, in the unit of this column."""
 
     measure: str
     relation: str
@@ -39,7 +39,8 @@ class Condition:
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Returns whether ``row``, a row of view `comparison`, satisfies the limit.
 
-        If the measure is null in ``row``, returns whether all wanted deliveries of the run happened.
+        If the measure is null in ``row``, returns whether all wanted deliveries of the run happened (view
+        `wanted_delivery`). For example, latencies are null in a run without deliveries.
         """
         value = row[self.measure]
         if value is None:
@@ -62,7 +63,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Want:
-    """A criterion: the string that the user wrote, and its conditions, all of which must hold."""
+    """A criterion: the string that the user wrote, and the conditions that it stands for. All of them must hold."""
 
     text: str
     conditions: tuple[Condition, ...]
