@@ -1,1 +1,4 @@
-"""Experiments: expands a scenario into runs, builds their input tables, and writes the manifest of a store."""
+"""Experiments: a scenario is expanded into runs, whose input tables are built and split into batches and jobs.
+
+The manifest of a store describes its experiment.
+"""

@@ -64,8 +64,8 @@ def build_inputs(
     Args:
         runs: The runs.
         beside: Folder of the scenario file, for relative paths.
-        observe: A function of the number of runs built so far; it is called after each run.
-        built: The results of `build_run` for all runs. If it is `None`, the function calls `build_run`.
+        observe: A callback that receives the number of built runs after each run.
+        built: The results of `build_run` for all runs; None calls `build_run`.
 
     Raises:
         OverlayError: An overlay cannot be built.
@@ -103,8 +103,8 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
-        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused. If
-            `before` is `None`, both are built.
+        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused;
+            None builds them.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
@@ -114,13 +114,12 @@ def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) 
 
 
 def build_mapped_run(run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None) -> Mapped:
-    """Builds the inputs of one run. If the scenario has several protocols, maps the inputs to the run's protocol.
+    """Builds the inputs of one run. If the scenario has several protocols, adapts the inputs to the run's protocol.
 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
-        before: An overlay and a workload to reuse, only for a scenario with one protocol. If `before` is `None`, both
-            are built.
+        before: An overlay and a workload to reuse, only for a scenario with one protocol; None builds them.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
@@ -149,9 +148,9 @@ def build_mapped_run(run: RunConfig, beside: Path | None, before: tuple[Overlay,
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Adds the links outside the spanning tree to ``built`` if the run's protocol needs no tree.
+    """Returns ``built`` with all links of the graph, or unchanged if the run's protocol needs a tree.
 
-    If no protocol of the scenario needs a tree, ``built`` has all links and is returned unchanged.
+    In a scenario with a protocol that needs a tree, ``built`` has only the links of a spanning tree.
     """
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
@@ -194,7 +193,7 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
 
 
 def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
-    """Returns a note for each outage file of a run: how the times in the file are converted to rounds."""
+    """Returns, for each outage file of a run, notes on the conversion of its times to rounds."""
     scenario = run.scenario
     return [
         note
@@ -252,9 +251,9 @@ def _other_overlay(spec: Protocol) -> Problem:
 
 
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
-    """Returns the tables of a run.
+    """Returns the input tables of a run, without ``run_id``.
 
-    ``shared`` contains the tables of overlay and workload. If it is `None`, the function builds these tables.
+    ``shared`` contains the tables of overlay and workload; None builds them.
     """
     overlay, workload, faults = built
     of_faults: dict[str, pa.Table] = vars(faults)
@@ -302,9 +301,9 @@ def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
 
 
 def parameters_json(run: RunConfig) -> str:
-    """Returns a sorted JSON object of a run that maps the path of each protocol setting and grid value to the value.
+    """Returns the protocol settings and grid values of a run as a JSON object, keyed by path and sorted.
 
-    If the grid replaces the whole protocol, the object contains the settings of the new protocol, but no ``protocol``.
+    The grid value ``protocol``, which replaces the whole protocol, is represented by its settings.
     """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     given = {path: value for path, value in run.parameters.items() if path != "protocol"}
@@ -312,9 +311,9 @@ def parameters_json(run: RunConfig) -> str:
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Returns the calls of a run, grouped by type, in the order of the workload. Omits late unsubscriptions.
+    """Returns the calls of a run, grouped by type, in the order of the workload.
 
-    An unsubscription is late if it is after the horizon.
+    Unsubscriptions after the horizon are omitted.
     """
     subscribe, publish, other = workload.subscription, workload.publication, workload.other_call
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
@@ -350,7 +349,7 @@ def _call_rows(
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
     """Returns the joins that build the whole overlay in round 0 (``overlay.start: joining``).
 
-    Each node except ``root`` joins at its neighbour on the path to ``root``.
+    Each node except ``root`` joins at its neighbour on the path to ``root``. None stands for the first node.
     """
     parent = dict(nx.bfs_predecessors(graph_of(overlay), 0 if root is None else overlay.names.index(root)))
     joining = sorted(parent)
@@ -364,7 +363,8 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     """Numbers the calls of each node from 1, postpones the calls of paused nodes, and returns the input tables.
 
-    The joins of a node come first. Its other calls follow in the order of (round, type, index in the workload).
+    The joins of a node have the lowest numbers. Its other calls are numbered in the order of round, type, and index in
+    the workload.
     """
     call = tables["call"]
     owner, round_ = (_ints(call["run_id"]) << 32) + _ints(call["node_id"]), _ints(call["round"])

@@ -58,7 +58,7 @@ class Costs:
     """The estimated costs of a scenario on one engine.
 
     Attributes:
-        n_rounds: Rounds in which a message, a call or a fault is due.
+        n_rounds: Number of rounds with a message, a call or a fault.
         minutes: Minutes of the run, including the start and the audits.
         memory_gib: Memory of the program and its engine, in GiB.
         disk_mb: Disk space of the store, in MB.
@@ -84,8 +84,7 @@ def costs(
         n_batches: Number of batches, which run one after another.
 
     Returns:
-        The estimate; None for a protocol that builds its own overlay, because such protocols send messages without
-        calls.
+        The estimate; None if the protocol builds its own overlay, because it then sends messages without calls.
     """
     if not all(row.n_links for row in rows):
         return None

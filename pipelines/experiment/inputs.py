@@ -13,7 +13,7 @@ from pipelines.contract.run_inputs import Faults
 
 @dataclass(frozen=True)
 class Inputs(Faults):
-    """The input tables of all runs. Each table has ``run_id`` and the columns named below; fault tables as in `Faults`.
+    """The input tables of all runs. Each table has ``run_id`` and the columns below. `Faults` documents fault tables.
 
     Attributes:
         node: ``node_id, name, role``; one row per node.
@@ -47,7 +47,7 @@ class Inputs(Faults):
 
     @property
     def control_calls(self) -> pa.Table:
-        """All calls except subscriptions, unsubscriptions, publications and the joins of brokers."""
+        """All calls except subscriptions, unsubscriptions, publications, and joins with a ``join_point``."""
         other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
         chosen = pc.and_(pc.invert(other), pc.is_null(self.call["join_point"]))
         names = ["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"]
@@ -55,7 +55,7 @@ class Inputs(Faults):
 
     @property
     def faults(self) -> list[str]:
-        """Names of the fault types that occur in the runs; a join counts as a fault type."""
+        """Names of the fault types that occur in the runs; joins count as a fault type."""
         n_joins = pc.sum(pc.equal(self.call["kind"], "join")).as_py() or 0
         counts = {
             "crashes": len(self.crash), "joins": n_joins, "link faults": len(self.link_fault) + len(self.side),
@@ -70,7 +70,7 @@ class Inputs(Faults):
         return pc.max(n_nodes["node_id_count"]).as_py() or 0
 
     def scheduled_round(self, horizon: int) -> int:
-        """Returns the last round up to ``horizon`` with a call, a crash, a recovery, or the start of another fault."""
+        """Returns the last round with a call, a recovery, or the beginning of a fault; at most ``horizon``."""
         begins = pc.invert(pc.ends_with(self.fault_event["kind"], pattern="_end"))
         rounds = [
             self.call["round"], self.crash["round"], self.crash["end_round"], self.fault_event.filter(begins)["round"],
@@ -79,7 +79,7 @@ class Inputs(Faults):
 
     @property
     def latency(self) -> int | None:
-        """The latency in rounds of all links before the first round; None if links have different latencies."""
+        """The common latency of all links in ``link``, in rounds; None if latencies differ or no link exists."""
         found = pc.unique(self.link["latency_rounds"])
         return found[0].as_py() if len(found) == 1 else None
 

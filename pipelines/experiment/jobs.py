@@ -2,7 +2,7 @@
 
 A batch is a set of runs with consecutive ids, one protocol and one horizon. The runs of a batch are played
 concurrently; batches are played one after another into the same store. A job plays a number of rounds of one batch. The
-partition affects only the rows of the ledger.
+partition does not affect the history, only the ledger: table ``round_commit``, which has a row for each commit.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: 
     Args:
         form: The form of the protocol; a job of form ``dataflow`` plays one round.
         n_runs: Number of runs in a batch.
-        asked: The number of rounds for each job that the user requests; None plays the rounds up to the next commit.
-        commit_every: The number of rounds between commits that the user requests; None selects a default.
+        asked: Requested number of rounds per job; None stands for all rounds up to the next commit.
+        commit_every: Requested number of rounds between commits; None selects a default.
     """
     if form == "dataflow":
         return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job plays one round of all runs")
@@ -91,10 +91,9 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields each distinct message in ``told`` once, with the names of its protocols as prefix if messages differ.
+    """Yields each distinct message in ``told`` once. If messages differ, the names of its protocols precede a message.
 
-    ``told`` maps a protocol to a message for the user. With ``is_named``, the prefix appears even if all messages are
-    equal.
+    ``told`` maps a protocol to a message for the user. If ``is_named``, the names always precede the message.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -151,16 +150,16 @@ def _kind(run: RunConfig) -> tuple[int, str]:
 def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
     """Returns the largest number of runs per batch; ``n_rows`` is the total number of state rows of ``n_runs`` runs.
 
-    The largest limit in `MAX_ROWS` among ``forms`` limits the number of state rows of a batch.
+    `MAX_ROWS` limits the state rows of a batch; if ``forms`` has several forms, the highest of their limits applies.
     """
     n_batches = -(-n_rows // max(MAX_ROWS[form] for form in forms))
     return -(-n_runs // max(n_batches, 1))
 
 
 def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int) -> int:
-    """Returns an upper estimate of the state rows of a run: each node may store each subscription.
+    """Returns an upper estimate of the state rows of a run. It assumes that each node stores each subscription.
 
-    ``n_links`` counts undirected links, and ``n_calls`` counts all calls, subscriptions included.
+    ``n_links`` is the number of undirected links. ``n_calls`` is the number of all calls, including subscriptions.
     """
     return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
 
@@ -171,7 +170,7 @@ def is_small(inputs: Inputs) -> bool:
 
 
 def runs_per_batch_of(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
-    """Returns the largest number of runs per batch, estimated from the mean sizes of the runs in ``inputs``."""
+    """Returns the largest number of runs per batch, estimated from the mean size of the runs in ``inputs``."""
     return runs_per_batch(n_runs, _total_state_rows(inputs, n_runs), forms)
 
 

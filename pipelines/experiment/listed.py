@@ -1,7 +1,7 @@
 """Extracts one run as a scenario that lists its overlay, calls and faults explicitly, without generators and files.
 
-The extracted scenario writes the same rows as the original run: node ids, the order of calls and all random draws are
-equal in both.
+A run of the extracted scenario writes the rows of the original run, because it has equal node ids, calls and random
+draws.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
 
 
 def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
-    """Returns an overlay as lists of links, servers and clients; an overlay without links keeps its specification."""
+    """Returns an overlay as lists of links, servers and clients; if it has no links, returns ``spec`` as a dict."""
     if not len(overlay.a):
         return spec.model_dump(mode="json", exclude_unset=True, by_alias=True)
     names, n_brokers = overlay.names, overlay.n_brokers
@@ -157,10 +157,10 @@ def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
 
 
 def _other_faults(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
-    """Yields all faults except crashes.
+    """Yields all faults except crashes, as parts of the scenario.
 
-    A fault that draws for each message gets key ``stream``, because its draws would otherwise depend on the index of
-    the fault in the list.
+    A message fault gets key ``stream``, which selects the random draws of the original fault. Without this key, the
+    index of the fault in the list would select the draws.
     """
     for number, fault in enumerate(run.scenario.faults):
         for one in concrete_faults(fault, number, overlay, run.seed, run.scenario.time.rounds):

@@ -48,7 +48,7 @@ class Manifest:
         horizon: The last possible round of a run.
         versions: Package versions, see `versions`.
         files: Input files: maps the path in the scenario to the absolute path and the SHA-256 of the file.
-        schema: The schema ``catalog.schema`` of the store; None for a store that is named by its location.
+        schema: The schema ``catalog.schema`` in which the store is registered; None if the user named no schema.
         store_format: Format version, see `tables.STORE_FORMAT`.
     """
 
@@ -97,10 +97,7 @@ class Manifest:
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the absolute path of each input file, keyed by its path in the scenario.
-
-        The result is an argument of `files.remembered`.
-        """
+        """Returns the absolute path of each input file, keyed by its path in the scenario, for `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:

@@ -1,16 +1,19 @@
-"""Maps the inputs that several protocols share to the inputs that one protocol supports.
+"""Adapts inputs that several protocols share to each protocol.
 
-A scenario with several protocols describes one network. `mapped` adapts this network to a protocol by the following
-rules; each rule is named by the attribute of `Protocol` that it uses. The protocol's own checks run afterwards and
-reject unsupported inputs.
+A scenario with several protocols describes one network. `mapped` adapts this network to a protocol by five rules. Each
+rule is named by the attribute of `Protocol` that it uses. The protocol's own checks run afterwards and reject
+unsupported inputs.
 
 1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
-   spanning tree of the graph. The protocols that need a tree get the tree; the other protocols get all links.
-2. ``makes_overlay``: the nodes are the clients (or all nodes if the overlay has no clients) and one supervisor. Links,
-   brokers and servers are omitted, and so are their faults. In a partition, the supervisor belongs to the first group.
+   spanning tree of the graph. The protocols that need a tree get the links of the tree; all other protocols get all
+   links.
+2. ``makes_overlay``: if the protocol builds its overlay, its nodes are the clients (or all nodes if the overlay has no
+   clients) and one supervisor. Links, brokers and servers are omitted, together with their faults. In a partition, the
+   supervisor belongs to the first group.
 3. ``servers``: if the protocol has no servers, the servers and their faults are omitted.
-4. ``calls``: unsupported calls are omitted.
-5. ``orders``: the tables keep the order that a publication requests, even if the protocol does not support this order.
+4. ``calls``: calls that the protocol does not support are omitted.
+5. ``orders``: if a publication requests an order that the protocol does not support, the tables still contain the
+   request.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 @dataclass(frozen=True)
 class Mapped:
-    """The inputs of a run after the mapping to its protocol.
+    """The inputs of a run, adapted to its protocol.
 
     Attributes:
         overlay: Nodes and links that the protocol uses.
@@ -50,15 +53,12 @@ class Mapped:
 
 
 def needs_tree(protocols: Sequence[str]) -> bool:
-    """Returns whether a protocol in ``protocols`` needs a tree.
-
-    If so, the inputs of all protocols are placed on one tree.
-    """
+    """Returns whether at least one of ``protocols`` needs a tree."""
     return any(PROTOCOLS[name].needs_tree for name in protocols)
 
 
 def mapped(spec: Protocol, given: Mapped) -> Mapped:
-    """Returns the inputs of a protocol's run, mapped from the inputs ``given`` that all protocols share.
+    """Returns the inputs of a run of protocol ``spec``, adapted from the inputs ``given`` that all protocols share.
 
     Raises:
         InputError: A node that the mapping omits makes a call.
@@ -67,12 +67,12 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
     kept = _kept_nodes(spec, given.overlay)
     if kept is not None:
         n_new = int(spec.makes_overlay)
-        place = np.full(len(given.overlay.names), _GONE, dtype=np.int64)
-        place[kept] = n_new + np.arange(len(kept))
-        overlay = _of_nodes(spec, given.overlay, kept, place)
+        new_id = np.full(len(given.overlay.names), _GONE, dtype=np.int64)
+        new_id[kept] = n_new + np.arange(len(kept))
+        overlay = _of_nodes(spec, given.overlay, kept, new_id)
         notes.append(_overlay_note(spec, given.overlay, kept))
-        workload = _moved_calls(spec, given, place)
-        faults, left_out = _kept_faults(given, place, n_new)
+        workload = _moved_calls(spec, given, new_id)
+        faults, left_out = _kept_faults(given, new_id, n_new)
         notes += left_out
         given = Mapped(overlay, workload, faults)
     workload, left_out = _taken_calls(spec, given.workload)
@@ -89,12 +89,12 @@ def _kept_nodes(spec: Protocol, overlay: Overlay) -> Ints | None:
     return None
 
 
-def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, place: Ints) -> Overlay:
+def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, new_id: Ints) -> Overlay:
     names = tuple(overlay.names[node] for node in kept.tolist())
     if spec.makes_overlay:
         none = np.zeros(0, dtype=np.int64)
         return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names), (SUPERVISOR, SUBSCRIBER))
-    a, b = place[overlay.a], place[overlay.b]
+    a, b = new_id[overlay.a], new_id[overlay.b]
     has_both = (a != _GONE) & (b != _GONE)
     latency = overlay.latency_rounds[has_both]
     back = None if overlay.back_rounds is None else overlay.back_rounds[has_both]
@@ -109,7 +109,7 @@ def _overlay_note(spec: Protocol, overlay: Overlay, kept: Ints) -> str:
     return f"it makes its overlay itself: of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
 
 
-def _moved_calls(spec: Protocol, given: Mapped, place: Ints) -> Workload:
+def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
     workload = given.workload
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
@@ -117,21 +117,21 @@ def _moved_calls(spec: Protocol, given: Mapped, place: Ints) -> Workload:
                 " has clients alone; allowed: a client")
         for part, name in parts.items()
         for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())
-        if place[node] == _GONE
+        if new_id[node] == _GONE
     ]  # fmt: skip
     if problems:
         raise InputError(*problems)
-    moved = {name: _renumbered(getattr(workload, name), place) for name in (*parts.values(), "other_call")}
+    moved = {name: _renumbered(getattr(workload, name), new_id) for name in (*parts.values(), "other_call")}
     return replace(workload, **moved)
 
 
-def _kept_faults(given: Mapped, place: Ints, n_new: int) -> tuple[Faults, Iterator[str]]:
+def _kept_faults(given: Mapped, new_id: Ints, n_new: int) -> tuple[Faults, Iterator[str]]:
     """Returns the faults of the kept nodes, and a note for each type of omitted fault.
 
-    ``place`` contains the new id of each node, or `_GONE` if the node is omitted. The ``n_new`` nodes that the protocol
-    adds have the lowest ids; they belong to the first group of each partition.
+    ``new_id`` contains the new id of each node, or `_GONE` if the node is omitted. The protocol adds ``n_new`` nodes,
+    which have the lowest ids and belong to the first group of each partition.
     """
-    moved = {name: _renumbered(table, place) for name, table in vars(given.faults).items()}
+    moved = {name: _renumbered(table, new_id) for name, table in vars(given.faults).items()}
     sides = moved["side"]
     if n_new and len(sides):
         times = sides.group_by(["round", "end_round"]).aggregate([("side", "min")]).to_pylist()
@@ -140,35 +140,35 @@ def _kept_faults(given: Mapped, place: Ints, n_new: int) -> tuple[Faults, Iterat
             for node in range(n_new) for one in times
         ]  # fmt: skip
         moved["side"] = pa.concat_tables([pa.Table.from_pylist(rows, sides.schema), sides])
-    return Faults(**moved), _omission_notes(given, place)
+    return Faults(**moved), _omission_notes(given, new_id)
 
 
-def _omission_notes(given: Mapped, place: Ints) -> Iterator[str]:
-    """Yields a note for each type of fault whose nodes or links are omitted; ``place`` as in `_kept_faults`."""
+def _omission_notes(given: Mapped, new_id: Ints) -> Iterator[str]:
+    """Yields a note for each type of fault that has omitted nodes or links; ``new_id`` is as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
-        gone = [names[node] for node in dict.fromkeys(nodes) if place[node] == _GONE]
+        gone = [names[node] for node in dict.fromkeys(nodes) if new_id[node] == _GONE]
         if gone:
             yield f"{what} of nodes that it has not are left out: {some(gone)}"
     tables = (given.faults.link_fault, given.faults.nth_fault)
-    n_gone = sum(len(rows) - len(_renumbered(rows, place)) for rows in tables)
+    n_gone = sum(len(rows) - len(_renumbered(rows, new_id)) for rows in tables)
     if n_gone:
         yield f"{plural(n_gone, 'fault')} of single links left out"
 
 
-def _renumbered(rows: pa.Table, place: Ints) -> pa.Table:
-    """Returns those of ``rows`` whose nodes the protocol keeps, with new node ids; null ids stay null.
+def _renumbered(rows: pa.Table, new_id: Ints) -> pa.Table:
+    """Replaces the node ids in ``rows``, and drops the rows of omitted nodes; null ids stay null.
 
-    ``place`` contains the new id of each node, or `_GONE` if the node is omitted.
+    ``new_id`` contains the new id of each node, or `_GONE` if the node is omitted.
     """
     for name in (name for name in _ENDS if name in rows.column_names):
-        ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
+        ids = pa.array(new_id).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)
         rows = rows.filter(pc.fill_null(pc.not_equal(rows[name], _GONE), fill_value=True))
     if "peer" in rows.column_names:
         rows = rows.set_column(
-            rows.column_names.index("peer"), "peer", pa.array(place).take(pc.cast(rows["peer"], pa.int64()))
+            rows.column_names.index("peer"), "peer", pa.array(new_id).take(pc.cast(rows["peer"], pa.int64()))
         )
     return rows
 

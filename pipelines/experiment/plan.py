@@ -1,4 +1,4 @@
-"""Plans an experiment before it runs: its runs, the sizes of each grid combination, and the tables of its store.
+"""Describes an experiment before it runs: nodes, calls and faults of its runs, notes for the user, and store tables.
 
 The functions of this module neither start an engine nor write files.
 """
@@ -53,10 +53,10 @@ _MAX_COMPARED = 4
 
 @dataclass(frozen=True)
 class Combination:
-    """The sizes of the runs of one grid combination, counted in the run of the first seed.
+    """A combination of grid values, with the numbers of nodes, calls and faults in its run of the first seed.
 
     Attributes:
-        parameters: The grid's values, keyed by path.
+        parameters: The grid values, keyed by path.
         n_nodes: Number of nodes.
         n_links: Number of undirected links.
         diameter: Diameter of the overlay in links, or a lower bound.
@@ -99,7 +99,7 @@ class Combination:
 
     @property
     def n_crossings(self) -> int:
-        """Number of link crossings if a message of each call crosses each link once."""
+        """Estimated number of messages of one type, if the message of each call crosses each link once."""
         return self.n_calls * self.n_links
 
 
@@ -107,7 +107,7 @@ def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -
     """Builds the input tables of all runs; after each run, it calls ``observe`` with the number of runs built so far.
 
     Raises:
-        ScenarioError: The inputs of a run are invalid; the error names the place of each problem.
+        ScenarioError: The inputs of a run are invalid. The error locates each problem in the scenario.
     """
     try:
         return build_inputs(prepared.runs, prepared.beside, observe)
@@ -120,7 +120,7 @@ def check(prepared: Prepared) -> None:
     """Builds and checks the inputs of each grid combination for the first seed.
 
     Raises:
-        ScenarioError: The inputs of a combination are invalid; the error names the place of each problem.
+        ScenarioError: The inputs of a combination are invalid. The error locates each problem in the scenario.
     """
     for _ in built(prepared):
         pass
@@ -129,11 +129,11 @@ def check(prepared: Prepared) -> None:
 def built(prepared: Prepared) -> Iterator[Built]:
     """Yields the first run of each grid combination, and the overlay, workload and faults of this run.
 
-    Combinations with equal inputs share these objects.
+    Combinations with equal inputs share the overlay, the workload and the faults.
 
     Raises:
-        ScenarioError: Inputs are invalid. The error names the place of each problem; it is raised after the last
-            combination.
+        ScenarioError: The inputs of a combination are invalid. The error is raised after the last combination, and
+            locates each problem in the scenario.
     """
     combinations = prepared.combinations()
     made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
@@ -160,7 +160,10 @@ def built(prepared: Prepared) -> Iterator[Built]:
 
 
 def _inputs_key(run: RunConfig, parts: set[str]) -> str:
-    """Returns a string that is equal for two runs exactly if the ``parts`` of their scenarios are equal."""
+    """Returns a cache key for results that depend only on the seed and the ``parts`` of the scenario of ``run``.
+
+    In a scenario with several protocols, results also depend on the protocol (`mapping`), so the key includes it.
+    """
     name = run.scenario.protocol.name
     is_tree = needs_tree(run.protocols or [name])
     whose = f"{name} " if run.protocols else ""
@@ -168,7 +171,7 @@ def _inputs_key(run: RunConfig, parts: set[str]) -> str:
 
 
 def _grid_values(combinations: Sequence[RunConfig]) -> dict[int, str]:
-    """Returns the grid's values of each combination as ``path = value, ...``, keyed by run id."""
+    """Returns the grid values of each combination as ``path = value, ...``, keyed by run id."""
     labels = labelled([run.parameters for run in combinations])
     told = (", ".join(f"{path} = {value}" for path, value in given.items()) for given in labels)
     return dict(zip((run.run_id for run in combinations), told, strict=True))
@@ -204,7 +207,7 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
 def _noted(
     run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
 ) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
-    """Returns for each part of the scenario a cache key, and a function that computes the notes on the part.
+    """Maps each part of the scenario to a cache key and a function that computes the notes on the part.
 
     ``of_seeds`` contains the runs of all seeds for the grid combination of ``run``.
     """
@@ -236,7 +239,7 @@ def _noted(
 
 
 def mappings(prepared: Prepared) -> list[str]:
-    """Returns sentences on the changes by which module `mapping` adapts the shared inputs to each protocol.
+    """Returns sentences about the changes that module `mapping` makes to the inputs of each protocol.
 
     The scenario must be valid, see `check`. Each sentence begins with protocol names.
     """
@@ -252,10 +255,10 @@ def mappings(prepared: Prepared) -> list[str]:
 
 
 def combinations(prepared: Prepared) -> list[Combination]:
-    """Returns the sizes of the runs of each grid combination.
+    """Returns a `Combination` for each combination of grid values.
 
     Raises:
-        ScenarioError: Inputs are invalid; the error names the place of each problem.
+        ScenarioError: The inputs of a combination are invalid. The error locates each problem in the scenario.
     """
     diameters: dict[int, tuple[int, bool]] = {}
     rows = []
@@ -311,7 +314,7 @@ def diameter(overlay: Overlay) -> tuple[int, bool]:
 
 
 def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
-    """Returns the tables of a store; ``protocols`` maps each protocol of the store to the form that plays its runs."""
+    """Returns the tables of a store; ``protocols`` maps each protocol of the store to its form."""
     from pipelines.contract.state_tables import stored_tables
     from pipelines.protocols import protocol_form
     from pipelines.tables import HISTORY
@@ -320,9 +323,9 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
 
 
 def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
-    """Returns a note that the runs of all seeds of a combination are equal, or "" if runs can differ.
+    """Returns a note if the runs of a grid combination are equal for all seeds, else an empty string.
 
-    ``runs`` contains one run for each seed. The inputs of the first four runs are compared.
+    ``runs`` contains one run for each seed. The function compares the inputs of the first `_MAX_COMPARED` runs.
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""

@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def has_nth(self) -> bool:
-        """Whether a fault in any of the runs selects one message by the message's number (``nth``)."""
+        """Whether any run has a fault with ``nth``, which affects only the n-th of the messages that match it."""
         faults = (fault for run in self.runs for fault in run.scenario.faults)
         return any(isinstance(fault, MessageFault) and fault.nth is not None for fault in faults)
 
@@ -111,10 +111,10 @@ def expand_runs(loaded: LoadedScenario) -> Prepared:
 
 
 def labelled(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the parameters of grid combinations with a short label in place of each object.
+    """Returns ``parameters``, with each value that is an object replaced by a short label.
 
-    The label of an object contains only the parts that differ between the combinations, e.g. ``random_tree nodes 100``.
-    ``parameters`` are keyed by path; a combination may lack a path.
+    The label contains only the parts in which the objects differ, e.g. ``random_tree nodes 100``. ``parameters`` has a
+    dict from path to value for each grid combination; a combination may lack a path.
     """
     found: list[dict[str, Any]] = [dict(values) for values in parameters]
     for path in dict.fromkeys(path for values in parameters for path in values):
@@ -149,7 +149,8 @@ def _leaves(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[t
 def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
     """Returns the values of ``leaves`` (path to value) as one string.
 
-    Names and kinds come first, then other strings, then other values with their keys.
+    Values of keys ``name`` and ``kind`` come first, then all other strings. The remaining values follow, each preceded
+    by its key.
     """
 
     def place(path: tuple[str, ...]) -> tuple[bool, bool]:

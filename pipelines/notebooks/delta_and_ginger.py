@@ -90,7 +90,10 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` and of the query for repairs, by name; column ``ms`` is the duration in ms."""
+    """Returns the results of `QUERIES` by name, and of the protocol's query in `_REPAIR` as ``repair``.
+
+    Column ``ms`` is the duration ``rounds`` in ms.
+    """
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -104,8 +107,8 @@ def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
 def concatenated(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
     """Returns the concatenated measures of several stores, by name.
 
-    ``found`` contains the result of `measures` for each store. Column ``late_ms`` is the latency of a delivery minus
-    its latency in the run of the same protocol and seed that has no crashes.
+    ``found`` contains the result of `measures` for each store. Column ``late_ms`` is the additional latency of a
+    delivery, compared with the run of its protocol and seed without crashes.
     """
     every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
     calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})

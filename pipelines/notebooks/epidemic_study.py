@@ -71,7 +71,7 @@ QUERIES: Mapping[str, str] = {
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES`, by name; columns with strategy, buffer size and loss rate are added."""
+    """Returns the results of `QUERIES`, by name; each row also has strategy, buffer size and loss rate of its run."""
     return answers(result, _PARAMETERS, QUERIES)
 
 
@@ -88,7 +88,7 @@ _LOSS = alt.X("loss_rate:Q", title="loss rate of links", axis=alt.Axis(format="%
 
 
 def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws a panel for each buffer size: the mean over the seeds against the loss rate."""
+    """Draws a panel for each buffer size: ``y`` against the loss rate, with a line for each strategy."""
     panel = alt.Chart(data).mark_line(point=True).encode(x=_LOSS, y=y, color=_COLOR)
     return panel.properties(width=220, height=200).facet(
         column=alt.Column("buffer:O", title="events that a cache holds")
@@ -96,7 +96,7 @@ def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - A
 
 
 def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws the moving average of the delivery ratio by publication round, for the largest loss rate and buffer."""
+    """Draws the moving average of the delivery ratio over time, for the runs with the largest loss rate and buffer."""
     worst = data[(data.loss_rate == data.loss_rate.max()) & (data.buffer == data.buffer.max())]
     summed = worst.groupby(["strategy", "publication_round"], as_index=False)[["n_wanted", "n_delivered"]].sum()
     rolled = summed.groupby("strategy")[["n_wanted", "n_delivered"]].rolling(7, min_periods=1, center=True).sum()

@@ -102,7 +102,10 @@ def _reconfigurations(data: pd.DataFrame) -> Any:  # noqa: ANN401 - Altair has a
 
 
 def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws latencies by the number of failing brokers, for about 100 accounts as in the thesis."""
+    """Draws latencies by the number of failing brokers, for the number of accounts that is nearest to 100.
+
+    The thesis has 100 accounts.
+    """
     accounts = min(data.accounts, key=lambda n: (abs(n - 100), n))
     return alt.Chart(data[data.accounts == accounts]).mark_bar().encode(
         x=alt.X("faults:O", title="brokers that fail", axis=alt.Axis(labelAngle=0)),

@@ -76,9 +76,10 @@ _SAMPLES = 2000
 
 
 def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
-    """Returns view ``comparison`` of a store, and adds two columns.
+    """Returns view ``comparison`` of a store with the additional columns ``faults`` and ``overlay``.
 
-    Column ``faults`` contains the name of the scenario and the amounts of faults; column ``overlay`` names the overlay.
+    ``faults`` is a label with the name of the scenario and its varied fault parameters, for example ``loss 5%``.
+    ``overlay`` is the name of the overlay.
     """
     rows = result.to_pandas("select * from comparison order by run_id")
     chosen = rows.parameters.map(json.loads)
@@ -114,7 +115,7 @@ def _mean(values: pd.Series) -> str:
 def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Returns a table for each measure, from the concatenated results of `measures`.
 
-    A table has a row for each scenario and amount of faults, and a column for each protocol.
+    A table has a row for each label in column ``faults``, and a column for each protocol.
 
     Returns:
         Tables by name:
@@ -174,7 +175,7 @@ _COLOR = alt.Color("protocol:N", legend=None, scale=alt.Scale(domain=PROTOCOLS, 
 
 
 def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws a panel for each amount of faults: the mean of each protocol, with its 95 % confidence interval."""
+    """Draws a panel for each label in column ``faults``: ``x`` of each protocol, with its 95 % confidence interval."""
     base = alt.Chart(found).encode(y=_PROTOCOL, color=_COLOR)
     points = base.mark_point(filled=True, size=60).encode(x=x)
     bars = base.mark_errorbar(extent="ci").encode(x=x)

@@ -70,13 +70,13 @@ QUERIES: Mapping[str, str] = {
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
     """Returns the results of `QUERIES`, by name.
 
-    Columns with the initial state, the number of subscribers and the Timeout interval of the run are added.
+    Each row also has the initial state, the number of subscribers and the Timeout interval of its run.
     """
     return answers(result, _PARAMETERS, QUERIES)
 
 
 def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Returns the convergence times, in intervals, for each initial state and number of subscribers.
+    """Returns the convergence times, in Timeout intervals, for each initial state and number of subscribers.
 
     Returns:
         One row for each initial state ``start`` and number ``n`` of subscribers: ``n_runs``, the number of runs;

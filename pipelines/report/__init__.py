@@ -1,7 +1,7 @@
 """Renders a store as one HTML file that needs neither a network connection nor a server.
 
-1. `summary` computes verdicts, parameters, broken guarantees, losses with their stories, and sweep results. It also
-   selects the runs that a report replays.
+1. `summary` computes verdicts, parameters, broken guarantees, lost deliveries with their causes, and the means of each
+   combination of parameters. It also selects the runs that a report replays.
 2. `replay` and `states` read the messages, events and node states of a run; `layout` computes node positions.
 3. `measures`, `plots` and `space_time` compute the rows of charts and diagrams. `pictures` renders their Vega-Lite
    specifications as SVG.

@@ -44,7 +44,7 @@ MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "t
 
 @dataclass(frozen=True)
 class ReplaySelection:
-    """The runs and rounds that a report replays.
+    """The runs and the rounds that a report shows message by message.
 
     If ``runs`` is empty, `summary.chosen_runs` selects the runs.
     """

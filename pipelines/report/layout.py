@@ -41,7 +41,7 @@ def layout(
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: If the protocol builds the overlay, the edges that nodes hold, in the order of time; they replace the
+        held: If the protocol builds the overlay, the edges that nodes held, in chronological order; they replace the
             links. An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
@@ -105,9 +105,9 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the members and former members of a ring in the order of the ring.
+    """Returns the nodes of ``ring`` in the order of the ring, and its former members.
 
-    A former member follows a member to which it held an edge.
+    A former member follows a node of the ring to which it held an edge.
     """
     order = list(nx.dfs_preorder_nodes(ring, min(ring)))
     for node, peer, _ in reversed(held):

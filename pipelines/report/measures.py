@@ -79,7 +79,7 @@ def measures(
 
 
 def _chart_rows(name: str, rows: Rows, end: int) -> Rows:
-    """Converts the SQL aggregates of one run to the rows of a chart."""
+    """Converts the SQL aggregates of one run to the rows of chart ``name``; ``end`` is the last round of the run."""
     if name in ("latency", "hops"):
         return histogram(name, {row["value"]: row["n"] for row in rows})
     if name == "over_time":
@@ -125,10 +125,7 @@ def _over_time(rows: Rows, end: int) -> Rows:
 
 
 def _kinds(rows: Rows, end: int) -> Rows:
-    """Returns the number of messages of each kind in each round.
-
-    If the run has more than 2,000 rounds, messages are counted in intervals of rounds instead.
-    """
+    """Returns the number of messages of each kind in each round, or in each interval of rounds of a long run."""
     step = -(-(end + 1) // _MOST_ROUNDS)
     total: Counter[str] = Counter()
     for row in rows:

@@ -107,7 +107,7 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Returns ``spec`` in which each "(rounds)" is replaced by "(rounds of N ms)"; None as duration changes nothing."""
+    """Replaces "(rounds)" by "(rounds of N ms)" in ``spec``; if ``round_ms`` is ``None``, returns ``spec``."""
     if round_ms is None:
         return spec
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))

@@ -1,7 +1,7 @@
-"""Reads the content of the replay of a run: overlay, messages and node events. A table is a dict of column lists.
+"""Reads the content of a replay: the overlay, the messages and the node events of a run.
 
-The id of a node is its index in the list of names. A replay contains the messages and deliveries of a range of rounds,
-and the faults, statuses, publications, violations and counts of the whole run.
+A replay contains the messages and deliveries of a range of rounds, and the faults, statuses, publications, violations
+and counts of the whole run. Each table is a dict of column lists. The id of a node is its index in the list of names.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
         - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of these messages are omitted;
         - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
           that nodes hold, or None if the protocol does not build the overlay;
-        - ``counts``: messages sent, ended and lost, and deliveries, for each round of the run;
+        - ``counts``: for each round of the run, the messages sent, the messages due (handled or lost), the lost
+          messages, and the deliveries;
         - ``message`` and the keys of `_ROWS`: tables as dicts of column lists; ``texts``: for each column of
           ``message`` with numbers instead of strings, the list of strings that the numbers index.
 
@@ -150,7 +151,8 @@ def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
 class Traffic:
     """Cumulative numbers of messages.
 
-    Element r of ``sent`` and ``due`` is the number of messages that were sent, or were due, in the rounds 0 to r.
+    ``sent[r]`` is the number of messages that were sent in rounds 0 to r. ``due[r]`` is the number of messages that
+    were due in these rounds.
     """
 
     sent: Sequence[int]
@@ -169,20 +171,17 @@ class Traffic:
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
-    """Returns the weight of each round: the number of event types that occur in the round, from 0 to 3.
-
-    The event types are fault, violation and loss of a message.
-    """
+    """Returns the weight of each round, from 0 to 3: one each for a fault, a violation and a lost message."""
     lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
 
 
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
-    """Returns the first and the last round whose messages are shown.
+    """Returns the first and the last round whose messages the replay shows.
 
-    If the rounds ``asked`` have at most `MOST_MESSAGES` messages, all these rounds are shown. Otherwise the result is
-    the range with at most `MOST_MESSAGES` messages in which the sum of ``events``, the weights of rounds, is largest.
-    It is extended at both ends up to this limit. It is a single round if every longer range exceeds the limit.
+    The range is ``asked`` if this has at most `MOST_MESSAGES` messages. Otherwise, the function selects the range
+    within ``asked`` with the largest sum of weights (``events``) and at most `MOST_MESSAGES` messages. It then adds
+    rounds at both ends until one more round would exceed this limit. A single round may exceed the limit.
     """
     low, high = asked.first, asked.last or 0
     if traffic.within(low, high) <= MOST_MESSAGES:
@@ -221,11 +220,11 @@ def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
 def _encoded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Replaces the strings in columns ``kind``, ``fate`` and ``body`` by numbers.
+    """Encodes the strings in columns ``kind``, ``fate`` and ``body`` as numbers.
 
-    Returns the columns of numbers, and for each of these columns the list of strings that its numbers index. The bodies
-    in this list are parsed from JSON. The most frequent string has number 0, because numbers select colours, and rare
-    kinds share a colour. ``known`` contains lists of strings that are already ordered by frequency in the whole run.
+    Returns the columns of numbers, and for each of these columns the list of strings that its numbers index. Bodies in
+    this list are parsed from JSON. Strings are sorted by descending frequency, because the page gives colours to the
+    first kinds only. ``known`` contains the sorted strings of the whole run, for columns where they are known.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}

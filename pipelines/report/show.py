@@ -43,7 +43,7 @@ def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: P
 
 @dataclass(frozen=True)
 class Replay:
-    """A report that opens at the replay of a run; notebooks display it without a network connection."""
+    """A report page that initially shows the replay of a run; notebooks display it without a network connection."""
 
     html: str
 
@@ -53,7 +53,7 @@ class Replay:
 
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
-    """Returns the report of one run, which opens at its replay; raises the errors of `document.gather`."""
+    """Returns the report page of one run, which initially shows the replay; raises the errors of `document.gather`."""
     data = gather(reader, root, ReplaySelection((run_id,), span))
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 

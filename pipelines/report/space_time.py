@@ -1,4 +1,7 @@
-"""Draws space-time diagrams of a story or of a part of a run: a line for each node, an arrow for each message."""
+"""Draws space-time diagrams, with a line for each node and an arrow for each message.
+
+A diagram shows messages of a run, or a story (`why.story.Story`): the path of one publication to one subscriber.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +112,10 @@ def angle(x: float, y: float) -> float:
 
 
 def of_story(story: Story) -> Diagram:
-    """Returns the diagram of a story: copies, messages to nodes behind failed nodes, crashes, and deliveries.
+    """Returns the diagram of a story: the copies of the publication, crashes, and deliveries.
 
-    If the subscription reached the publisher too late, the diagram includes the messages that propagate it.
+    If a sender tried to contact nodes behind a crashed node, the diagram includes these messages. If the subscription
+    reached the publisher too late, it includes the messages that propagate the subscription.
     """
     found = Diagram(list(story.path))
     for step in (*_all(story.steps), *_all(story.subscription)):

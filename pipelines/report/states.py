@@ -1,4 +1,7 @@
-"""Reads the state rows of each node of a run at commits; rows of a node are listed only at commits that change them."""
+"""Reads the state rows of each node of a run at commits. Rows of a node are listed only at commits that change them.
+
+A commit is identified by the last round before it.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,13 @@ Sizes = Mapping[str, Mapping[int, int]]
 def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the states of the nodes of some runs as JSON-serialisable dicts.
 
-    ``spans`` maps each run to the rounds to show. ``sizes`` is the result of `state_sizes` for all read commits.
+    ``spans`` maps each run to the rounds to show. ``sizes`` is the result of `state_sizes` for the commits to show.
 
     Returns:
-        For each run: ``commits``: the rounds at whose end the state was read; ``n_commits``: the number of commits in
-        the span, except those in ``gone``; ``gone``: the rounds whose state VACUUM removed; ``left_out``: the tables
-        that were omitted because they have too many rows; ``tables``: for each table its ``columns``, and ``nodes``:
-        for each node, a list of pairs of a round and the rows of the node from this round to the round of the next
-        pair.
+        For each run: ``commits``: the commits that are shown; ``n_commits``: the number of commits in the span whose
+        state exists; ``gone``: the commits whose state VACUUM removed; ``left_out``: the tables that are omitted
+        because they have too many rows; ``tables``: for each table its ``columns``, and ``nodes``: for each node, a
+        list of pairs of a round and the rows of the node from this round to the round of the next pair.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
     gone = {run_id: _vacuumed_rounds(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}

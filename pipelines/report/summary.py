@@ -74,9 +74,9 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
     Returns:
         ``verdict, sentence``; ``runs``: the first `MOST_RUNS` runs, with ``beyond``: the round and the reason if the
-        run exceeds the bound, else None; ``n_runs``: the number of all runs; ``n_beyond``: the number of runs beyond
-        the bound; ``varied``: the parameters that differ between runs; ``guarantees``: ``name, summary, n_broken,
-        n_excused, is_checked`` and ``runs``: the ids of the first runs with violations.
+        run exceeds its protocol's fault bound, else None; ``n_runs``: the number of all runs; ``n_beyond``: the number
+        of runs that exceed the bound; ``varied``: the parameters that differ between runs; ``guarantees``: ``name,
+        summary, n_broken, n_excused, is_checked`` and ``runs``: the ids of the first runs with violations.
     """
     broken = reader.sql(_BROKEN).collect()
     protocols = {name: protocol_named(name) for name in reader.protocols}
@@ -106,10 +106,9 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Returns the summary of the guarantee that ``audit`` checks: its name, its statement, and numbers of violations.
+    """Returns name, statement and numbers of violations of the guarantee that ``audit`` checks.
 
-    ``broken`` contains the rows of query `_BROKEN`. If ``protocol`` is not empty, the name of the guarantee includes
-    ``protocol``.
+    ``broken`` contains the rows of query `_BROKEN`. If ``protocol`` is not empty, the name begins with it.
     """
     found = [row for row in broken if row.guarantee == audit.name]
     return {
@@ -155,8 +154,8 @@ def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
     """Returns the ids of the runs to replay, each with the reason for its selection.
 
-    The runs are those in ``named``. If ``named`` is empty, they are all runs of a store with up to
-    `MOST_FULLY_REPLAYED` runs, and the worst run and the median run of a larger store.
+    The runs in ``named`` are selected. If ``named`` is empty, all runs of a store with up to `MOST_FULLY_REPLAYED` runs
+    are selected, and the worst and the median run of a store with more runs.
 
     Raises:
         QueryError: The store has no such run.
@@ -187,7 +186,7 @@ def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
 
 
 def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the results of a sweep for each combination of parameters, as a JSON-serialisable dict.
+    """Returns the mean measures of each combination of parameters, as a JSON-serialisable dict.
 
     ``rows`` is the result of `run_rows`.
 
@@ -225,8 +224,9 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
         For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries of
         each category whose cause was computed; ``causes``, the most frequent first: the category ``what``, the sentence
         ``text``, the number ``n`` of deliveries, and the ``round`` and ``node`` of the cause of the first delivery;
-        ``stories``: dicts of `Story.as_dict`, each with the category ``what``, the index ``group`` in ``causes``, and
-        the ``options`` of ``roundtable why``; ``left_out``: the number of deliveries of each category without a story.
+        ``stories``: the explanations of single deliveries (`Story.as_dict`), each with the category ``what``, the index
+        ``group`` in ``causes``, and the ``options`` of ``roundtable why``; ``left_out``: the number of deliveries of
+        each category without a story.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids
@@ -268,8 +268,8 @@ def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> Non
 def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
     """Returns a sentence about the omitted stories of each category of deliveries.
 
-    ``found`` maps a category to its number of omitted stories. Each sentence refers to ``command``, which groups
-    deliveries by cause.
+    ``found`` maps a category to its number of omitted stories. Each sentence names ``command``, the command line with
+    which the user lists the causes of these deliveries.
     """
     words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
@@ -279,14 +279,14 @@ def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
 
 
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the lines of several runs for one chart, as a JSON-serialisable dict.
+    """Returns the rows of the charts that compare runs, as a JSON-serialisable dict.
 
-    The runs ``first`` come first, then the other runs of ``rows``.
+    The charts show up to `MOST_OVERLAID` runs: first the runs ``first``, then all other runs of ``rows``.
 
     Returns:
-        ``run_ids``: up to `MOST_OVERLAID` runs; ``quantiles``: ``run_id``, ``x`` from 0 to 1, ``y`` in rounds;
-        ``series``: ``run_id, what, x, y``, with the number ``y`` of events in round ``x``, or in the interval of rounds
-        from ``x``.
+        ``run_ids``: the runs; ``quantiles``: ``run_id``, quantile ``x`` from 0 to 1, and latency ``y`` in rounds;
+        ``series``: ``run_id``, the event type ``what``, round ``x``, and the number ``y`` of events in round ``x``, or
+        in the interval of rounds from ``x``.
     """
     others = (row["run_id"] for row in rows if row["run_id"] not in set(first))
     run_ids = [*first, *others][:MOST_OVERLAID]
