@@ -1,1 +1,1 @@
-"""The round engine: plays the runs of a protocol, one round or many rounds in a job, and commits their history."""
+"""The round engine, which plays the runs of a protocol round by round and commits their history."""

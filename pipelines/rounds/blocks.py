@@ -1,8 +1,8 @@
-"""The program form: a job plays a block, which is a number of consecutive rounds of all runs.
+"""The round engine of the program form: a job plays a block, which is a number of consecutive rounds of all runs.
 
-In a block, one core plays all rounds of a run.
-Spark's executors or processes of this machine (`engines.workers`) play a block with an Arrow function. Between two
-blocks the driver holds the runs as Arrow tables. The driver commits a block while the next block is being played.
+One core plays all rounds of a run in a block. The cores belong to Spark's executors or to processes of this machine
+(`engines.workers`). Between two blocks the driver holds the state of the runs as Arrow tables. The driver commits a
+block while the next block is being played.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TAG = "roundtable-block"
 
 
 class RunState:
-    """The nodes of all runs, and the messages in flight, between two blocks.
+    """The state of all runs between two blocks: their nodes, state tables, and messages in flight.
 
     Attributes:
         runs: One row per run.
@@ -73,8 +73,8 @@ class RunState:
 
         Args:
             runs: ``run_id`` and lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
-                (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`); after a block also a list for
-                each declared table.
+                (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`). After a block, `runs` also has
+                a list for each state table that the node program declares.
             protocol: The program form of the protocol.
             after: The last played round; messages that are due up to this round are dropped.
         """
@@ -91,9 +91,9 @@ class RunState:
 
     @property
     def next_rounds(self) -> list[int]:
-        """The next round in which a message is due, and the next rounds in which timers expire.
+        """Candidates for the next round with an event: the smallest of them has a due message or an expiring timer.
 
-        The list has one round of a timer for each Arrow chunk of `runs`. It omits the rounds of calls and faults.
+        Calls and faults are not considered.
         """
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
@@ -101,7 +101,7 @@ class RunState:
         return awake if due is None else [*awake, due]
 
     def state(self) -> dict[str, pa.Table]:
-        """Returns the tables with the state of nodes, and the declared tables, by name."""
+        """Returns the rows of all state tables, by the protocol's name for the table."""
         rows = rows_of(self._protocol.program)
         node = exploded(self.runs, "nodes")
         found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
@@ -119,8 +119,8 @@ class RunState:
 def history_rows(runs: pa.Table, last: int) -> dict[str, pa.Table]:
     """Returns the history rows of a block up to round `last`: messages, deliveries, statuses and call events.
 
-    A lost message may be due in a round without another event of its run. The function takes this message from the
-    messages in flight.
+    A lost message that is due in a round without another event of its run is still in column ``in_flight`` of `runs`.
+    The function includes this message.
 
     Args:
         runs: The result of the block: one row per run, columns of `udfs.nodes.block.block_schema`.
@@ -143,7 +143,7 @@ def with_fate(message: pa.Table, fate: str) -> pa.Table:
 
 
 def without(rows: pa.Table, node: pa.Table) -> pa.Table:
-    """Returns the rows of `rows` at nodes that are not in `node` (``run_id, node_id``)."""
+    """Returns `rows` without the rows of the nodes in `node` (``run_id, node_id``)."""
     kept = rows.select(_NODE).append_column("index", row_numbers(rows)).join(node, _NODE, join_type="left anti")
     return rows.take(kept["index"].sort())
 
@@ -196,7 +196,7 @@ class _Block:
 
     Attributes:
         asked: The last round that the caller requested.
-        last: The last round of the block; less than `asked` if the rounds have very many calls.
+        last: The last round of the block. It is less than `asked` if the requested rounds have too many calls.
         runs: The future of the result rows.
     """
 
@@ -267,7 +267,7 @@ class Blocks(Rounds):
         self._written = {state.table.name for state in self._protocol.states}
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
-        """Returns a list for each run: for each `NthFault` the number of messages that have matched it."""
+        """Returns, for each run, a list with the number of matching messages in `messages` for each `NthFault`."""
         rows = self._inputs.nth_fault
         faults: dict[int, list[NthFault]] = {}
         if len(rows):
@@ -300,7 +300,7 @@ class Blocks(Rounds):
         return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Submits the next block if worker processes or executors play it."""
+        """Submits the next block, unless this process plays it, because it would then delay the commit."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._submit(last)
 
@@ -348,7 +348,7 @@ class Blocks(Rounds):
     def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
         """Plays the runs in `given`, in processes of this machine or on the executors.
 
-        Method `close` interrupts the rounds.
+        Raises an error in the middle of a block if another thread calls `close`.
         """
         with until(self._ended):
             check()
@@ -374,7 +374,7 @@ class Blocks(Rounds):
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
     def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
-        """Returns the state tables for a commit, except those that are empty now and were empty at the last commit."""
+        """Returns the state tables for a commit, except tables that are empty and were empty at the last commit."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
@@ -394,7 +394,7 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Returns a context manager that starts worker processes for `runs`, if the runs need any.
+    """Returns a context manager that starts worker processes if a node program plays at least `MANY_RUNS` of `runs`.
 
     The processes start in the background, so that the caller can build the inputs of the runs at the same time.
     """

@@ -56,7 +56,7 @@ end"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds ``position``, which is 1 for the anchor, and ``n_comparisons``, the comparisons of the subscription."""
+    """Adds ``position``, which is 1 for the anchor, and the number ``n_comparisons`` of the subscription."""
     return predicate.selectExpr(
         "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )
@@ -114,7 +114,7 @@ class Calls:
     """The application calls of all runs, by round."""
 
     def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
-        """Sorts the calls by round. The engine of `checkpoints` matches publications and keeps frames."""
+        """Sorts the calls by round; `checkpoints` stores DataFrames of calls, and its session matches publications."""
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()
@@ -138,7 +138,7 @@ class Calls:
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls in round `round_` as a frame with columns `WINDOW`; None if the round has no calls."""
+        """Returns the calls in round `round_` as a DataFrame with columns `WINDOW`; None if the round has no calls."""
         if not self.kinds(round_):
             return None
         self._read_window(round_)
@@ -165,11 +165,11 @@ class Calls:
         return self._call.slice(int(first), int(end - first)).select(CALL.names), attribute.select(_ATTRIBUTE), reach
 
     def all(self) -> DataFrame:
-        """Returns the calls of all rounds as a frame, without ``matches``."""
+        """Returns the calls of all rounds as a DataFrame, without ``matches``."""
         return self._checkpoints.load(self._call.select(CALL.names))
 
     def _read_window(self, round_: int) -> None:
-        """Loads the window that begins with `round_`, unless the loaded window contains `round_`."""
+        """Loads calls for a window of rounds from `round_` on, unless the loaded window contains `round_`."""
         if self._window[0] <= round_ < self._window[1]:
             return
         start = int(np.searchsorted(self._rounds, round_))
@@ -180,7 +180,7 @@ class Calls:
         self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
-        """Returns the ids of the matching subscriptions of each call; null if the call matches no subscription."""
+        """Returns, for each row of `call`, the ids of its matching subscriptions; null if it has none."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
@@ -194,9 +194,9 @@ class Calls:
         return found["matches"].take(joined["index"])
 
     def _last_round(self, start: int, end: int) -> int:
-        """Returns the last round whose calls all lie before index `end`.
+        """Returns the last round of a window that begins with the call at index `start`.
 
-        If the round of the call at `start` has calls beyond `end`, returns that round.
+        All calls of the window have indexes below `end`, unless a single round has more calls.
         """
         last = int(self._rounds[min(end, len(self._rounds)) - 1])
         if end < len(self._rounds) and int(self._rounds[start]) < last:

@@ -1,11 +1,12 @@
 """Buffers history rows between commits, appends the rows to the history tables, and maintains the call log.
 
-A call is final when its history row cannot change any more. The call log (``state_call_log``) holds the accepted calls
-that are not final.
+A call is final when its history row cannot change any more. The call log (``state_call_log``) contains the calls that
+nodes have accepted and that are not final.
 
-A node may hold a call and issue it later. The log contains the round of the call until the node issues the call, and
-then the round of the issue. If the node crashes before the issue, the call is lost and counts as issued in the round of
-the call. A call that is held to the end of the run has no row in ``publication`` or ``subscription``.
+A node issues an accepted call in the round of the call or later; until then, it holds the call. Column ``issued_round``
+of the log contains the round of the call while the node holds it, and then the round in which the node issued it. If
+the node crashes while it holds the call, the call is lost and counts as issued in the round of the call. A call that is
+held to the end of the run has no row in ``publication`` or ``subscription``.
 
 A row of ``publication`` is written when the publication is confirmed. A row of ``subscription`` is written when the
 subscription has ended. The last commit writes the rows of all other publications and subscriptions.
@@ -44,7 +45,7 @@ _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.n
 
 
 class CallLog:
-    """The application calls that are not final yet; computes the history rows of calls that become final.
+    """The application calls whose history rows may still change; computes the rows of calls that become final.
 
     Attributes:
         rows: One row per call that is not final, columns of table ``state_call_log``.
@@ -112,9 +113,9 @@ class CallLog:
         }
 
     def _logged(self, event: pa.Table) -> pa.Table:
-        """Returns the log with the accepted calls and the confirmations in `event`.
+        """Returns the log after the call events in `event`: accepted calls are added, confirmations are recorded.
 
-        Calls other than subscriptions and publications leave the log when they are confirmed.
+        Confirmed calls other than subscriptions and publications are removed.
         """
         accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
         accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
@@ -133,7 +134,7 @@ class CallLog:
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
 
     def _without_lost(self, last_round: int) -> pa.Table:
-        """Returns the log, in which the held calls of nodes that crashed up to `last_round` are marked as issued."""
+        """Returns the log, in which held calls of nodes that crashed up to `last_round` are marked as issued."""
         held = self.rows.filter(self.rows["is_held"])
         if not held:
             return self.rows
@@ -149,7 +150,7 @@ class CallLog:
 
 
 def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """Returns `rows` with the columns `columns` of `given`, joined by `key`, which is unique in `given`."""
+    """Joins `rows` with `given` by `key`, which is unique in `given`, and selects `columns`."""
     index = given.select(key).append_column("index", row_numbers(given))
     found = rows.join(index, list(key), join_type="inner")
     taken = given.take(found["index"])
@@ -242,8 +243,8 @@ class History:
 def _release_memory() -> None:
     """Returns freed memory to the operating system.
 
-    Arrow and glibc keep freed memory; other C libraries lack `malloc_trim`. Without this function, the process on Spark
-    grew by 100 MB with each batch of 500 runs, to 1.2 GiB.
+    Arrow and glibc keep freed memory for later use. Without this function, the process on Spark grew by 100 MB with
+    each batch of 500 runs, to 1.2 GiB.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
@@ -251,6 +252,6 @@ def _release_memory() -> None:
 
 
 def _counted(message: pa.Table) -> pa.Table:
-    """Returns the number of messages for each run, due round, kind and fate, as rows of ``round_metric``."""
+    """Counts messages by run, due round, kind and fate; returns rows of table ``round_metric``."""
     counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
     return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)

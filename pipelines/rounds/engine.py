@@ -4,16 +4,16 @@ A round has these steps:
 
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
    durable rows from the store. **inbox**: the engine selects the due messages and calls;
-2. **protocol steps**: the protocol computes its steps, in one lazy plan (`contract.round`);
-3. **network**: the engine adds the outbox to the messages that stay in flight (`network.put_on_links`);
-4. **checkpoint**: one job computes state, messages in flight and history rows, and cuts off the plan
+2. **protocol steps**: the steps of the protocol extend a lazy plan (`contract.round`);
+3. **network**: the engine adds the sent messages (the outbox) to the messages in flight (`network.put_on_links`);
+4. **checkpoint**: one job computes state, messages in flight and history rows, and truncates their lineage
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
 5. **commit**, every k rounds: the engine writes history and state to the store.
 
 A relation *grows* if rounds only add rows to it; the rows that a round adds are an *increment*.
 
-The counts contain the kinds of messages that are due in each round. The engine skips rounds without due messages and
-calls, and omits the steps of absent kinds from the plan.
+The driver knows from the counts which kinds of messages are due in each later round. The engine skips rounds without
+due messages and calls. If no message or call of a kind is due in a round, the plan omits the steps for this kind.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Relations:
     """The state relations of one protocol that rounds read and write."""
 
     def __init__(self, protocol: DataflowForm, checkpoints: Checkpoints) -> None:
-        """Starts with empty relations; `checkpoints` cuts off their plans."""
+        """Starts with empty relations; `checkpoints` computes their rows and truncates their lineage."""
         self._checkpoints = checkpoints
         self._states = {state.table.name: state for state in protocol.states}
         self._parts: dict[str, list[DataFrame]] = {
@@ -91,7 +91,7 @@ class Relations:
         `stored` returns the latest version of a state table.
 
         Returns:
-            The relations after the faults, and the names of changed relations that are not checkpointed yet.
+            The relations after the faults, and the names of changed relations that the round still has to checkpoint.
         """
         state, touched = self.frames(), []
         for name, known in self._states.items():
@@ -111,22 +111,22 @@ class Relations:
         return state, touched
 
     def part(self, name: str, rows: DataFrame) -> Part:
-        """Returns `rows`, the rows or the increment of relation `name`, as an argument of a checkpoint."""
+        """Returns `rows` as an argument of a checkpoint. They are the increment of relation `name` if it grows."""
         state = self._states[name]
         flags = ", ".join(f"case when {condition} then '{fact}' end" for fact, condition in state.facts.items())
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
-    def take(self, cut: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Stores the frames of the checkpoint `cut` as relations; the frames of growing relations are increments.
+    def take(self, result: CheckpointResult, *, is_stored: bool = False) -> None:
+        """Replaces relations by the frames in `result`. If a relation grows, its frame is added as an increment.
 
         `is_stored` means that the store already contains these rows.
         """
-        for name in self._states.keys() & cut.frames.keys():
+        for name in self._states.keys() & result.frames.keys():
             if self._states[name].compact is None:
-                self._parts[name] = [cut.frames[name]]
-                self._count(name, cut.counts[name])
-            elif cut.counts[name]:
-                self._parts[name].append(cut.frames[name])
+                self._parts[name] = [result.frames[name]]
+                self._count(name, result.counts[name])
+            elif result.counts[name]:
+                self._parts[name].append(result.frames[name])
             if not is_stored:
                 self._changed.add(name)
             if len(self._parts[name]) > _MAX_INCREMENTS:
@@ -141,9 +141,9 @@ class Relations:
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the changed durable state tables.
+        """Returns the durable state tables that changed since the last write, by table name.
 
-        A node that crashes in this round reads these tables when it recovers.
+        They are written before a round with crashes, because a crashed node reads them when it recovers.
         """
         return self._to_write([name for name in self._changed if self._states[name].is_durable])
 
@@ -159,7 +159,7 @@ class Relations:
             self._fold(name, compact(union(self._parts[name])))
 
     def _fold(self, name: str, whole: DataFrame) -> DataFrame:
-        """Checkpoints `whole`, all rows of the growing relation `name`; returns the new frame."""
+        """Replaces the growing relation `name` by the frame `whole`, checkpoints it, and returns the new frame."""
         cut = self._checkpoints.checkpoint({name: self.part(name, whole)})
         self._parts[name] = [cut.frames[name]]
         self._changed.add(name)
@@ -167,7 +167,7 @@ class Relations:
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the rows of `frame` at nodes that are not in `node`."""
+    """Returns `frame` without the rows of the nodes in `node`."""
     return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
@@ -178,12 +178,12 @@ class Job:
     Attributes:
         name: The name of the protocol.
         protocol: The dataflow form of the protocol.
-        checkpoints: Cuts off the plans of relations.
+        checkpoints: Computes relations and truncates their lineage.
         calls: The application calls, by round.
         history: Buffers history rows.
         crashes: The crash schedule.
         run: Nodes, links, settings and subscriptions.
-        latency: The latency of all links; None if latencies differ.
+        latency: The latency of all links, in rounds; None if latencies differ.
         settings: The distinct settings objects of the runs.
     """
 
@@ -329,7 +329,7 @@ class RoundEngine(Rounds):
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:
-        """Returns the messages `due` as rows of table ``message``, with their final fate."""
+        """Returns the messages `due` as rows of table ``message``; `fate` contains the fates that the protocol set."""
         if fate is None:
             return due.selectExpr(*self._message_columns("coalesce(fate, 'delivered')"))
         dropped = fate.selectExpr("run_id", "message_id", "fate as dropped")

@@ -1,8 +1,8 @@
 """Runs an experiment into a store, from the first round or from the last commit of the store.
 
-If an executor is lost, Spark runs its tasks again. But a relation whose plan was cut off exists only in the memory of
-the executor, and Spark cannot recompute it. The job then fails, while the session and the other executors continue.
-`execute_and_survive` resumes from the last commit.
+If an executor is lost, Spark runs its tasks again. But Spark cannot recompute a relation whose lineage a checkpoint
+truncated, because its rows existed only in the memory of the lost executor. The job then fails, while the session and
+the remaining executors continue. `execute_and_survive` resumes from the last commit.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class Experiment:
 
     @property
     def protocols(self) -> list[str]:
-        """The names of the runs' protocols, each once, in the order of the runs."""
+        """The distinct protocols of the runs, in the order of the runs."""
         return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
     @cached_property
     def forms(self) -> Mapping[str, tuple[Form, str]]:
-        """The form that plays the runs of each protocol, and the reason for it; raises the errors of `forms_of`."""
+        """Maps each protocol to its form and the reason for this form; raises the errors of `forms_of`."""
         return forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
 
     def of(self, batch: Batch) -> Experiment:
@@ -187,9 +187,9 @@ def _run(
 
 
 def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Checkpoints) -> Start:
-    """Returns the argument from which a protocol computes the initial state of its nodes.
+    """Returns the argument of `DataflowForm.start`, from which a protocol computes the initial state of its nodes.
 
-    The paths in this argument exclude nodes that join during the run.
+    The paths between nodes (`Start.paths`) exclude nodes that join during the run.
     """
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
@@ -210,7 +210,7 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Check
 
 
 def _write_inputs(inputs: Inputs, horizon: int, store: Store) -> None:
-    """Writes the input tables of a store: nodes, links, predicates, control calls and faults."""
+    """Writes nodes, links, predicates, control calls and faults to the store."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links_ever(inputs.replacement, inputs.link))
     store.load(PREDICATE.name, inputs.predicate)

@@ -1,14 +1,14 @@
 """The faults of runs by round: crashes, link faults and link replacements.
 
-The driver holds the rounds of crashes and recoveries. A filter selects the crashes of a round from one frame, the crash
-schedule.
+The crash schedule is a DataFrame with all crashes and their recoveries; a filter selects the crashes of a round. The
+driver also has a list of the rounds with crashes or recoveries.
 
 The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles no event
 from that round on. If the node recovers in ``end_round``, its next incarnation begins.
 
 Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`). The periods of link
-faults are cut at the start and end of each fault. Therefore at most one row applies to a message. This row contains an
-array of all faults that can affect the message.
+faults are split at the start and end of each fault, so that periods of a link do not overlap. A message is affected by
+one period at most, and the row of this period contains an array of all its faults.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIDE = ("run_id", "node_id", "round", "end_round", "side")
 
 
 def next_of(rounds: Ints, after: int) -> int | None:
-    """Returns the first of `rounds`, which are ascending, after round `after`; None if none follows."""
+    """Returns the first round after `after` in `rounds`, which are ascending; None if `rounds` has no later round."""
     index = int(np.searchsorted(rounds, after, side="right"))
     return int(rounds[index]) if index < len(rounds) else None
 
@@ -84,7 +84,7 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the next round after `after` in which a node crashes or recovers; None if none follows."""
+        """Returns the first round after `after` in which a node crashes or recovers; None if no such round follows."""
         return next_of(self._rounds, after)
 
     def has_crash(self, round_: int) -> bool:
@@ -130,7 +130,7 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
 def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
     """Returns the links that exist in at least one round, with their latencies, as rows of table ``link``.
 
-    The arguments are `Inputs.replacement` and `Inputs.link`.
+    `replacement` and `link` are the tables of these names in `Inputs`.
     """
     if not len(replacement):
         return link
@@ -141,7 +141,7 @@ def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
 
 
 class RunFaults:
-    """The faults of all runs in the form ``program``; link faults are cut into periods.
+    """The faults of all runs in the form ``program``; link faults are split into disjoint periods.
 
     Attributes:
         crashes: The crash schedule.
@@ -155,7 +155,7 @@ class RunFaults:
     """
 
     def __init__(self, crashes: Crashes, inputs: Inputs) -> None:
-        """Cuts the periods of the link faults in `inputs`."""
+        """Splits the link faults in `inputs` into disjoint periods."""
         self.crashes = crashes
         fault, side = inputs.link_fault, inputs.side
         is_on_link = pc.is_valid(fault["src"])
@@ -166,9 +166,9 @@ class RunFaults:
         self._replaced = np.unique(inputs.replacement["round"].to_numpy())
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the next round in which a node crashes or recovers, and the next round in which a link is replaced.
+        """Returns the first rounds after `after` with a crash or recovery, and with a replaced link.
 
-        Both rounds are after `after`. If one of the two rounds does not exist, the list omits it.
+        A round that does not exist is omitted.
         """
         found = (self.crashes.next_round(after), next_of(self._replaced, after))
         return [round_ for round_ in found if round_ is not None]
@@ -179,10 +179,11 @@ def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
 
 
 def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:
-    """Cuts the overlapping periods of faults into disjoint periods.
+    """Splits the overlapping periods of faults into disjoint periods.
 
     Args:
-        fault: One row per fault of an entity, from ``round`` on, before ``end_round``; periods may overlap.
+        fault: One row per fault of an entity. The fault is active from ``round`` until before ``end_round``. Periods of
+            an entity may overlap.
         keys: The integer columns that identify the entity.
         fields: The columns that describe the fault.
 

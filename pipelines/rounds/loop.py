@@ -18,7 +18,7 @@ _MAX_HELD_BYTES = 2 * 1024**3
 
 
 class Rounds(ABC):
-    """Plays the rounds of the runs of one protocol, in one of the two forms.
+    """Plays the rounds of the runs of one protocol. Each form of protocols (program, dataflow) has a subclass.
 
     Attributes:
         round: The last played round; -1 before the first round.
@@ -59,11 +59,11 @@ class Rounds(ABC):
         """Drops the state that a failed job has computed."""
 
     def close(self) -> None:  # noqa: B027 - optional
-        """Ends the running job. Afterwards no round can be played."""
+        """Ends the running job. `play` cannot be called after `close`."""
 
 
 class Loop:
-    """Plays the rounds of the runs of one protocol to their end."""
+    """Plays the runs of one protocol until no event remains or the horizon is reached."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
         """Starts after the last played round of `rounds`; `horizon` is the greatest round number."""
@@ -75,7 +75,7 @@ class Loop:
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
         """Plays rounds until no event remains or `horizon` is reached; the last commit writes all remaining rows.
 
-        A commit comes early if many messages are buffered, or the buffered rows take much memory.
+        The interval between two commits is shortened if the buffered messages are many or take much memory.
 
         Args:
             scheduled_round: The last round with a call or a fault.
@@ -118,9 +118,9 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns half of `n_rounds`: the number of rounds of the next attempt after a job of `n_rounds` rounds failed.
+        """Returns the number of rounds of the next attempt after a job of `n_rounds` rounds failed: half of `n_rounds`.
 
-        After several halvings, a job ends just before the failing round.
+        After several attempts, a job ends just before the failing round.
 
         Raises:
             NodeProgramError: The job had one round; the rounds before it are committed.

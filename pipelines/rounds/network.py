@@ -42,7 +42,7 @@ def put_on_links(
     outbox: DataFrame, fields: Collection[str] | None, link: DataFrame, latency: int | None, payload: T.StructType,
     crash: DataFrame | None,
 ) -> DataFrame:  # fmt: skip
-    """Returns the messages of `outbox` as messages in flight. Latencies are constant, so messages keep their order.
+    """Returns the messages of `outbox` as messages in flight, with their ids, due rounds and fates.
 
     Args:
         outbox: The messages, columns of `contract.round.OUTBOX` and `fields`; a null ``latency_rounds`` stands for the
@@ -102,9 +102,9 @@ class InFlightCounts:
     """Counts of the messages in flight, over all runs.
 
     Attributes:
-        waits: For each message kind, the rounds until its first message is due. Messages that no node will handle are
-            not counted.
-        last_wait: The rounds until the last message is due; 0 if no message is in flight.
+        waits: For each message kind, the number of rounds until its first message is due. Messages that no node will
+            handle are ignored.
+        last_wait: The number of rounds until the last message is due; 0 if no message is in flight.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.
         n_new: The number of messages that nodes sent in the last played round.
@@ -118,7 +118,7 @@ class InFlightCounts:
 
 
 def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
-    """Converts `counts`, the number of messages with each digest, to counts of the messages in flight.
+    """Adds up `counts`, which maps each value of the SQL expression `DIGEST` to its number of messages.
 
     Raises:
         InternalError: A message was sent over a link that does not exist.

@@ -1,7 +1,7 @@
 """Progress of a run, and reporters that show it: a bar in a terminal or notebook, plain lines, or JSON lines.
 
-The estimated time ends with the round of the last call or fault. After that round the runs drain: they end when no
-message is in flight. The round of the end is unknown in advance, and usually long before the horizon.
+The remaining time is estimated up to the last round with a call or a fault. After that round the runs drain: they end
+when no message is in flight. The last round is unknown in advance, and usually long before the horizon.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ProgressForm(StrEnum):
 
 @dataclass(frozen=True)
 class ProgressReading:
-    """The progress of a run at one moment.
+    """The progress of a run at one time, computed by `Meter`.
 
     Attributes:
         round: The last played round.
@@ -62,8 +62,8 @@ class ProgressReading:
         messages: The number of messages handled since the start.
         messages_per_s: The number of messages handled per second since the last reading.
         scheduled: The last round with a call or a fault; after it the runs drain.
-        seconds_left: The estimated seconds until round `scheduled`, at the average pace. None after the first job,
-            which includes the start of the engine, and while the runs drain.
+        seconds_left: The estimated seconds until round `scheduled`. None while the runs drain, and after the first job,
+            because its duration includes the start of the engine.
     """
 
     round: int
@@ -76,7 +76,7 @@ class ProgressReading:
 
 @dataclass
 class Meter:
-    """Adds up the progress of jobs, and returns a reading every few seconds.
+    """Adds up the progress of jobs, and returns a `ProgressReading` every few seconds.
 
     Attributes:
         horizon: The greatest round number.
@@ -99,7 +99,7 @@ class Meter:
         self.start()
 
     def start(self) -> None:
-        """Restarts the clock of the next reading, so that the reading covers rounds only."""
+        """Restarts the clock, so that the next reading does not include the time before the call."""
         self._read_at = self.clock()
 
     def add(self, progress: Progress) -> ProgressReading | None:
@@ -115,7 +115,7 @@ class Meter:
         return self.rest() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> ProgressReading | None:
-        """Returns a reading of the jobs that were added since the last reading; None if no job was added."""
+        """Returns a reading, or None if no job was added since the last reading."""
         last, now = self._last, self.clock()
         if last is None:
             return None
@@ -153,12 +153,12 @@ class LineReporter(Reporter):
     """Writes one line every few seconds, for logs."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the stream that the lines are written to."""
+        """Sets the stream to which the lines are written."""
         self._meter = meter
         self._stream = stream
 
     def __call__(self, progress: Progress) -> None:
-        """Writes a line if a reading is due."""
+        """Writes a line if `Meter.every` seconds have passed since the last line."""
         self._show(self._meter.add(progress))
 
     def note(self, text: str) -> None:
@@ -201,7 +201,7 @@ class BarReporter(Reporter):
     """Shows a progress bar of the rounds on a terminal, and removes it at the end."""
 
     def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the terminal that the bar is drawn on."""
+        """Sets the terminal on which the bar is drawn."""
         self._meter = meter
         self._console = Console(file=stream)
         self._bar = bars.Progress(
@@ -211,7 +211,7 @@ class BarReporter(Reporter):
         self._task: bars.TaskID | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Updates the bar if a reading is due."""
+        """Updates the bar if `Meter.every` seconds have passed since the last update."""
         if self._task is None:
             self._task = self._bar.add_task("", total=progress.scheduled_round, round="", traffic="")
             self._begin()

@@ -1,7 +1,7 @@
 """Computes view ``broken_order``: for each run, the number of deliveries in a wrong order.
 
-A SQL view would join the deliveries of each subscriber with themselves and compare all pairs. This module stores the
-delivery rounds of a run as one vector for each subscriber, and compares all pairs with one matrix operation.
+In SQL, the view would be a self-join of the deliveries of each subscriber. This module stores the delivery rounds of
+each subscriber in a vector, and compares all pairs of publications with one matrix operation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Matrix = npt.NDArray[np.bool_]
 
 
 def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
-    """Counts the deliveries and the pairs of publications in a wrong order; ``ask`` runs a SQL query over a store.
+    """Counts the deliveries and the pairs of publications in a wrong order. ``ask`` runs a SQL query over a store.
 
     Returns:
         One row per run with deliveries: ``run_id`` and `COLUMNS`.
@@ -60,11 +60,12 @@ def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
 class _Pairs:
     """Relations between the publications of a run, as boolean matrices.
 
-    Row i and column j of a matrix concern the pair of publications i and j.
+    The element in row i and column j is the relation of publications i and j. A key item is an element of column
+    ``keys`` of a publication.
 
     Attributes:
         is_source: Publications i and j have one source, and the call number of i is lower than the call number of j.
-        is_cause: The publisher of j had issued publication i, or had received it, before it issued j.
+        is_cause: The publisher of j had issued or received publication i before it issued j.
         is_asked: Publication j requests causal or total order, and shares a topic and a key item with publication i.
         is_total: At least one of i and j requests total order, and i and j share a topic and a key item.
     """
@@ -109,8 +110,9 @@ def _pairs(
 ) -> _Pairs:  # fmt: skip
     """Returns the relations of all pairs of publications.
 
-    ``keys`` contains the source and the call number of each publication. ``calls`` maps a key to the row of the issued
-    publication. ``rounds`` maps each subscriber to the rounds in which the publications were delivered, NaN for none.
+    ``keys`` contains the source and the call number of each publication. ``calls`` maps source and call number to the
+    row of an issued publication. ``rounds`` maps each subscriber to the rounds in which it received the publications;
+    NaN stands for a publication that it did not receive.
     """
     source, seq = (np.array(of) for of in zip(*keys, strict=True))
     issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
@@ -133,7 +135,7 @@ def _pairs(
 def _sharing(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> Iterable[list[int]]:  # fmt: skip
-    """Returns groups of publications that share a topic and a key item, as lists of indexes in ``keys``."""
+    """Returns groups of publications with a common topic and a common key item, as lists of indexes in ``keys``."""
     found: dict[tuple[str | None, str], list[int]] = {}
     for place, key in enumerate(keys):
         for item in (calls[key]["keys"] or ()) if key in calls else ():

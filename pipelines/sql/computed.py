@@ -23,7 +23,7 @@ KINDS = ("maintenance", "application", "acknowledgement", "recovery")
 
 
 def promises() -> pa.Table:
-    """Returns one row per installed protocol: the protocol's name, its promises, and its message types by class."""
+    """Returns one row per installed protocol: its name, its promises, and its message types for each of `KINDS`."""
     rows = [{name: getattr(spec, name) for name in (*PROMISES, *KINDS)} for spec in PROTOCOLS.values()]
     types = {
         "name": pa.string(),
@@ -38,7 +38,7 @@ _SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.strin
 
 
 def column_name(path: str) -> str:
-    """Returns the column name of a parameter: its path in lower case; ``_`` replaces characters that are invalid."""
+    """Returns the column name of a parameter: its path in lower case, with ``_`` instead of invalid characters."""
     return re.sub(r"\W", "_", path.lower())
 
 
@@ -75,9 +75,9 @@ def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _unused_name(name: str, taken: Mapping[str, object]) -> str:
-    """Returns ``name`` with as many ``_`` appended as needed for a name that is not in ``taken``.
+    """Appends ``_`` to ``name`` until it is not in ``taken``.
 
-    Two paths that differ only in invalid characters have equal column names.
+    `column_name` returns equal names for two paths that differ only in invalid characters.
     """
     while name in taken:
         name += "_"

@@ -1,8 +1,9 @@
 """Finds the first difference between two runs, or between all runs of two stores.
 
-An event is a history row and a round: a fault, a handled or lost message, a change of a node's state, a delivery, a
-sent message, or the issue, confirmation or end of a call. The events of a round are sorted in the order in which a
-round is executed, so the first difference is close to the cause of all differences.
+The runs are compared event by event. An event is a fault, a handled or lost message, a new status of a node, a
+delivery, a sent message, or the issue, confirmation or end of a call; it has a round and the values of a history row.
+The events of a round are sorted in the order in which a round is executed, so the first difference is close to the
+cause of all differences.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Difference:
     """The first difference between two runs.
 
     Attributes:
-        run_id: The run id; if the two runs have different ids, the id of the first run.
+        run_id: The id of the runs; if the two runs have different ids, the id of the first run.
         round: The round of the difference; None if the inputs of the runs differ.
         table: The table of the difference.
         event: The type of the event if ``table`` has several types, else an empty string.
@@ -116,9 +117,10 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``, or of all runs if ``run_id`` is ``None``; column ``n`` is ``sign``.
+    """Returns the events of run ``run_id``, or of all runs if ``run_id`` is ``None``.
 
-    If ``run_id`` is set, column ``run_id`` of the result is 0, so that runs with different ids can be compared.
+    Column ``n`` has the value ``sign`` in all rows, so that equal events of two runs add up to 0. If ``run_id`` is set,
+    column ``run_id`` of the result is 0, so that runs with different ids can be compared.
     """
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []

@@ -40,7 +40,10 @@ _NOISE = (
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Converts an engine's error inside the block to a `QueryError` of one line; used where code collects rows."""
+    """Converts an engine's error inside the ``with`` block to a `QueryError` with a message of one line.
+
+    The block contains the code that collects rows, because the engine then executes the query.
+    """
     try:
         yield
     except PySparkException as error:
@@ -96,9 +99,9 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
 
 
 def _one_line(message: str, text: str, prefix: str) -> str:
-    """Returns an engine's error message in one line. Codes, plans and stack traces are removed from it.
+    """Returns an engine's error message in one line, without codes, plans and stack traces.
 
-    Positions in the engine's input are replaced by positions in the statement ``text``.
+    The engine's input is ``prefix`` and ``text``. Positions in the message are converted to positions in ``text``.
     """
 
     def at(found: re.Match[str]) -> str:

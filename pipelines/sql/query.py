@@ -1,9 +1,9 @@
 """SQL over a store: a statement uses the bare names of tables and views, and reads the newest or an earlier round.
 
-Each statement is wrapped in a WITH clause that defines the names in the statement. A table is defined by a temporary
-view whose name is unique to the store and the round, a view by its SQL. So one session can query several stores and
-several rounds of a store, and a DataFrame stays bound to its store. If the statement has its own WITH clause, a name
-that it defines there hides the store's name.
+Each statement is wrapped in a WITH clause that defines the names in the statement. The definition of a table reads a
+temporary view, whose name is unique to the store and the round; the definition of a view is its SQL. So one session can
+query several stores and several rounds of a store, and a DataFrame stays bound to its store. If the WITH clause of the
+user's statement defines the name of a table or view, the user's definition takes precedence.
 
 As of round R:
 
@@ -12,8 +12,8 @@ As of round R:
   or ended after R, the column of this round is null. If a run ends after R, its verdict is null.
 - State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns the round of this
   commit). Before the first commit, the state tables do not exist.
-- In a finished store, a round after the last round selects the last round. Negative rounds are rejected, and so are
-  uncommitted rounds of an unfinished store.
+- In a finished store, a round after the last round selects the last round. In an unfinished store, uncommitted rounds
+  are rejected. Negative rounds are always rejected.
 
 In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
 `StoreReader.of_protocol` restricts the store to one protocol.
@@ -116,7 +116,10 @@ class StoreReader:
         return self._runs.protocols if self._only is None else [self._only]
 
     def of_protocol(self, protocol: str) -> StoreReader:
-        """Returns a reader of the runs of one installed protocol; its names of state tables omit the protocol."""
+        """Returns a reader of the runs of one installed protocol, in which state tables have their short names.
+
+        In a store with several protocols, the full name of a state table includes the protocol.
+        """
         if self.protocols == [protocol]:
             return self
         with self._defining:
@@ -195,26 +198,27 @@ class StoreReader:
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Returns, for each round in ``rounds``, the Delta versions of a state table at its end: one for each batch.
+        """Returns, for each round in ``rounds``, the Delta versions from which state table ``name`` is read.
 
-        If two rounds have equal versions, the table has equal rows at their ends.
+        Each batch of runs has its own version. If two rounds have equal versions, the table has equal rows at the ends
+        of these rounds.
         """
         ledger, stored = self._ledger(), self._stored_name(name)
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
 
     def last_round(self) -> int:
-        """Returns the last committed round of the unfinished batch.
+        """Returns the last committed round of the batch of runs that is unfinished.
 
-        If all batches have ended, returns the highest round of a batch.
+        If all batches have ended, returns the highest of their last rounds.
         """
         return self._ledger().last_round
 
     def is_finished(self) -> bool:
-        """Returns whether all runs have ended; otherwise further rounds may follow."""
+        """Returns whether all runs have ended."""
         return self._ledger().is_finished
 
     def _ledger(self) -> Ledger:
-        """Returns the ledger; reads it again unless all runs have ended."""
+        """Returns the newest ledger. The ledger is read again at each call until all runs have ended."""
         if not self._newest.is_finished:
             self._newest = Ledger.read(self._store)
             self._finished.clear()
@@ -261,7 +265,7 @@ class StoreReader:
         return answer
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names that a query reads, directly or through views; unknown names are included."""
+        """Returns the names of the relations that a query reads, directly or through views, and other identifiers."""
         return relations_read(body)
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
@@ -308,7 +312,7 @@ class StoreReader:
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _parameters(self) -> DataFrame:
-        """Returns view ``parameter``: the parameters of the runs, which never change."""
+        """Returns the rows of view ``parameter``: one row per run, with its parameters as columns."""
         runs = self._run_parameters()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
@@ -416,7 +420,7 @@ class AsOf:
         return self._reader.sql(text, self._round)
 
     def is_finished(self) -> bool:
-        """Returns whether all runs have ended; otherwise further rounds may follow."""
+        """Returns whether all runs have ended."""
         return self._reader.is_finished()
 
 

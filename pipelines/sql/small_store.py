@@ -37,7 +37,7 @@ _MOST_BYTES: Final = 16 * 1024**2
 
 
 def reader_of(session: Session, root: Root) -> StoreReader:
-    """Opens a store for many queries; for a small store, the reader caches the rows of views.
+    """Opens a store for many queries. If the store is small, the reader caches the rows of views.
 
     Raises:
         StoreError: The location is not a store.
@@ -50,7 +50,7 @@ def _reader(session: Session, root: Root, n_bytes: int) -> StoreReader:
 
 
 def suited_to(root: Root, session: Session) -> AbstractContextManager[bool]:
-    """Configures the engine for the size of a store; the configuration lasts until the end of the ``with`` block.
+    """Configures the engine for the size of a store until the end of the ``with`` block.
 
     Returns:
         A context manager; its value is whether the store has at most `VERY_FEW_BYTES`.
@@ -101,9 +101,9 @@ class SmallStoreReader(StoreReader):
         return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
-        """Returns the names in the query; names that only its views read are not included.
+        """Returns the identifiers in ``body``, but not those in the SQL of the views that it reads.
 
-        A cached view does not need the definitions of the tables that it reads.
+        The rows of these views are cached, so the query does not need the tables that the views read.
         """
         return sorted(identifiers(body))
 
@@ -117,9 +117,9 @@ class SmallStoreReader(StoreReader):
         return self._defined_once(self._alias(name, round_), versions, lambda: self._fetched(text, round_))
 
     def _fetched(self, text: str, round_: int | None) -> DataFrame:
-        """Executes query ``text`` and returns its rows as a frame.
+        """Executes query ``text`` and returns its rows as a DataFrame.
 
-        If the rows exceed `_MOST_BYTES`, returns a lazy frame that executes the query again.
+        If the rows exceed `_MOST_BYTES`, they are not kept: the result is a lazy DataFrame of the query.
         """
         answer = self._query(text, round_)
         rows = answer.toArrow()

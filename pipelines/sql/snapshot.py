@@ -1,9 +1,9 @@
 """Reads the tables of a store at the end of a round, and maps its runs to protocols.
 
 History tables are read at their newest version and filtered to events up to the round. State tables are read at the
-version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit:
-rows of an interrupted commit are hidden, and calls that are not final, whose rows may still change, are read from the
-call log.
+version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit,
+so rows of an interrupted commit are hidden. Calls whose history rows may still change (calls that are not final) are
+read from the call log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StoredRuns:
         return {row["protocol"]: row["form"] for row in self._rows}
 
     def form(self, name: str) -> ProtocolForm:
-        """Returns the form in which a protocol played its runs.
+        """Returns the form (program or dataflow) of protocol ``name`` with which its runs were played.
 
         Raises `ProtocolError` if the protocol is not installed.
         """
@@ -64,7 +64,7 @@ class StoredRuns:
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
-        """Protocol, first run id and last run id of each sequence of consecutive runs of one protocol."""
+        """A triple for each sequence of consecutive runs with one protocol: the protocol, the first and last run id."""
         rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
@@ -86,7 +86,7 @@ class StoredRuns:
         return next(found, self._spans[0][0])
 
     def stored(self, protocol: str, name: str) -> str:
-        """Returns the name of the stored table that contains state table ``name`` of a protocol, see `state_tables`."""
+        """Returns the name under which state table ``name`` of ``protocol`` is stored, see `state_tables`."""
         own = f"{STATE}{protocol}_{name.removeprefix(STATE)}"
         return own if self._store.version(own) >= 0 else name
 
@@ -97,7 +97,7 @@ class StoredRuns:
         return {table: frozenset(name for other, name in pairs if other == table) for table, _ in pairs}
 
     def writes(self, run_id: int, state: str) -> bool:
-        """Returns whether state table ``state``, given by its stored name, may contain rows of a run."""
+        """Returns whether the state table with the stored name ``state`` may contain rows of a run."""
         owners, protocol = self._owners.get(state), self.protocol_of(run_id)
         return owners is None or protocol in owners or protocol not in self.tables
 
@@ -175,7 +175,7 @@ class StoreSnapshot:
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Returns the rows of final calls in table ``name``; the newest call log contains all other calls."""
+        """Returns the rows of table ``name`` up to the last commit; all of them belong to final calls."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
@@ -222,7 +222,7 @@ class StoreSnapshot:
         return self._issued_rows(rows, SUBSCRIPTION.columns, *later)
 
     def _issued_rows(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Filters ``rows``, which are publications or subscriptions, to those issued up to the snapshot's round.
+        """Returns the publications or subscriptions in ``rows`` that were issued up to the snapshot's round.
 
         The result has the columns ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
         """

@@ -55,7 +55,7 @@ def identifiers(text: str) -> frozenset[str]:
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:
-    """Returns a SQL string in which all names in ``names`` are in lower case, because some engines distinguish case."""
+    """Converts the occurrences of ``names`` in a SQL string to lower case, because some engines distinguish case."""
     if not any(word.lower() in names for word in _CAPITALS.findall(text)):
         return text
     tokens = list(_tokens(text))
@@ -103,7 +103,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _verb(tokens: list[_Token]) -> str:
-    """Returns the first word of a statement; skips opening parentheses before the word."""
+    """Returns the first word of a statement, after opening parentheses; raises `QueryError` if it is not allowed."""
     first = next((token for token in tokens if token.text != "("), tokens[0])
     verb = first.text.lower() if first.kind == "word" else ""
     if verb not in (_VERBS if first is tokens[0] else _QUERY):

@@ -39,7 +39,7 @@ Only the tables `violation` and `fault_event` can have nulls in key columns.
 
 
 def page_text(session: Session) -> str:
-    """Returns the content of the page; ``session`` is used to infer the types of the columns of views."""
+    """Returns the content of the page. The engine of ``session`` infers the types of the columns of views."""
     return "\n".join(_lines(session)) + "\n"
 
 

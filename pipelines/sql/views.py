@@ -5,9 +5,10 @@ The files in ``pipelines/sql`` are views of every store. `Protocol.views` is a p
 A file contains comment lines and one SELECT. The first comment line is the question that the view answers. The next
 lines state the grain and other facts. The last lines describe the columns:
 
-- ``-- :column meaning`` states the meaning of a column; a next line without a leading colon continues the meaning;
-- ``-- :* relation`` names a table or view that the view reads. If a column of the view has no line, its meaning is the
-  meaning of the column of this name in the relation.
+- ``-- :column meaning`` states the meaning of a column. If the next line has no leading colon, it continues the
+  meaning.
+- ``-- :* relation`` names a table or view that the view reads. A column of the view without a line has the meaning of
+  the column of this name in the relation.
 
 Columns in `COMMON` need no line. Views read tables and other views by their bare names; module `pipelines.sql.query`
 resolves the names.
@@ -104,7 +105,10 @@ def view_owner(name: str) -> str | None:
 
 
 def relations_read(text: str) -> list[str]:
-    """Returns the names in a query and in the views that it reads; views come last, in dependency order."""
+    """Returns the identifiers in a query, and in the SQL of all views that it reads directly or through views.
+
+    They include the names of all relations that the query reads. Names of views come last, in dependency order.
+    """
     views = _sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
@@ -202,7 +206,7 @@ def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Returns the meanings of the columns of state table ``message``, by column name.
 
     Args:
-        payload: Maps each protocol to the names of the columns that contain fields of its messages.
+        payload: Maps each protocol to the names of its payload columns, which contain the fields of its messages.
     """
     carried: dict[str, list[str]] = defaultdict(list)
     for protocol, names in payload.items():
@@ -217,7 +221,8 @@ def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> di
 
     Args:
         paths: Maps each column to the path of its parameter.
-        protocols: The protocols of the runs; several protocols may have a setting of one name.
+        protocols: The protocols of the runs. If a setting of one name has different meanings in several protocols, the
+            result contains all of them.
     """
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for protocol in (name for name in protocols if name in PROTOCOLS):
