@@ -1,4 +1,4 @@
-"""An open store: the verdicts of its runs, its tables, and functions for queries, audits, stories and reports."""
+"""An open store: the verdicts of its runs, its tables, and methods for queries, audits, explanations and reports."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the store; see `store_verdict`."""
+        """The verdict of the store: ``invalid``, ``valid`` or ``unknown``; see `store_verdict`."""
         return store_verdict([run.verdict for run in self.runs])
 
     @property
@@ -175,8 +175,9 @@ class Result:
             node: The name of the node.
 
         Returns:
-            One row for each crash and state table, with columns `compare_node.COMPARED`. They count the node's rows at
-            the nearest commits. View ``node_recovery`` contains the exact rounds and durations of crashes.
+            One row for each crash and state table, with the columns of `compare_node.COMPARED`. State is stored at
+            commits only, so the columns count the node's rows at the nearest commits. View ``node_recovery`` contains
+            the exact rounds and durations of crashes.
 
         Raises:
             QueryError: The store has no such run, or the run has no such node.
@@ -184,7 +185,7 @@ class Result:
         return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
-        """Returns the story of a publication for a subscriber: the hops, and the cause of a missing or late delivery.
+        """Explains the delivery of a publication to a subscriber: its hops, and the cause if it is missing or late.
 
         Args:
             run_id: The id of the run.
@@ -239,7 +240,7 @@ class Result:
         return write_report(self.reader, self.store, asked, None if out is None else Path(out))
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
-        """Returns the report of one run, which opens at its replay; notebooks display it.
+        """Returns the report page of one run, which initially shows the replay; notebooks display the page.
 
         Args:
             run_id: The id of the run.

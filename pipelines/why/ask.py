@@ -1,4 +1,4 @@
-"""Answers questions about one publication and one subscriber, identified by name or by id."""
+"""Answers questions about the delivery of one publication to one subscriber."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Question(NamedTuple):
 def story(
     reader: StoreReader, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None
 ) -> Story:
-    """Returns the story of one publication for one subscriber.
+    """Explains why one publication reached, or did not reach, one subscriber.
 
     Args:
         reader: A reader of the store.
@@ -61,7 +61,10 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Returns ``question`` with the call number of publication ``seq`` of the source, which is numbered from 1."""
+    """Sets ``question.seq`` to the call number of the publication with number ``seq``.
+
+    ``seq`` counts the publications of the source from 1.
+    """
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
@@ -73,7 +76,7 @@ def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
-    """Returns the stories of ``questions``, in the order of ``questions``. Reads the history once.
+    """Returns a story for each of ``questions``. All stories are built from one read of the history.
 
     Raises:
         QueryError: A publication does not exist.
@@ -95,10 +98,12 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 
 
 def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Returns the crash of the publisher that prevented the call of ``question``.
+    """Returns the crash because of which the publisher did not issue the publication of ``question``.
 
-    The call number lies between the numbers of two issued calls. If no crash lies between the rounds of these calls,
-    the function raises `QueryError`.
+    The crash lies between the issued calls with the next lower and the next higher call number.
+
+    Raises:
+        QueryError: No crash of the publisher lies between these two calls.
     """
     name = facts.names[question.source]
     known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}

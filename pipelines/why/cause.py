@@ -1,14 +1,16 @@
 """Finds the last node that received a missing publication, and the cause of the loss.
 
-If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
-cause is the first of the following that applies. "The last node" is the last node of the path that received the
-publication; "a later node" is a node that follows it on the path.
+The path leads from the publisher to the subscriber. A copy is a message that carries the publication. "The last node"
+is the last node of the path that received the publication; "a later node" is a node that follows it on the path.
 
-1. The publisher crashed before it sent a message for the accepted call.
+If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
+cause is the first of the following that applies:
+
+1. The publisher accepted the call, and crashed before it sent a message for it.
 2. A copy to a later node was lost, by a crash of the copy's receiver or by a link fault. Or the receiver dropped the
    copy as a duplicate, because newer messages had overtaken the copy.
-3. The last node had lost the subscription in an earlier crash, and the protocol does not report the node as restored.
-4. The last node had not received the subscription.
+3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
+4. The last node had not yet received the subscription.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
 7. A link on the path had lost another message before the publication arrived at the last node. If links lost several
@@ -38,11 +40,11 @@ class Cause:
 
     Attributes:
         kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
-            arrived; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node holds the publication back; ``waited``:
-            a node held the publication back for some rounds; ``unexplained``; or a kind that `telling.exemption`
-            returns.
-        node: The crashed node, the last node that received the publication, or the node at which it waited.
-        round: The round of the crash, or of the event at ``node``.
+            arrived; ``in_flight``: a message that may lead to the delivery is in flight; ``taken_for_duplicate``: a
+            node dropped a copy as a duplicate; ``waiting``: a node holds the publication back; ``waited``: a node held
+            the publication back for some rounds; ``unexplained``; or a kind that `telling.exemption` returns.
+        node: The node of the event, for example the crashed node or the receiver of the lost copy.
+        round: The round of the event.
         text: The cause as a phrase.
         until: For a crash, the round of the recovery; None if the node did not recover.
         fault: The link fault that caused the event; None if no link fault caused it.
@@ -70,8 +72,8 @@ class Cause:
 class Ending:
     """The last node of the path that received a publication, with the reason why no later node received it.
 
-    ``round`` is the last round in which this node received the publication. ``also`` contains the downtimes of later
-    nodes on the path, which therefore could not receive a repeated copy.
+    ``round`` is the last round in which this node received the publication. ``also`` contains downtimes of later nodes
+    on the path. During these downtimes, a repeated copy could not reach them.
     """
 
     node: int
@@ -82,7 +84,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Case:
-    """A missing delivery: ``publication``, identified by source and call number, did not reach ``subscriber``.
+    """A missing delivery of ``publication``, identified by source and call number, to ``subscriber``.
 
     ``trail`` contains the copies of the publication. ``subscriptions`` are the subscriber's matching subscriptions.
     """
@@ -98,9 +100,9 @@ class Case:
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
-        """Returns, for each matching subscription, the trail of the messages that propagate the subscription.
+        """Returns, for each matching subscription, a trail of the messages that propagate the subscription.
 
-        A trail leads from the subscriber to the last node that received the publication.
+        The path of these trails leads from the subscriber to the last node that received the publication.
         """
         path = self.facts.path(self.subscriber, self.trail.reached())
         return [
@@ -126,9 +128,9 @@ def ending(case: Case) -> Ending:
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
-    """Returns a cause that lists the nodes that hold ``publication`` back at the end of the run.
+    """Returns a cause that names nodes that hold ``publication`` back at the end of the run, ``subscriber`` first.
 
-    If ``subscriber`` is one of them, it comes first. Returns None if no node holds the publication back.
+    Returns None if no node holds the publication back.
     """
     waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
     if not waits:
@@ -139,10 +141,10 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """Returns downtimes, except the one in ``cause``, of nodes that follow ``node`` on the path.
+    """Returns the downtimes, besides ``cause``, because of which ``node`` could not send a copy to any node behind it.
 
-    The downtimes overlap the rounds from ``round_`` to the round in which the failure detector of ``node`` reported
-    ``cause.node``. If a crash of ``node`` lost this report, the result includes that crash.
+    After a crash of ``cause.node``, the failure detector of ``node`` reports it. The function returns the downtimes of
+    nodes behind ``node`` on the path from ``round_`` to this report. It adds a crash of ``node`` that lost the report.
     """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
@@ -171,7 +173,7 @@ def from_crash(down: Downtime, text: str) -> Cause:
 
 
 def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
-    """Returns the loss of ``copy`` as a cause: a crash of the receiver of ``copy``, or a link fault."""
+    """Returns the cause of the loss of ``copy``: a crash of its receiver, or a link fault."""
     what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
     down = facts.down(copy.dst, copy.due)
     if copy.fate == "lost_link" or down is None:
@@ -187,8 +189,8 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
 def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
     """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
 
-    Waits that ended after ``round_`` are ignored. Of equally long waits, one that a crash extended is preferred. Waits
-    at subscribers that are not on the path are ignored, because these waits delay no other node.
+    Of equally long waits, the function prefers a wait that a crash extended. It ignores waits that ended after
+    ``round_``, and waits at other subscribers outside the path, because they do not delay this delivery.
     """
     facts = trail.facts
     ended = [
@@ -206,14 +208,14 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
 
 
 def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the cause of a delivery that was late, in ``round_``; None if the history shows no cause.
+    """Returns the cause of a late delivery in round ``round_``; None if the history shows no cause.
 
-    The first of these causes that exists is returned:
+    The result is the first of these causes that exists:
 
     1. the longest wait that the protocol reports;
-    2. a lost copy that its sender replaced by a later copy on the path;
-    3. the crash that made a sender wait or choose a detour;
-    4. a lost copy that was not replaced;
+    2. the loss of a copy whose sender later sent another copy on the path;
+    3. the crash of a next node, because of which a sender waited or chose a detour;
+    4. any other loss of a copy;
     5. a link fault that delayed a copy.
     """
     facts = trail.facts
@@ -247,7 +249,7 @@ def _slow_copy(trail: Trail) -> Cause | None:
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash of a publisher that had sent no message for the accepted, unconfirmed call; else None."""
+    """Returns the crash of the publisher if it accepted the call, but crashed before it sent a message for it."""
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -263,10 +265,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last loss of a copy that was sent to a node after ``node`` on the path.
+    """Returns as a cause the last loss of a copy to a node after ``node`` on the path.
 
-    If no such copy was lost, returns as a cause the first such copy that its receiver dropped as a duplicate. Returns
-    None if no such copy was lost or dropped.
+    If none of these copies was lost, returns the first of them that its receiver dropped as a duplicate. Returns None
+    if none was lost or dropped.
     """
     beyond = case.trail.copies_beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
@@ -286,17 +288,14 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a node of the path that overlaps the rounds from the publication to ``copy.due``.
-
-    Returns None if no node of the path was down in these rounds.
-    """
+    """Returns the last downtime of a node of the path between the publication and round ``copy.due``, or None."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash in which ``node`` lost the subscription; None if the protocol reports ``node`` as restored."""
+    """Returns the crash in which ``node`` lost the subscription, if ``node`` was not yet restored in ``round_``."""
     down = case.facts.down(node, round_)
     if down is None or not down.is_restoring(round_):
         return None
@@ -316,9 +315,9 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
 
 
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if the publication reached ``node`` before every matching subscription.
+    """Returns a cause if the publication reached ``node`` before any matching subscription did, else None.
 
-    Returns None if a recovery restored the routing table of ``node``.
+    Returns None, too, if the last recovery of ``node`` restored its routing table, which may contain the subscription.
     """
     ways = case.spread()
     down = case.facts.down(node, round_)
@@ -345,11 +344,11 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
-    """Returns the round of the confirmation of the subscription of ``way``, and the crash that led to it.
+    """Returns the round in which a subscription was confirmed too early, and the crash that caused this.
 
-    Returns None if the publication was issued before the confirmation, or if no node of ``way`` was down between the
-    subscription and the confirmation. If more nodes fail than protocol ``delta`` tolerates, a node confirms a
-    subscription without the answers of the nodes behind a failed node.
+    If more nodes fail than protocol ``delta`` tolerates, a node confirms a subscription without the answers of the
+    nodes behind a failed node. ``way`` is the trail of the subscription. Returns None if the publication was issued
+    before the confirmation, or if no node of ``way`` was down between the subscription and its confirmation.
     """
     issued = (one.confirmed_round for one in case.subscriptions if one.issued_round == way.start)
     confirmed_round = min((round_ for round_ in issued if round_ is not None), default=None)
@@ -379,10 +378,7 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last message between nodes of the path that a link lost.
-
-    Messages that were sent after ``round_`` are ignored.
-    """
+    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost."""
     facts, path = case.facts, set(case.trail.path)
     served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
     lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
@@ -398,10 +394,7 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last crash, in or before ``round_``, of a node of the path.
-
-    If no node of the path crashed until ``round_``, returns the first crash after ``round_``.
-    """
+    """Returns as a cause the last crash of a node of the path up to ``round_``, or else the first crash after it."""
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None

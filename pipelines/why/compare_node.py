@@ -74,7 +74,8 @@ def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
 def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:
     """Returns the last commit before the crash, the first commit after the recovery, and the last commit of the run.
 
-    A commit that does not exist has the value None. The commit after the recovery precedes ``next_crash``.
+    None stands for a commit that does not exist. A commit after the recovery only counts if it precedes
+    ``next_crash``.
     """
     before = max((commit for commit in commits if commit < crash.crash_round), default=None)
     back = crash.operational_round

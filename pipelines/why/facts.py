@@ -1,4 +1,4 @@
-"""Records of the history of one run, which `reading` fills, and the copies of one message along a path."""
+"""The history of one run as Python objects (`RunFacts`), and the copies of one message along a path (`Trail`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MessageFact:
 
     @property
     def at(self) -> tuple[int, int]:
-        """The position of this message in the order in which nodes handle messages: due round, then id."""
+        """A sort key for the order in which nodes handle messages: due round, then id."""
         return self.due, self.message_id
 
 
@@ -93,7 +93,7 @@ class Downtime:
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_restoring(self, round_: int) -> bool:
-        """Returns whether the node has recovered by ``round_``, but is not yet reported as restored in ``round_``."""
+        """Returns whether the node is up in ``round_``, but the protocol does not yet report it as restored."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
@@ -126,16 +126,16 @@ class LinkFault:
         return is_there and self.is_at(message.sent)
 
     def __str__(self) -> str:
-        """Returns the kind and the rounds of the fault, in the form that stories show."""
+        """Returns the kind and the rounds of the fault, as ``roundtable why`` prints them."""
         return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A period in which node ``node`` held a publication back before it sent or delivered the publication.
+    """A period in which ``node`` held a publication back before it sent or delivered the publication.
 
-    ``reason`` is the event for which the publication waited, as a phrase. If a crash extended the wait, ``crash`` is
-    the pair of the crashed node and the round of the crash; else ``crash`` is ``None``.
+    ``reason`` is a phrase. If a crash extended the period, ``crash`` is the crashed node and the round of the crash;
+    else it is ``None``.
     """
 
     node: int
@@ -147,14 +147,14 @@ class Wait:
 
 @dataclass
 class RunFacts:
-    """The facts of a run that stories use.
+    """The rows of the history of a run that explain its deliveries.
 
     Nodes are ids. A publication is identified by the pair of its source and its call number.
 
     Attributes:
         run_id: The id of the run.
         confirms: Whether the protocol confirms publications.
-        is_finished: Whether the run has reached its horizon.
+        is_finished: Whether all runs of the store have ended.
         maintenance: The message kinds that nodes send periodically without a call.
         names: Node names.
         publications: The issued publications, by source and call number.
@@ -170,10 +170,9 @@ class RunFacts:
         links: Sender, receiver and latency of each link, including links that exist in some rounds only.
         changes: For each link that is added or removed, its events by round: the round, and `LINKED` or `UNLINKED`.
         link_faults: The link faults.
-        waits: For each publication, the nodes that hold the publication back at the end of the run, each with the
-            reason as a phrase.
-        waited: For each publication, its waits that ended before the end of the run, from query
-            `contract.protocol.Protocol.waited`.
+        waits: For each publication, the nodes that hold the publication back at the end of the run, each with a phrase
+            for the reason (queries `contract.protocol.Protocol.waits`).
+        waited: For each publication, the waits that have ended (query `contract.protocol.Protocol.waited`).
     """
 
     run_id: int
@@ -197,15 +196,15 @@ class RunFacts:
     waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Returns a copy of the facts that contains only the links that exist in ``round_``."""
+        """Returns a copy of this object with only the links that exist in ``round_``."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)], changes={})
 
     def _has_link(self, ends: tuple[int, int], round_: int) -> bool:
-        """Returns whether a link exists in ``round_``.
+        """Returns whether the link between ``ends`` exists in ``round_``.
 
-        If the first event of a link removes the link, then the link exists from round 0.
+        A link whose first event is a removal exists from round 0.
         """
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
@@ -247,16 +246,16 @@ class RunFacts:
         return found[0] if found else None
 
     def overtaking(self, message: MessageFact) -> LinkFault | None:
-        """Returns the last ``reorder`` fault that begins in or before the due round of ``message``, or None.
+        """Returns the last ``reorder`` fault that begins up to the due round of ``message``, or None.
 
-        A fault on the link of ``message`` takes precedence over faults on other links.
+        Faults on the link of ``message`` take precedence over faults on other links.
         """
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
-        """Returns the messages, including lost ones, by which the failure detector of ``node`` reports ``peer``."""
+        """Returns the messages in which the failure detector of ``node`` reports ``peer``, including lost messages."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
 
@@ -267,14 +266,14 @@ GUIDE = "guide"
 
 @dataclass(frozen=True)
 class Marks:
-    """The differences between a copy of a publication and a copy that its sender forwards to a neighbour at once.
+    """The properties of a copy of a publication that deviate from the immediate forwarding to a neighbour.
 
     Attributes:
         skipped: The bypassed nodes: the nodes between sender and receiver on the fastest path. Empty if the copy was
             sent over a link.
         is_resent: Whether the sender sent another copy of the publication in an earlier round.
-        is_unicast: Whether the message kind of the copy differs from the kind of the first copy. Nodes send messages of
-            another kind than the first to any node, even without a link.
+        is_unicast: Whether the message kind of the copy differs from the kind of the first copy. Messages of this kind
+            need no link between sender and receiver.
         is_guided: Whether the copy contains a recipient list.
         waited_since: The round in which the sender received the publication, if the sender sent its first copy in a
             later round; else None.
@@ -313,7 +312,8 @@ class Trail:
         """Returns the last node of the path that received the message; the first node if no other node received it.
 
         Args:
-            before: Copies at this position (`MessageFact.at`) or later are ignored; None ignores no copy.
+            before: A value of `MessageFact.at`; copies that are not handled before it are ignored. None ignores no
+                copy.
         """
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]
@@ -327,10 +327,9 @@ class Trail:
         return [copy for copy in self.copies if copy.dst in behind]
 
     def first_arrival(self, node: int) -> tuple[int, int]:
-        """Returns the position (`MessageFact.at`) of the first copy that ``node`` accepted.
+        """Returns `MessageFact.at` of the first copy that ``node`` accepted.
 
-        For the issuing node, and for a node that accepted no copy, returns the position after all messages of round
-        ``start``.
+        For the issuing node, and for a node that accepted no copy, returns a key after all messages of round ``start``.
         """
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
@@ -356,7 +355,7 @@ class Trail:
         return Marks(skipped, is_resent, is_unicast, copy.body.get(GUIDE) is not None, waited)
 
     def chain(self) -> list[MessageFact]:
-        """Returns the sequence of copies through which the last node of the path first received the message.
+        """Returns the sequence of copies that first brought the message to the last node of the path.
 
         The sequence begins with a copy from the issuing node. It is empty if the last node accepted no copy.
         """
@@ -372,15 +371,17 @@ class Trail:
 def make_trail(
     facts: RunFacts, served: Sequence[MessageFact], path: Sequence[int], start: int, came: int | None = None
 ) -> Trail:
-    """Selects the copies of a message along a path from all messages that belong to a call.
+    """Selects the copies that a call sent along a path, from all messages of the call.
+
+    A message is a copy if it has the kind of the first message. If no copy reached the last node up to round ``came``,
+    each message that this node accepted in round ``came`` is a copy, too.
 
     Args:
         facts: The history of the run.
-        served: The messages of the call. A message is a copy if its kind is the kind of the first message. A message of
-            another kind is a copy if it is a reply through which the last node received the message in round ``came``.
+        served: The messages of the call.
         path: The nodes on the fastest path. Copies between the nodes of a detour are selected, too.
-        start: The round in which the message was issued.
-        came: The round in which the last node received the message; None if the node did not receive it.
+        start: The round of the call.
+        came: The round in which the call took effect at the last node of the path; None if it did not.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

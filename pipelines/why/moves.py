@@ -93,7 +93,7 @@ class MoveLoss:
         return {**head, "confirmed_round": self.confirmed_round, "lost": [asdict(one) for one in self.lost]}
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines that ``roundtable why`` prints: a summary, and a line for each of `_SHOWN` losses."""
+        """Yields the lines that ``roundtable why`` prints: a summary, and a line for each of the first losses."""
         move = self.move
         known = "never" if self.confirmed_round is None else f"in round {self.confirmed_round}"
         yield (
@@ -109,9 +109,9 @@ class MoveLoss:
 
 
 def lost_by_moves(reader: StoreReader, moves: Sequence[ApplicationMove], run_id: int | None = None) -> list[MoveLoss]:
-    """Returns the losses of the moves that lost at least one publication, ordered by run and round.
+    """Returns a `MoveLoss` for each move because of which an application missed a publication.
 
-    ``run_id`` None means all runs.
+    The result is ordered by run and round. ``run_id`` None means all runs.
     """
     if not moves:
         return []

@@ -58,7 +58,7 @@ order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
 
 
 class Wrong(NamedTuple):
-    """A delivery of one of the categories `KINDS`. ``number`` is the number of all deliveries of its category."""
+    """A missing, repeated, late or excused delivery; ``number`` is the number of all deliveries of this category."""
 
     question: Question
     number: int
@@ -88,7 +88,7 @@ def gone_wrong(
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
-    """Yields a question for each delivery that took longer than the fastest path over the links.
+    """Yields a question for each late delivery: its latency is larger than the latency of the fastest path.
 
     Runs without links have no late deliveries.
     """
@@ -123,8 +123,9 @@ class Group:
     """Deliveries of one category with a common cause.
 
     Attributes:
-        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery did not happen and was not due: its
-            subscriber or publisher crashed, or its subscription was not yet established.
+        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery did not happen, and the protocol does
+            not promise it: for example, because the subscriber crashed, or because the subscription was not yet
+            confirmed.
         cause: The cause of the first delivery, as a phrase.
         number: The number of deliveries in this group. Deliveries whose cause was not computed are not counted.
         first: The story of the first delivery.
@@ -186,7 +187,7 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
 
 
 def cause_key(what: str, story: Story) -> CauseKey:
-    """Returns a key for the cause of ``story``; stories with one cause have equal keys. ``what`` is the category."""
+    """Returns a key by which stories of category ``what`` are grouped: stories with one cause have equal keys."""
     cause = None if what == TWICE else story.cause
     return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
 

@@ -1,4 +1,4 @@
-"""Reads the history rows of a set of publications and subscribers into `facts.RunFacts`."""
+"""Reads the history rows that explain the deliveries of publications to subscribers into `facts.RunFacts`."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def read_facts(
     reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
     seqs: Collection[int],
 ) -> dict[int, RunFacts]:  # fmt: skip
-    """Reads the facts of several runs with one query for each table, and returns a dict from run id to facts.
+    """Reads the facts of several runs with one query for each table, and returns them by run id.
 
-    ``runs`` are ids of runs, ``subscribers`` and ``sources`` are ids of nodes, ``seqs`` are call numbers of
-    publications.
+    ``runs`` contains ids of runs, ``subscribers`` and ``sources`` contain ids of nodes, and ``seqs`` contains call
+    numbers of publications.
     """
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
@@ -121,9 +121,9 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
 
 
 def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the waits that ended, of the publications in ``texts``, from the query `Protocol.waited`.
+    """Returns the ended waits of the publications in ``texts``, from the queries `Protocol.waited`.
 
-    ``texts`` contains the ids of runs, the ids of sources and the call numbers, each as a SQL list.
+    ``texts`` contains the ids of runs, the ids of sources and the call numbers of the publications as SQL lists.
     """
     where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
     found = (
@@ -187,8 +187,8 @@ _TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
     """Maps each pair of subscriber and subscription id to the messages that propagate the subscription.
 
-    These messages belong to the first call whose messages contain the id. A later call with this id ends the
-    subscription.
+    The first call of the subscriber whose messages contain the subscription id is the subscription. Messages of later
+    calls with this id are ignored, because they end the subscription.
     """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
@@ -199,7 +199,10 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Returns the link faults; a fault ends at the first later end event of its kind on its link."""
+    """Converts rows of table ``fault_event`` to link faults.
+
+    A fault ends in the round of the next end event with its kind and link.
+    """
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -232,10 +235,10 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 
 
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Returns the downtime in a row of view ``node_recovery``.
+    """Converts a row of view ``node_recovery`` to a downtime.
 
-    ``said`` contains pairs of round and status that the node reported. `Downtime.restored` is ``None`` if the node
-    reported no status after its recovery.
+    ``said`` contains the rounds and statuses that the protocol reported for the node. If they have none between the
+    recovery and the next crash, `Downtime.restored` is ``None``.
     """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1

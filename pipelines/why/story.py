@@ -1,4 +1,4 @@
-"""The story of one publication for one subscriber: a verdict, a cause, and a tree of steps.
+"""A story explains the delivery of one publication to one subscriber by a verdict, a cause, and a tree of steps.
 
 A story prints as text or as JSON. A step is a child of the step that caused it.
 """
@@ -46,14 +46,14 @@ class StoryStep:
             - ``copy``: ``message_id, kind, from, to, sent_round, due_round, fate, bypassed, is_resent, is_guided``;
             - ``delivery``: ``node, hops``;
             - ``crash``: ``node, until, statuses``;
-            - ``detection``, a report of a failure detector: ``node, peer``;
-            - ``contact``, a lost message that belongs to no call and was sent to a node behind a failed node on the
-              path: ``from, to, kind, due_round, fate``;
+            - ``detection``, the report of a failure detector at ``node`` about ``peer``: ``node, peer``;
+            - ``contact``, a lost message with which a node tried to bypass a failed node on the path:
+              ``from, to, kind, due_round, fate``;
             - ``subscription``: ``node, confirmed_round``; the children are the copies that propagate the subscription.
         round: The round; for a copy, the round of sending.
         text: The event as a sentence.
-        data: The fields of the type ``event``.
-        steps: The steps that this step caused.
+        data: The fields of this type of event.
+        steps: The children: the steps that this step caused.
     """
 
     event: str
@@ -74,8 +74,8 @@ def steps(
 ) -> StoryStep:  # fmt: skip
     """Builds the tree of steps of a publication.
 
-    ``deliveries`` contains round and hops of each delivery to the subscriber. ``named`` contains node and round of the
-    crashes in the cause. The tree includes these crashes even if they precede the publication.
+    ``deliveries`` contains round and hops of each delivery to the subscriber. ``named`` contains node and round of
+    crashes that explain the outcome. The tree includes these crashes even if they precede the publication.
     """
     return _StoryBuilder(trail, deliveries, named).tell(publication)
 
@@ -83,9 +83,10 @@ def steps(
 def subscribing(
     facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
 ) -> StoryStep:
-    """Builds the tree of steps of a subscription on its path from the subscriber to a publisher.
+    """Builds the tree of steps of a subscription, from the subscriber to the publisher ``source``.
 
-    ``served`` contains the messages that propagate the subscription; it is empty if the protocol sends no messages.
+    ``served`` contains the messages that propagate the subscription. It is empty if the protocol sends no messages for
+    subscriptions.
     """
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
@@ -97,9 +98,9 @@ def subscribing(
 
 
 class _StoryBuilder:
-    """Builds the steps of a story, and groups the steps by the message id of the copy that caused them.
+    """Builds the steps of a story.
 
-    Steps that no copy caused have the key `_ISSUED`.
+    ``_below`` maps the message id of a copy to the steps that the copy caused, and `_ISSUED` to all other steps.
     """
 
     def __init__(self, trail: Trail, deliveries: Sequence[tuple[int, int]], named: Collection[tuple[int, int]]) -> None:
@@ -135,8 +136,8 @@ class _StoryBuilder:
     def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """Returns the downtimes that the story includes, by node and round of the crash.
 
-        Only the nodes on the path and the receivers of copies are considered. A downtime is included if it overlaps the
-        rounds of the copies, or if it is in ``named``.
+        The story includes downtimes of nodes on the path and of receivers of copies, if a downtime overlaps the rounds
+        of the copies or is in ``named``.
         """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
@@ -188,10 +189,10 @@ class _StoryBuilder:
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
-        """Returns the steps that follow the loss of ``copy`` in a crash of the receiver of ``copy``.
+        """Returns the steps after the loss of ``copy``, if its receiver had crashed.
 
-        The steps are the crash, its detection by the sender of ``copy``, and the contacts (`_contacts`). The result is
-        empty if no crash lost ``copy``, or if an earlier step contains the crash.
+        The steps are the crash, its detection by the sender of ``copy``, and attempts of the sender to contact the
+        nodes behind the receiver. The result is empty if an earlier step contains the crash.
         """
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:
@@ -206,10 +207,9 @@ class _StoryBuilder:
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
-        """Returns a step for each node behind the receiver of ``copy`` on the path that the sender contacted in vain.
+        """Returns the failed attempts of the sender of ``copy`` to contact the nodes behind the receiver on the path.
 
-        The step is the first lost message from the sender of ``copy`` to this node that belongs to no call and was sent
-        in round ``since`` or later.
+        An attempt is the first lost message to a node that belongs to no call and was sent in round ``since`` or later.
         """
         path = self._trail.path
         behind = path[path.index(copy.dst) + 1 :] if copy.dst in path else ()
@@ -245,7 +245,7 @@ _STYLES = {"crash": "red", "detection": "yellow", "delivery": "green"}
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one publication for one subscriber; ``print`` shows it as a tree.
+    """The explanation of the delivery of one publication to one subscriber; ``print`` shows it as a tree.
 
     Attributes:
         run_id: The id of the run.
@@ -263,8 +263,8 @@ class Story:
         is_expected: Whether the delivery is a row of view ``expected_delivery``.
         excused: For a loss, the excuse ``subscriber_down`` or ``publisher_crashed``; None if the loss is not excused.
         cause: The cause if the publication was not delivered or was late; None if no cause is known.
-        also: For a loss, the crashes (``node, round, until``) of nodes behind ``node`` on the path, which could not
-            receive a repeated copy.
+        also: For a loss, the crashes (``node, round, until``) because of which a repeated copy could not pass the nodes
+            behind ``node`` on the path.
         path: The names of the nodes on the fastest path.
         steps: The tree of steps.
         verdict: The outcome as a sentence.
@@ -293,11 +293,9 @@ class Story:
     subscription: StoryStep | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns a JSON-serialisable dict.
+        """Returns all attributes except ``names`` as a JSON-serialisable dict.
 
-        Returns:
-            All attributes except ``names``, by name. ``cause`` is the dict of `Cause.as_dict`; ``steps`` and
-            ``subscription`` are dicts of `StoryStep.as_dict`.
+        ``cause`` is the dict of `Cause.as_dict`; ``steps`` and ``subscription`` are dicts of `StoryStep.as_dict`.
         """
         kept = (
             "run_id", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",

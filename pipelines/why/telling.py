@@ -1,4 +1,4 @@
-"""Composes the story of a publication for a subscriber: its subscriptions, the outcome, and the cause."""
+"""Composes the story of a publication and a subscriber: the outcome of the delivery, and the cause."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def established_subscriptions(facts: RunFacts, subscriber: int, publication: Pub
 
 
 def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
-    """Returns the reason why the subscriber need not receive the publication; None if the subscriber must receive it.
+    """Returns the reason why view ``receiver`` does not list the publication for the subscriber; None if it does.
 
-    The kinds of the cause are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and
-    ``unsubscribed``.
+    The kind of the cause is ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` or ``unsubscribed``.
     """
     is_asked = (subscriber, publication.source, publication.seq) in facts.receivers
     standing = established_subscriptions(facts, subscriber, publication)
@@ -53,10 +52,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns, as a phrase, the reason why view ``receiver`` excuses the missing delivery of ``publication``.
-
-    Returns None if the view does not excuse it.
-    """
+    """Returns a phrase for the excuse that view ``receiver`` has for the missing delivery, or None if it has none."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
@@ -119,7 +115,7 @@ class _End:
 
 
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
-    """Returns the story of an issued publication for ``subscriber``."""
+    """Returns the story of the delivery of an issued publication to ``subscriber``."""
     served = facts.messages.get((publication.source, publication.seq), [])
     facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
@@ -133,7 +129,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 
 
 def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
-    """Returns the steps of the subscription's propagation if it reached the publisher too late, else None."""
+    """Returns the steps of the propagation of the subscription, if it reached the publisher too late, else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
         return None
@@ -211,10 +207,11 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
-    """Returns a cause of kind ``in_flight`` if a message in flight may still lead to the delivery, else None.
+    """Returns a cause if a message in flight may still lead to the delivery, or if runs are not finished, else None.
 
-    This message is a copy, a failure report about the receiver of a lost copy, or another message between nodes of the
-    path. If it is not a copy and the protocol reports that a node holds the publication back, that wait is returned.
+    The message is a copy, a failure report about the receiver of a lost copy, or another message between nodes of the
+    path. The cause has kind ``in_flight``. If the message is not a copy and a node holds the publication back, the
+    cause has kind ``waiting``.
     """
     facts = trail.facts
     if not facts.is_finished:
