@@ -1,4 +1,4 @@
-"""Roundtable: fault-tolerant publish/subscribe protocols on Spark, and the public API.
+"""The public API of Roundtable, which runs fault-tolerant publish/subscribe protocols on Spark.
 
 `run` runs a scenario, `resume` resumes an interrupted run, `open_store` opens an existing store, `compare` ranks
 protocols on a scenario, and `hunt` searches for fault schedules that break a guarantee. Each name is imported at its

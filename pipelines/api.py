@@ -239,7 +239,7 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
-    """Returns a callback that takes the number of built runs, and calls ``say`` at most once every `_SAY_SECONDS`."""
+    """Returns a callback that passes the number of built runs to ``say``, at most once every `_SAY_SECONDS`."""
     due = time.monotonic() + _SAY_SECONDS
 
     def built(number: int) -> None:

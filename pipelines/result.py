@@ -332,7 +332,7 @@ class Result:
         return suited_to(self.store.absolute(), self.session)
 
     def publish(self, schema: str) -> list[str]:
-        """Writes the history and the results as Delta tables into a schema; replaces existing tables of these names.
+        """Writes the history and the results as Delta tables into a schema. Tables that exist are replaced.
 
         Args:
             schema: An existing schema: ``catalog.schema``, or a schema of the session's catalog.

@@ -255,7 +255,7 @@ def record(report: AuditReport, store: Store) -> None:
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
-    The result has one entry for each of these runs. The entry contains the first such round and all reasons.
+    The result has one entry for each of these runs, with the first round in which the run does so, and all reasons.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
@@ -325,9 +325,9 @@ def _check(
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``.
 
-    A row is excused if its run exceeds the fault bound, with three exceptions. If the audit ``is_unconditional``, no
-    row is excused. ``since`` maps a run to the first round beyond the bound. If the audit ``is_dated``, rows before
-    this round are not excused. If the audit ``is_of_deliveries``, rows for deliveries that happened before this round
+    ``since`` maps each run that exceeds the fault bound to the first round in which it does. The rows of these runs are
+    excused, with three exceptions. If the audit ``is_unconditional``, no row is excused. If it ``is_dated``, rows
+    before this round are not excused. If it ``is_of_deliveries``, rows for deliveries that happened before this round
     are not excused.
     """
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))

@@ -38,9 +38,9 @@ class Untested(NamedTuple):
 def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
     """Returns the untested runs, ordered by id.
 
-    A run with messages but without publications counts as tested if the protocol has audits, because they check the
-    messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. In these runs, faults may
-    have prevented subscriptions, so they are untested only if no publication matches a subscription.
+    A run with messages but without publications counts as tested if the protocol has its own audits, because these
+    audits check the messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. In these
+    runs, faults may have prevented subscriptions, so they are untested only if no publication matches a subscription.
     """
     silent = reader.sql(_NO_DELIVERY).collect()
     if not silent:

@@ -53,7 +53,7 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a callback that completes an option value in the shell to those of ``names`` that begin with it."""
+    """Returns a callback for shell completion, which returns those of ``names`` that begin with its argument."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]

@@ -220,7 +220,7 @@ class _Grid:
         return [self.of(places) for places in parts]
 
     def fits(self, width: int) -> bool:
-        """Returns whether the table fits the width if column names and numbers are not folded."""
+        """Returns whether the table fits the width. Strings may be folded, but not numbers and column names."""
         return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:

@@ -37,10 +37,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
-    """Write a scenario of one run alone.
+    """Write a scenario that repeats one run of a store.
 
-    The scenario lists the overlay, the calls and the faults of the run. Playing the scenario writes the rows of the
-    run again.
+    The scenario lists the overlay, the calls and the faults of the run, without generators and input files. If it is
+    played, the new store has the rows of the run.
     """
     from pipelines.experiment.listed import extracted
     from pipelines.experiment.manifest import Manifest

@@ -115,9 +115,9 @@ def _in_ms(ms: float | None) -> str:
 
 
 def print_summary(result: Result) -> None:
-    """Prints a table of means over the seeds with 95 % confidence intervals.
+    """Prints the mean measures of each combination of parameters over its seeds, with 95 % confidence intervals.
 
-    Prints nothing if each combination of parameters has one run.
+    Prints nothing if each combination has one run.
     """
     combinations: dict[str, list[RunRow]] = {}
     for run in result.runs:
@@ -285,14 +285,14 @@ def run_lines(result: Result) -> Iterator[str]:
 
 
 def finished_line(result: Result) -> str:
-    """Returns a sentence about a store whose runs had ended before ``roundtable resume``."""
+    """Returns the sentence that ``roundtable resume`` prints if all runs of the store have already ended."""
     runs, were = plural(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
     end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
     return f"finished: {runs} {end}; history in {result.store}"
 
 
 def finished_json(result: Result) -> str:
-    """Returns a JSON object about a store whose runs had ended before ``roundtable resume``."""
+    """Returns the JSON object that ``roundtable resume`` prints if all runs of the store have already ended."""
     event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
     return json.dumps(event, ensure_ascii=False)
 
@@ -337,7 +337,7 @@ def _lost_by_moves(result: Result) -> Iterator[str]:
 
 
 def wanted(result: Result) -> tuple[int, int]:
-    """Returns the number of wanted deliveries that happened, and the number of all wanted deliveries."""
+    """Returns the number of wanted deliveries that happened, and of all of them (view ``wanted_delivery``)."""
     counts = _wanted_by_bound(result).values()
     return sum(n_delivered for n_delivered, _ in counts), sum(n_wanted for _, n_wanted in counts)
 
@@ -392,7 +392,7 @@ def _first_line(text: str) -> str:
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
-    """Returns a phrase for each cause in ``causes`` that applies; causes are keys of `CAUSES`."""
+    """Returns a phrase for each value of ``--fail-on`` in ``causes`` that applies to the runs, see `CAUSES`."""
     found = {cause: CAUSES[cause](result, report) for cause in CAUSES if cause in causes}
     return [f"{cause}, {what}" for cause, what in found.items() if what]
 

@@ -1,4 +1,4 @@
-"""Experiments: a scenario is expanded into runs, whose input tables are built and split into batches and jobs.
+"""Expands a scenario into runs, builds their input tables, and partitions the runs into batches and jobs.
 
-The manifest of a store describes its experiment.
+The manifest of a store records its scenario and options.
 """

@@ -349,7 +349,8 @@ def _call_rows(
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
     """Returns the joins that build the whole overlay in round 0 (``overlay.start: joining``).
 
-    Each node except ``root`` joins at its neighbour on the path to ``root``. None stands for the first node.
+    Each node except ``root`` joins at its neighbour on the path to ``root``. If ``root`` is ``None``, the first node is
+    the root.
     """
     parent = dict(nx.bfs_predecessors(graph_of(overlay), 0 if root is None else overlay.names.index(root)))
     joining = sorted(parent)

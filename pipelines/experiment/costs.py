@@ -23,7 +23,7 @@ _STORE_MB = 0.7
 
 @dataclass(frozen=True)
 class _Measured:
-    """Measurements of one engine and one form.
+    """Measurements of one engine with one form of protocols (program or dataflow).
 
     Attributes:
         start_s: Seconds for the start, the first tables and the audits.

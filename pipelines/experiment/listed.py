@@ -30,7 +30,7 @@ Parts = dict[str, Any]
 
 
 def extracted(root: Root, run_id: int) -> Parts:
-    """Returns the extracted scenario of one run of a store; the run may be unfinished.
+    """Returns a scenario that lists the overlay, calls and faults of one run of a store; the run may be unfinished.
 
     Raises:
         StoreError: The location is not a store, or the scenario, an input file or the program has changed.
@@ -47,7 +47,9 @@ def extracted(root: Root, run_id: int) -> Parts:
 
 
 def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
-    """Returns the extracted scenario of a run; ``beside`` is the folder of its scenario file.
+    """Returns a scenario that lists the overlay, calls and faults of ``run``.
+
+    ``beside`` is the folder of the original scenario file.
 
     Raises:
         InputError: The inputs of the run are invalid.
@@ -103,7 +105,7 @@ def _latencies(there: int, back: int) -> list[int]:
 
 
 def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts:
-    """Returns the calls of a run up to the horizon as lists; each list keeps the order of the generator or file."""
+    """Returns the calls of a run up to the horizon as lists, in the order of the generators and input files."""
     names = overlay.names
     subscriptions = [
         {"at": names[row["node_id"]], "round": row["round"], **_asked(row["predicate"]),

@@ -1,4 +1,4 @@
-"""Adapts inputs that several protocols share to each protocol.
+"""Adapts the inputs that several protocols share to each protocol.
 
 A scenario with several protocols describes one network. `mapped` adapts this network to a protocol by five rules. Each
 rule is named by the attribute of `Protocol` that it uses. The protocol's own checks run afterwards and reject

@@ -54,7 +54,7 @@ select run_id, faults_0_generate_count as faults, workload_publications_generate
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns one row for each reconfiguration, and one mean latency for each run and guarantee."""
+    """Returns the duration of each reconfiguration, and the mean latency for each run and guarantee, as two tables."""
     round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     queries = {
         "reconfiguration": f"""

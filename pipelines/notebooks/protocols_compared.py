@@ -55,7 +55,7 @@ def run(
 
 
 def churn(trace: str) -> str:
-    """Returns an override with broker crashes from a file of the Failure Trace Archive; an hour is 10 rounds."""
+    """Returns a scenario override with the crashes in a file of the Failure Trace Archive; an hour is 10 rounds."""
     generator = {"kind": "crash", "nodes": "inner", "rounds": [205, 505]}
     recorded = {"path": str(Path(trace).resolve()), "hours_per_round": 0.1, "shuffled": True}
     return f"faults={json.dumps([{'generate': {**generator, 'trace': recorded}}])}"

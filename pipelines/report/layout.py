@@ -1,4 +1,4 @@
-"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by springs.
+"""Computes node positions for an overlay: on a map, as a tree, as a ring, or by a spring layout.
 
 The positions are deterministic: equal overlays have equal positions.
 """

@@ -101,8 +101,8 @@ def spread_commits(
 ) -> dict[int, list[int]]:
     """Returns a selection of the commits of each run, each identified by its last round.
 
-    It contains up to `MOST_COMMITS` commits, evenly spread over the run. If ``spans`` is set, it also contains up to
-    `MOST_COMMITS` commits in the run's span. Commits whose states VACUUM removed are omitted.
+    The selection contains up to `MOST_COMMITS` commits, evenly spread over the run. If ``spans`` is set, it also
+    contains up to `MOST_COMMITS` commits in the run's span. Commits whose states VACUUM removed are omitted.
     """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():

@@ -300,7 +300,7 @@ class Blocks(Rounds):
         return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Submits the next block, unless this process plays it, because it would then delay the commit."""
+        """Submits the next block if worker processes or executors play it. This process commits at the same time."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._submit(last)
 

@@ -56,7 +56,10 @@ end"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds ``position``, which is 1 for the anchor, and the number ``n_comparisons`` of the subscription."""
+    """Adds the columns ``position`` and ``n_comparisons``.
+
+    ``position`` is 1 for the anchor of a subscription. ``n_comparisons`` is the number of its comparisons.
+    """
     return predicate.selectExpr(
         "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )

@@ -48,7 +48,10 @@ class Crashes:
     """The crashes of all runs."""
 
     def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
-        """Numbers the incarnations in `crash`, which has one row per crash: ``run_id, node_id, round, end_round``."""
+        """Numbers the crashes of each node from 0: the number is the incarnation of the node that crashes.
+
+        `crash` has one row per crash: ``run_id, node_id, round, end_round``.
+        """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         node = (ordered["run_id"].to_numpy() << 32) + ordered["node_id"].to_numpy()
         rows = ordered.add_column(2, "incarnation", pa.array(index_in_group(node)))

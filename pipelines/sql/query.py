@@ -148,7 +148,7 @@ class StoreReader:
         return [*stored, *sorted([*views, *COMPUTED, *self._computed_views()])]
 
     def _stored(self) -> Mapping[str, str]:
-        """Maps the name of each table in statements to its stored name."""
+        """Maps the name of each table in a statement to the name under which the table is stored."""
         if self._only is None:
             return {name: name for name in self._table_names}
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
@@ -190,7 +190,7 @@ class StoreReader:
         return self._query(statement.body, as_of_round, explain)
 
     def state_round(self, as_of_round: int | None = None) -> int:
-        """Returns the round of the commit whose state tables a query as of ``as_of_round`` reads.
+        """Returns the last round of the commit from which a query as of ``as_of_round`` reads state tables.
 
         Raises:
             QueryError: No commit precedes the end of ``as_of_round``, or this round does not exist.

@@ -69,7 +69,7 @@ def _suited(session: Session, n_bytes: int) -> Iterator[bool]:
 def fast_reader(
     root: Root, session: Session, opened: StoreReader | None = None
 ) -> Iterator[tuple[StoreReader, Session, bool]]:
-    """Opens a store on the engine that takes the least time for many queries.
+    """Opens a store on the engine that is fastest for many queries.
 
     If the store is small, and ``session`` is a local Spark that this program started, the engine is ``local``: Spark
     takes ten times as long as Sail to plan the queries of a small store.

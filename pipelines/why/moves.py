@@ -1,8 +1,8 @@
 """Lists the publications that an application misses because it moves to another node (``workload.moves``).
 
 No protocol transfers subscriptions between nodes. A moving application misses a publication that reaches its old node
-after the application left. It also misses a publication that is issued before its new subscription is confirmed and
-does not reach its new node.
+after the application left. It also misses a publication that does not reach its new node, because the publication was
+issued before the subscription at the new node was confirmed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_s
 
 
 class ApplicationMove(NamedTuple):
-    """A move, listed in the scenario, of an application from node ``old`` to node ``new``.
+    """The move of an application from node ``old`` to node ``new``, as listed in the scenario.
 
     The application unsubscribes at ``old`` in ``left_round`` and subscribes at ``new`` in ``back_round``.
     """
