@@ -50,7 +50,7 @@ GENERAL = (
 )  # fmt: skip
 """The audits of all protocols.
 
-A protocol without confirmations does not promise these guarantees, so its runs may violate them.
+Their queries report missing deliveries and a wrong order only for protocols that promise them (view ``protocol``).
 """
 
 

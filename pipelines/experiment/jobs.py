@@ -23,7 +23,7 @@ COMMIT_BLOCKS_EVERY = 200
 COMMIT_MANY_EVERY = 500
 """Rounds between commits if a job plays several rounds, for `MANY_RUNS` runs or more.
 
-Each commit saves and loads all nodes. With 1,000 runs, this takes a third of the time in which 200 rounds are played.
+Each commit saves and loads all nodes. With 1,000 runs, a commit takes a third of the time of 200 rounds.
 """
 MANY_RUNS = 16
 """With this number of runs or more, parallel jobs save more time than it takes to start processes and plan jobs."""
@@ -72,7 +72,7 @@ def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: 
 def forms_of(
     protocols: Sequence[str], asked: AskedForm, n_nodes: int, faults: Sequence[str]
 ) -> dict[str, tuple[Form, str]]:  # fmt: skip
-    """Returns for each protocol the form that plays its runs, and the reason for the choice.
+    """Maps each protocol to its form (program or dataflow) and the reason for the choice.
 
     Args:
         protocols: The protocols of the runs.

@@ -233,7 +233,7 @@ class RoundEngine(Rounds):
         if job.crashes.has_crash(upcoming):
             job.history.write_through(self._relations.to_write_through())
         is_all_due = counts.last_wait <= step
-        # 1. faults, inbox: messages that are due before the last of several rounds have a fate, no node handles them
+        # 1. faults, inbox: messages that are due in skipped rounds already have a fate, so no node handles them
         due = before if is_all_due else before.where(f"remaining_rounds <= {step}")
         crashes = job.crashes.due(upcoming)
         state, touched = self._relations.after_faults(crashes, job.history.read_state)

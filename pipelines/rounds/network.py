@@ -35,7 +35,7 @@ DIGEST = (
     "concat_ws(',', kind, coalesce(cast(remaining_rounds as string), ''), cast(fate is null as string),"
     " coalesce(cast(remaining_rounds = due_round - sent_round as string), ''))"
 )
-"""SQL for the digest of a message in flight: a string of the properties that the driver counts."""
+"""SQL for the digest of a message in flight: a string of the properties by which the driver counts messages."""
 
 
 def put_on_links(
