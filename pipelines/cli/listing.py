@@ -101,7 +101,7 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a scenario that uses the input files to the new file ``file``, and prints the user's next commands.
+    """Writes a new scenario file ``file`` that uses the input files, and prints the next commands for the user.
 
     Raises:
         DataFileError: The file exists or cannot be written, or an input file cannot be read.

@@ -207,10 +207,10 @@ def sql(
 
 
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
-    """Print a run as a history of operations, which Jepsen's checkers read.
+    """Print a run as a history for Jepsen's checkers.
 
-    Prints one JSON object per line with the fields of a Jepsen operation: index, type, process (the id of the node),
-    node (its name), f (the name of the operation), value, and time (in nanoseconds).
+    Prints one JSON object per line for each operation, with index, type, process (the id of the node), node (its name),
+    f (the name of the operation), value, and time (in nanoseconds).
     """
     from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history

@@ -169,7 +169,7 @@ class RunFaults:
         self._replaced = np.unique(inputs.replacement["round"].to_numpy())
 
     def next_rounds(self, after: int) -> list[int]:
-        """Returns the first rounds after `after` with a crash or recovery, and with a replaced link.
+        """Returns the first round after `after` with a crash or recovery, and the first one with a replaced link.
 
         A round that does not exist is omitted.
         """

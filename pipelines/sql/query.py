@@ -131,7 +131,7 @@ class StoreReader:
         return self._parts[protocol]
 
     def of_run(self, run_id: int) -> StoreReader:
-        """Returns a reader of the runs whose protocol is the protocol of run ``run_id``."""
+        """Returns a reader of all runs that have the protocol of run ``run_id``."""
         return self.of_protocol(self._runs.protocol_of(run_id))
 
     def tables(self) -> list[str]:
@@ -405,7 +405,7 @@ class StoreReader:
 
 
 class AsOf:
-    """A store as of the end of a round: the argument of the functions of computed views."""
+    """A store as of the end of a round. Functions that compute a view (`ComputedView.make`) receive this object."""
 
     def __init__(self, reader: StoreReader, round_: int | None) -> None:
         self._reader = reader

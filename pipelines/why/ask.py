@@ -61,10 +61,7 @@ def story(
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
-    """Sets ``question.seq`` to the call number of the publication with number ``seq``.
-
-    ``seq`` counts the publications of the source from 1.
-    """
+    """Returns ``question`` with the call number of the publication that is number ``seq``, from 1, of its source."""
     rows = reader.sql(
         "select source_seq from publication"  # noqa: S608 - built of numbers
         f" where run_id = {question.run_id} and source = {question.source} order by source_seq"

@@ -89,8 +89,8 @@ def _held(
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
     """Reads the state rows of one node at the commits ``rounds``. ``of_node`` is the SQL condition for the node.
 
-    Returns two dicts with keys (round, table). The first dict contains the number of occurrences of each row, as a JSON
-    string. The second dict contains the table versions that VACUUM removed.
+    Returns two dicts that are keyed by round and table. The first dict counts the rows, which are JSON strings. The
+    second dict contains the table versions that VACUUM removed.
     """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}

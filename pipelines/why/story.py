@@ -83,7 +83,7 @@ def steps(
 def subscribing(
     facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
 ) -> StoryStep:
-    """Builds the tree of steps of a subscription, from the subscriber to the publisher ``source``.
+    """Builds the tree of steps of the propagation of a subscription from the subscriber to the publisher ``source``.
 
     ``served`` contains the messages that propagate the subscription. It is empty if the protocol sends no messages for
     subscriptions.
